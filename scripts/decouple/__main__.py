@@ -1,0 +1,5 @@
+"""``python -m decouple``."""
+
+from decouple.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""What every room may use: errors, paths, atomic writes, injected stops, subprocesses. Knows no domain."""

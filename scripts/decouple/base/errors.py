@@ -1,0 +1,31 @@
+"""The one exception that users see."""
+
+from __future__ import annotations
+
+OK = 0
+CHECK_FAILED = 1
+USAGE = 2
+
+
+class DecoupleError(Exception):
+    """A failure told in one line: what is wrong, in which file, patch or key, and what to do next.
+
+    ``cli`` prints it without a traceback and exits with ``code`` (1: the check or the work failed,
+    2: the call itself was wrong; DESIGN section 6).
+    """
+
+    def __init__(self, what: str, *, next_step: str | None = None, code: int = CHECK_FAILED) -> None:
+        super().__init__(what)
+        self.what = what
+        self.next_step = next_step
+        self.code = code
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.next_step})" if self.next_step else self.what
+
+
+class UsageError(DecoupleError):
+    """The command line or an argument is wrong."""
+
+    def __init__(self, what: str, *, next_step: str | None = None) -> None:
+        super().__init__(what, next_step=next_step, code=USAGE)

@@ -1,0 +1,52 @@
+"""Writing files so that a reader sees the old bytes or the new ones, never a mixture."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from decouple.base.fault import step
+
+
+def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
+    """Replace ``path`` by ``data`` (str as UTF-8): a temporary sibling, fsync, rename. Raises OSError."""
+    payload = data.encode("utf-8") if isinstance(data, str) else data
+    path.parent.mkdir(parents=True, exist_ok=True)
+    step(f"create a temporary file for {path.name}")
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            out.write(payload)
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.chmod(mode)
+        step(f"rename {path.name} into place")
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def sha256_of(path: Path) -> str:
+    """The file's SHA-256 as 64 hex digits."""
+    with path.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an advisory lock (``flock``) on ``path``; it goes with the process, so a killed run leaves none behind."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)

@@ -1,0 +1,43 @@
+"""Where things are: the checkout, its build folder, the shared cache."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from decouple.base.errors import UsageError
+
+
+def find_project(start: Path | None = None) -> Path:
+    """The checkout that holds ``series/`` and ``patches/``: ``$DECOUPLE_PROJECT``, or the nearest parent.
+
+    Falls back to the checkout this package was imported from (an editable install), so that the
+    console script works from any folder. Raises UsageError when there is none.
+    """
+    named = os.environ.get("DECOUPLE_PROJECT")
+    if named:
+        candidates = [Path(named)]
+    else:
+        here = (start or Path.cwd()).resolve()
+        candidates = [here, *here.parents, *Path(__file__).resolve().parents]
+    for folder in candidates:
+        if (folder / "series").is_dir() and (folder / "patches").is_dir():
+            return folder
+    raise UsageError(
+        f"no checkout with series/ and patches/ at or above {candidates[0]}",
+        next_step="cd into the checkout, or set DECOUPLE_PROJECT to it",
+    )
+
+
+def cache_dir() -> Path:
+    """The cache that all checkouts share: ``$DECOUPLE_CACHE``, else ``$XDG_CACHE_HOME/decouple`` (XDG base directories)."""
+    named = os.environ.get("DECOUPLE_CACHE")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "decouple"
+
+
+def build_dir(project: Path, release: str) -> Path:
+    """``build/<release>`` of a checkout: the applied tree is ``src`` in it."""
+    return project / "build" / release

@@ -1,0 +1,29 @@
+"""How long work reports how far it is, without knowing whether a terminal, a log or a test is listening."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """What a room calls; ``cli.output`` draws it (a bar with an ETA on a terminal, plain lines in a log)."""
+
+    def start(self, what: str, total: float | None = None, unit: str = "items") -> None:
+        """A piece of work begins; ``total`` in ``unit`` ("items" or "bytes"), None when not known."""
+
+    def advance(self, amount: float = 1.0) -> None:
+        """``amount`` more of the unit is done."""
+
+    def finish(self, note: str = "") -> None:
+        """The piece of work is over."""
+
+
+class Silent:
+    """Reports nothing; the default of every function that takes a Progress."""
+
+    def start(self, what: str, total: float | None = None, unit: str = "items") -> None: ...
+    def advance(self, amount: float = 1.0) -> None: ...
+    def finish(self, note: str = "") -> None: ...
+
+
+SILENT: Progress = Silent()

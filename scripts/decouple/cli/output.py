@@ -1,0 +1,98 @@
+"""Everything that is printed goes through here: rich on a terminal, plain lines in a log, no colour with NO_COLOR."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from decouple.base.progress import Progress
+
+
+def progress() -> Progress:
+    """A reporter for standard error: a bar with an ETA on a terminal, a line every ten seconds otherwise."""
+    return _Bar() if sys.stderr.isatty() else _Lines()
+
+
+class _Lines:
+    """Plain lines for logs."""
+
+    EVERY = 10.0
+
+    def __init__(self) -> None:
+        self._what, self._unit = "", "items"
+        self._total: float | None = None
+        self._done = 0.0
+        self._began = self._said = time.monotonic()
+
+    def start(self, what: str, total: float | None = None, unit: str = "items") -> None:
+        self._what, self._total, self._unit, self._done = what, total, unit, 0.0
+        self._began = self._said = time.monotonic()
+
+    def advance(self, amount: float = 1.0) -> None:
+        self._done += amount
+        now = time.monotonic()
+        if now - self._said < self.EVERY:
+            return
+        self._said = now
+        line = f"{self._what}: {_amount(self._done, self._unit)}"
+        if self._total:
+            left = (now - self._began) / max(self._done, 1e-9) * (self._total - self._done)
+            line += f" of {_amount(self._total, self._unit)} ({self._done / self._total:.0%}), ETA {_span(left)}"
+        print(line, file=sys.stderr, flush=True)
+
+    def finish(self, note: str = "") -> None:
+        took = time.monotonic() - self._began
+        if note or took > self.EVERY:
+            print(f"{self._what}: {note or 'done'} in {_span(took)}", file=sys.stderr, flush=True)
+
+
+class _Bar:
+    """A rich bar on a terminal."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[amount]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task: TaskID | None = None
+        self._unit = "items"
+        self._done = 0.0
+
+    def start(self, what: str, total: float | None = None, unit: str = "items") -> None:
+        self._unit, self._done = unit, 0.0
+        self._bars.start()
+        self._task = self._bars.add_task(what, total=total, amount="")
+
+    def advance(self, amount: float = 1.0) -> None:
+        if self._task is not None:
+            self._done += amount
+            self._bars.update(self._task, advance=amount, amount=_amount(self._done, self._unit))
+
+    def finish(self, note: str = "") -> None:
+        if self._task is not None:
+            what = self._bars.tasks[-1].description
+            self._bars.remove_task(self._task)
+            self._task = None
+            self._bars.stop()
+            if note:
+                print(f"{what}: {note}", file=sys.stderr)
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit == "bytes":
+        return f"{value / 2**20:.1f} MiB"
+    return f"{value:.0f} {unit}" if unit != "items" else f"{value:.0f}"
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s" if minutes else f"{rest}s"

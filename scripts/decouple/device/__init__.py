@@ -1,0 +1,1 @@
+"""Scaffolds third-party backends and checks them against the contract. Knows no CUDA."""

@@ -1,0 +1,1 @@
+"""Writes a wheel index; downloads and verifies from one. Knows no building."""

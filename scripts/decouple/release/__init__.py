@@ -1,0 +1,1 @@
+"""Release manifests and versions. Knows neither network nor git."""

@@ -1,0 +1,1 @@
+"""Getting upstream source: providers, verified downloads, safe unpacking, git baselines. Knows no series."""
