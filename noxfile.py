@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import nox
 
 nox.needs_version = ">=2024.10.9"
 nox.options.sessions = ["lint", "tests"]
-nox.options.reuse_existing_virtualenvs = True
 
 ROOT = Path(__file__).parent
-RELEASES = sorted(path.name for path in (ROOT / "series").iterdir() if not path.suffix.isalpha() and path.suffix != ".toml")
+VENV = ROOT / ".nox" / "decouple"
+RELEASES = sorted(
+    path.name for path in (ROOT / "series").iterdir() if not path.suffix.isalpha() and path.suffix != ".toml"
+)
 
 #: verb -> what the menu says; the session ``<verb>-<release>`` runs ``decouple <verb> <release> [arguments]``
 PER_RELEASE = {
@@ -32,31 +33,33 @@ PER_RELEASE = {
 GENERAL: dict[str, str] = {}
 
 
-def install(session: nox.Session, extra: str = "") -> None:
-    """Install the package into the one virtual environment that all sessions share, once per pyproject.toml."""
-    wanted = f".[{extra}]" if extra else "."
-    key = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + wanted.encode() + sys.version.encode()).hexdigest()
-    stamp = Path(session.virtualenv.location) / f"decouple-{extra or 'base'}.stamp"
-    if stamp.exists() and stamp.read_text() == key:
-        return
-    session.install("-q", "-e", wanted)
-    stamp.write_text(key)
+def environment(session: nox.Session, extra: str = "") -> Path:
+    """The ``bin`` folder of the one virtual environment that all sessions share, installed once per pyproject.toml.
+
+    nox makes one environment per session; with a menu of this size that would install the same package dozens of
+    times. virtualenv is a dependency of nox, so it is there also under pipx.
+    """
+    binaries = VENV / ("Scripts" if sys.platform == "win32" else "bin")
+    wanted = f"{ROOT}[{extra}]" if extra else str(ROOT)
+    key = hashlib.sha256(
+        (ROOT / "pyproject.toml").read_bytes() + wanted.encode() + sys.version.encode()
+    ).hexdigest()
+    stamp = VENV / f"installed-{extra or 'base'}"
+    if not stamp.exists() or stamp.read_text() != key:
+        session.run(sys.executable, "-m", "virtualenv", "-q", str(VENV), external=True, silent=True)
+        session.run(str(binaries / "python"), "-m", "pip", "install", "-q", "-e", wanted, external=True)
+        stamp.write_text(key)
+    return binaries
 
 
 def define(name: str, summary: str, command: list[str]) -> None:
     """Make one session that runs ``decouple COMMAND [arguments after --]``."""
 
     def run(session: nox.Session) -> None:
-        install(session)
-        session.run("decouple", *command, *session.posargs)
+        session.run(str(environment(session) / "decouple"), *command, *session.posargs, external=True)
 
     run.__doc__ = summary
-    shared(name)(run)
-
-
-def shared(name: str) -> Callable[[Callable[[nox.Session], None]], object]:
-    """A session decorator: the given name, and the virtual environment that all sessions share."""
-    return nox.session(name=name, venv_location=str(ROOT / ".nox" / "decouple"), reuse_venv=True)
+    nox.session(name=name, venv_backend="none")(run)
 
 
 for _release in RELEASES:
@@ -66,18 +69,21 @@ for _verb, _summary in GENERAL.items():
     define(_verb, _summary, [_verb])
 
 
-@shared("lint")
+@nox.session(venv_backend="none")
 def lint(session: nox.Session) -> None:
     """ruff, mypy --strict, and every fault of every patch of every series."""
-    install(session, "dev")
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
-    session.run("mypy", "scripts/decouple")
-    session.run("decouple", "lint")
+    binaries = environment(session, "dev")
+    for command in (
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        ["mypy", "scripts/decouple"],
+        ["decouple", "lint"],
+    ):
+        session.run(str(binaries / command[0]), *command[1:], external=True)
 
 
-@shared("tests")
+@nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
     """The quick tests; after -- any pytest arguments, e.g. tests/real for those on the real source."""
-    install(session, "dev")
-    session.run("pytest", *(session.posargs or ["tests/unit", "tests/fault", "tests/contract"]))
+    paths = session.posargs or ["tests/unit", "tests/fault", "tests/contract"]
+    session.run(str(environment(session, "dev") / "pytest"), *paths, external=True)
