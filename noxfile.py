@@ -41,9 +41,7 @@ def environment(session: nox.Session, extra: str = "") -> Path:
     """
     binaries = VENV / ("Scripts" if sys.platform == "win32" else "bin")
     wanted = f"{ROOT}[{extra}]" if extra else str(ROOT)
-    key = hashlib.sha256(
-        (ROOT / "pyproject.toml").read_bytes() + wanted.encode() + sys.version.encode()
-    ).hexdigest()
+    key = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + wanted.encode() + sys.version.encode()).hexdigest()
     stamp = VENV / f"installed-{extra or 'base'}"
     if not stamp.exists() or stamp.read_text() != key:
         session.run(sys.executable, "-m", "virtualenv", "-q", str(VENV), external=True, silent=True)

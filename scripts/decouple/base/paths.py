@@ -30,7 +30,7 @@ def find_project(start: Path | None = None) -> Path:
 
 
 def cache_dir() -> Path:
-    """The cache that all checkouts share: ``$DECOUPLE_CACHE``, else ``$XDG_CACHE_HOME/decouple`` (XDG base directories)."""
+    """The cache that all checkouts share: ``$DECOUPLE_CACHE``, else ``decouple`` in the XDG cache directory."""
     named = os.environ.get("DECOUPLE_CACHE")
     if named:
         return Path(named)

@@ -19,9 +19,7 @@ COMMANDS: tuple[str, ...] = ()
 
 def parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    top = argparse.ArgumentParser(
-        prog="decouple", description="PyTorch with its CUDA code as a standalone backend."
-    )
+    top = argparse.ArgumentParser(prog="decouple", description="PyTorch with its CUDA code as a standalone backend.")
     top.add_argument("--version", action="version", version=f"decouple {__version__}")
     subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:

@@ -37,9 +37,7 @@ class _Lines:
         line = f"{self._what}: {_amount(self._done, self._unit)}"
         if self._total:
             left = (now - self._began) / max(self._done, 1e-9) * (self._total - self._done)
-            line += (
-                f" of {_amount(self._total, self._unit)} ({self._done / self._total:.0%}), ETA {_span(left)}"
-            )
+            line += f" of {_amount(self._total, self._unit)} ({self._done / self._total:.0%}), ETA {_span(left)}"
         print(line, file=sys.stderr, flush=True)
 
     def finish(self, note: str = "") -> None:
