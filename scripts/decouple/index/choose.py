@@ -1,0 +1,183 @@
+"""Choosing, from what an index offers, the one core and the one torch-cuda that suit a machine."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import email
+import sys
+from collections.abc import Iterable, Sequence
+
+from packaging.requirements import Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag, compatible_tags, cpython_tags, platform_tags
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+from pypi_simple import DistributionPackage
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.index.remote import Index
+from decouple.index.site import METADATA
+from decouple.index.wheel import parse_name
+
+CORE = "torch"
+CUDA = "torch-cuda"
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What the wheels must run on: a Python version, its tags best first, the newest CUDA its driver can run."""
+
+    python: Version
+    tags: tuple[Tag, ...]
+    driver_cuda: Version | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The files to fetch, core first, and why this CUDA version was taken."""
+
+    packages: tuple[DistributionPackage, ...]
+    reason: str
+
+
+def this_machine(python: str | None = None) -> Machine:
+    """This machine with its own Python, or with version ``python`` (``"3.13"``). Raises UsageError."""
+    if python is None:
+        version = (sys.version_info.major, sys.version_info.minor)
+    else:
+        parts = python.split(".")
+        if len(parts) < 2 or not all(part.isdigit() for part in parts):
+            raise UsageError(f"--python {python}: expected a version such as 3.13")
+        version = (int(parts[0]), int(parts[1]))
+    platforms = list(platform_tags())
+    abis = [f"cp{version[0]}{version[1]}"]
+    tags = [
+        *cpython_tags(python_version=version, abis=abis, platforms=platforms),
+        *compatible_tags(python_version=version, interpreter=abis[0], platforms=platforms),
+    ]
+    return Machine(Version(f"{version[0]}.{version[1]}"), tuple(tags), driver_cuda())
+
+
+def driver_cuda(library: str = "libcuda.so.1") -> Version | None:
+    """The newest CUDA version that the installed NVIDIA driver runs (``cuDriverGetVersion``), None without a driver."""
+    try:
+        driver = ctypes.CDLL(library)
+    except OSError:
+        return None
+    number = ctypes.c_int()
+    if driver.cuDriverGetVersion(ctypes.byref(number)) != 0:
+        return None
+    return Version(f"{number.value // 1000}.{number.value % 1000 // 10}")
+
+
+def choose(index: Index, release: str, machine: Machine, cuda: str | None = None) -> Choice:
+    """The newest files of ``release`` for this machine.
+
+    ``cuda`` is a local version such as ``cu124``, ``cpu`` for the core alone, or None: the newest that the driver
+    runs; without a driver the newest there is. Raises DecoupleError naming what the index offers instead.
+    """
+    if cuda == "cpu":
+        core = _newest(_fitting(index, CORE, release, machine))
+        return Choice((core,), "the core alone, as asked")
+    offers = {label: package for package in _fitting(index, CUDA, release, machine) for label in [_label(package)]}
+    if not offers:
+        raise DecoupleError(f"{CUDA} {release}: no wheel in the index names its CUDA version")
+    if cuda is not None:
+        if cuda not in offers:
+            raise DecoupleError(
+                f"{CUDA} {release}: no {cuda} in {index.address}; it has {', '.join(sorted(offers))}",
+                next_step="choose one of these with --cuda, or --cuda cpu",
+            )
+        label, reason = cuda, "as asked"
+    else:
+        label, reason = _for_driver(offers, machine)
+    package = offers[label]
+    return Choice((_core_of(index, package, release, machine), package), f"{label}: {reason}")
+
+
+def _for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
+    ordered = sorted(offers, key=_cuda_version)
+    if machine.driver_cuda is None:
+        return ordered[-1], "the newest; no NVIDIA driver here to ask (choose with --cuda)"
+    # CUDA's minor version compatibility: a driver of the same major version runs every minor version of it.
+    running = [label for label in ordered if _cuda_version(label).major <= machine.driver_cuda.major]
+    if not running:
+        raise DecoupleError(
+            f"the driver runs CUDA {machine.driver_cuda}, the index has only {', '.join(ordered)}",
+            next_step="update the driver, or choose with --cuda",
+        )
+    exact = [label for label in running if _cuda_version(label) <= machine.driver_cuda]
+    return (exact or running)[-1], f"the newest that the driver (CUDA {machine.driver_cuda}) runs"
+
+
+def _core_of(index: Index, package: DistributionPackage, release: str, machine: Machine) -> DistributionPackage:
+    """The core that a torch-cuda wheel is pinned to by its metadata. Raises DecoupleError."""
+    metadata = email.message_from_bytes(index.read(package.url + METADATA))
+    for text in metadata.get_all("Requires-Dist") or []:
+        requirement = Requirement(text)
+        if canonicalize_name(requirement.name) == CORE:
+            matching = [
+                core
+                for core in _fitting(index, CORE, release, machine)
+                if requirement.specifier.contains(str(core.version), prereleases=True)
+            ]
+            if not matching:
+                raise DecoupleError(f"{package.filename}: needs {requirement}, which {index.address} does not have")
+            return _newest(matching)
+    raise DecoupleError(
+        f"{package.filename}: its metadata pins no torch", next_step="tell the publisher; do not install"
+    )
+
+
+def _fitting(index: Index, project: str, release: str, machine: Machine) -> list[DistributionPackage]:
+    """Wheels of a release that run here and are not yanked, worst first. Raises DecoupleError when none is left."""
+    wheels = [package for package in index.project(project).packages if package.filename.endswith(".whl")]
+    of_release = [package for package in wheels if _version(package).release[:2] == Version(release).release[:2]]
+    kept = [package for package in of_release if not package.is_yanked]
+    by_python = [package for package in kept if _python_fits(package, machine)]
+    rank = {tag: -position for position, tag in enumerate(machine.tags)}
+    fitting = [package for package in by_python if any(tag in rank for tag in parse_name(package.filename)[2])]
+    if not fitting:
+        if not of_release:
+            offered = sorted({f"{_version(package).major}.{_version(package).minor}" for package in wheels})
+            why = f"the index has {', '.join(offered) or 'no release of it'}"
+        elif not kept:
+            why = "every file of it was yanked"
+        else:
+            names = sorted({str(tag) for package in kept for tag in parse_name(package.filename)[2]})
+            why = f"built for {', '.join(names)}"
+        raise DecoupleError(
+            f"{project} {release}: nothing for Python {machine.python} here; {why}",
+            next_step="choose with --python, or build it: nox -s build-" + release,
+        )
+
+    def order(package: DistributionPackage) -> tuple[Version, int]:
+        return _version(package), max(rank.get(tag, -len(rank)) for tag in parse_name(package.filename)[2])
+
+    return sorted(fitting, key=order)
+
+
+def _python_fits(package: DistributionPackage, machine: Machine) -> bool:
+    try:
+        return SpecifierSet(package.requires_python or "").contains(machine.python, prereleases=True)
+    except InvalidSpecifier:
+        return False
+
+
+def _newest(packages: Sequence[DistributionPackage]) -> DistributionPackage:
+    return packages[-1]
+
+
+def _version(package: DistributionPackage) -> Version:
+    return parse_name(package.filename)[1]
+
+
+def _label(package: DistributionPackage) -> str:
+    """``cu124`` of ``2.6.0+cu124.2``."""
+    return (_version(package).local or "").split(".")[0]
+
+
+def _cuda_version(label: str) -> Version:
+    digits = label.removeprefix("cu")
+    return Version(f"{digits[:-1]}.{digits[-1]}") if label.startswith("cu") and len(digits) > 1 else Version("0")

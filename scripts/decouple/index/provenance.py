@@ -1,0 +1,140 @@
+"""Who says that a wheel was made from what: an in-toto statement with an SLSA provenance predicate, signed as DSSE.
+
+The keys are ed25519 (``decouple index key NAME`` makes a pair), for hosts that have no network identity; the envelope
+is the one of sigstore and in-toto tools (securesystemslib does the cryptography), so that those can read it as well.
+Sources: in-toto Attestation Framework, Statement v1; SLSA provenance v1; DSSE v1.0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer import CryptoSigner, SSlibKey
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import write_atomically
+from decouple.index.site import STATEMENT
+from decouple.index.wheel import Wheel
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
+BUILD_TYPE = "https://github.com/pytorch/rfcs/pull/82#decoupled-cuda-series"
+
+
+def statement(wheel: Wheel) -> dict[str, Any]:
+    """The unsigned statement: the wheel's digest as subject, its build manifest as the build definition."""
+    manifest = wheel.manifest
+    dependencies = [
+        {"uri": source.get("url"), "name": source.get("name"), "digest": {"sha256": source.get("sha256")}}
+        for source in manifest.sources
+    ]
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": wheel.path.name, "digest": {"sha256": wheel.sha256}}],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": BUILD_TYPE,
+                "externalParameters": {
+                    "release": manifest.release,
+                    "cuda": manifest.cuda,
+                    "archList": list(manifest.arch_list),
+                    "flags": dict(manifest.flags),
+                },
+                "internalParameters": {
+                    "seriesDigest": manifest.series_digest,
+                    "overlayDigest": manifest.overlay_digest,
+                    "tree": manifest.tree,
+                    "toolchain": dict(manifest.toolchain),
+                },
+                "resolvedDependencies": [
+                    {"uri": f"git+https://github.com/pytorch/pytorch@{manifest.upstream.get('commit', '')}"},
+                    *dependencies,
+                ],
+            },
+            "runDetails": {"builder": {"id": "decouple build"}, "metadata": dict(manifest.times)},
+        },
+    }
+
+
+def make_key(private: Path) -> Path:
+    """Write a new ed25519 key to ``private`` (mode 0600, PKCS8 PEM) and its public half to ``<private>.pub``, which is
+    returned. Raises UsageError rather than replace a key."""
+    public = private.with_name(private.name + ".pub")
+    for path in (private, public):
+        if path.exists():
+            raise UsageError(f"{path}: exists; a key is never replaced", next_step="choose another name")
+    key = Ed25519PrivateKey.generate()
+    encoded = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    write_atomically(private, encoded, mode=0o600)
+    write_atomically(
+        public,
+        key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo),
+    )
+    return public
+
+
+def sign(wheel: Wheel, private: Path) -> Path:
+    """Write the signed statement beside the wheel (``<wheel>.intoto.json``); returns its path. Raises DecoupleError."""
+    key = _load(private, "private")
+    envelope = Envelope(json.dumps(statement(wheel), sort_keys=True).encode(), PAYLOAD_TYPE, {})
+    envelope.sign(CryptoSigner(key))
+    path = wheel.path.with_name(wheel.path.name + STATEMENT)
+    write_atomically(path, json.dumps(envelope.to_dict(), indent=1, sort_keys=True) + "\n")
+    return path
+
+
+def verify(wheel: Wheel, signed: bytes, public: Path) -> Mapping[str, Any]:
+    """Check the envelope against the key and the statement against the wheel; returns the statement.
+
+    Raises DecoupleError when the signature, the subject or any parameter is not the wheel's.
+    """
+    where = wheel.path.name + STATEMENT
+    key = SSlibKey.from_crypto(_load(public, "public"))
+    try:
+        envelope = Envelope.from_dict(json.loads(signed))
+        envelope.verify([key], 1)
+    except VerificationError as error:
+        raise DecoupleError(
+            f"{where}: not signed by {public.name}", next_step="ask the publisher for the right key; do not install it"
+        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DecoupleError(f"{where}: not a DSSE envelope: {error}") from error
+    if envelope.payload_type != PAYLOAD_TYPE:
+        raise DecoupleError(f"{where}: payload type {envelope.payload_type!r}, expected {PAYLOAD_TYPE!r}")
+    said: Mapping[str, Any] = json.loads(envelope.payload)
+    if said != json.loads(json.dumps(statement(wheel))):
+        subject = said.get("subject", [{}])[0].get("digest", {}).get("sha256")
+        what = "of another file" if subject != wheel.sha256 else "and disagrees with the wheel's own manifest"
+        raise DecoupleError(f"{where}: a valid signature, but {what}", next_step="do not install this wheel")
+    return said
+
+
+def _load(path: Path, half: str) -> Any:
+    """An ed25519 key; ``half`` is "private" or "public". Raises DecoupleError, OSError."""
+    data = path.read_bytes()
+    try:
+        if half == "private":
+            private = serialization.load_pem_private_key(data, password=None)
+            if isinstance(private, Ed25519PrivateKey):
+                return private
+        else:
+            public = serialization.load_pem_public_key(data)
+            if isinstance(public, Ed25519PublicKey):
+                return public
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise DecoupleError(
+            f"{path}: not a {half} key: {error}", next_step="decouple index key NAME makes a pair"
+        ) from error
+    raise DecoupleError(f"{path}: not an ed25519 {half} key", next_step="decouple index key NAME makes a pair")

@@ -1,0 +1,95 @@
+"""Reading a package index, on a web server or in a folder, through ``pypi-simple``'s parsers (PEP 503, PEP 691)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import url2pathname
+
+import requests
+from pypi_simple import IndexPage, ProjectPage, UnsupportedRepoVersionError
+
+from decouple.base.errors import DecoupleError
+
+TIMEOUT = 30.0  # seconds without a byte
+PAGE_BOUND = 64 << 20  # bytes; PyPI's largest project page is about a tenth of this
+
+
+class Index:
+    """An index by the address of its ``simple/`` folder: ``https://…/simple/``, ``file:///…`` or a path.
+
+    Credentials come from ``~/.netrc`` and proxies from the environment, as requests reads them.
+    """
+
+    def __init__(self, address: str, session: requests.Session | None = None) -> None:
+        if urlsplit(address).scheme in ("", "file"):
+            path = Path(url2pathname(unquote(urlsplit(address).path)) if address.startswith("file:") else address)
+            simple = path / "simple"
+            address = (simple if simple.is_dir() else path).resolve().as_uri()
+        self.address = address.rstrip("/") + "/"
+        self._session = session or requests.Session()
+
+    def projects(self) -> tuple[str, ...]:
+        """Normalised names on the front page. Raises DecoupleError."""
+        url = urljoin(self.address, "index.json")
+        page = IndexPage.from_json_data(self._json(url))
+        return tuple(sorted(page.projects))
+
+    def project(self, name: str) -> ProjectPage:
+        """The files of a project, from JSON where the index has it and from HTML otherwise. Raises DecoupleError."""
+        folder = urljoin(self.address, f"{name}/")
+        try:
+            body = self.read(urljoin(folder, "index.json"))
+        except DecoupleError:
+            return self.project_html(name)
+        return self._parse_json(body, urljoin(folder, "index.json"))
+
+    def project_json(self, name: str) -> ProjectPage:
+        """The project's PEP 691 page. Raises DecoupleError."""
+        url = urljoin(self.address, f"{name}/index.json")
+        return self._parse_json(self.read(url), url)
+
+    def project_html(self, name: str) -> ProjectPage:
+        """The project's PEP 503 page. Raises DecoupleError."""
+        folder = urljoin(self.address, f"{name}/")
+        local = folder.startswith("file:")
+        body = self.read(urljoin(folder, "index.html") if local else folder)
+        try:
+            return ProjectPage.from_html(name, body, base_url=folder)
+        except UnsupportedRepoVersionError as error:
+            raise DecoupleError(f"{folder}: {error}", next_step="update decouple") from error
+
+    def read(self, url: str, bound: int = PAGE_BOUND) -> bytes:
+        """The bytes at ``url``, at most ``bound`` of them. Raises DecoupleError naming the address and the fault."""
+        if url.startswith("file:"):
+            try:
+                return Path(url2pathname(unquote(urlsplit(url).path))).read_bytes()
+            except OSError as error:
+                raise DecoupleError(f"{url}: {error.strerror}") from error
+        try:
+            with self._session.get(url, timeout=TIMEOUT, stream=True) as reply:
+                if reply.status_code != 200:
+                    raise DecoupleError(f"{url}: the server answers {reply.status_code} {reply.reason}")
+                body = reply.raw.read(bound + 1, decode_content=True)
+        except (requests.RequestException, OSError) as error:
+            raise DecoupleError(f"{url}: {error}", next_step="check the address and the network") from error
+        if len(body) > bound:
+            raise DecoupleError(f"{url}: more than {bound} bytes where a page or a small file was expected")
+        return bytes(body)
+
+    def _json(self, url: str) -> object:
+        try:
+            return json.loads(self.read(url))
+        except ValueError as error:
+            raise DecoupleError(
+                f"{url}: not JSON: {error}", next_step="is this the index's simple/ address?"
+            ) from error
+
+    def _parse_json(self, body: bytes, url: str) -> ProjectPage:
+        try:
+            return ProjectPage.from_json_data(json.loads(body), base_url=url)
+        except (ValueError, KeyError, TypeError) as error:
+            raise DecoupleError(f"{url}: not a PEP 691 page: {error}") from error
+        except UnsupportedRepoVersionError as error:
+            raise DecoupleError(f"{url}: {error}", next_step="update decouple") from error

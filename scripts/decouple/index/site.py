@@ -1,0 +1,200 @@
+"""Building a static package index: PEP 503 pages and PEP 691 JSON side by side, PEP 658 metadata, relative links.
+
+Layout of a site, which any static host can serve::
+
+    index.html                       for people
+    releases/<release>.json          what is published (decouple.index.catalog); the pages are made from it
+    files/<release>/<wheel>          with <wheel>.metadata (PEP 658), <wheel>.decouple.json, <wheel>.intoto.json
+    simple/index.{html,json}         the projects
+    simple/<project>/index.{html,json}
+
+Files are written first and pages last, so that a page never names what is not there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from packaging.version import Version
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.fault import step
+from decouple.base.files import sha256_of, write_atomically
+from decouple.base.progress import SILENT, Progress
+from decouple.index import catalog, landing
+from decouple.index.catalog import Entry
+from decouple.index.wheel import Wheel, read
+from decouple.release.wheel_manifest import SUFFIX
+
+API_VERSION = "1.1"  # PEP 700
+METADATA = ".metadata"  # PEP 658
+STATEMENT = ".intoto.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """What one call published: new files, those that were there already, and every page that changed."""
+
+    added: tuple[str, ...]
+    kept: tuple[str, ...]
+    pages: tuple[str, ...]
+
+
+def build(wheels: Path, site: Path, progress: Progress = SILENT) -> Built:
+    """Publish every wheel of the folder ``wheels`` into ``site``; releases that have none there stay as they are.
+
+    Raises UsageError when there is no wheel, DecoupleError when a wheel cannot be trusted or when a file of that name
+    was published with other bytes: a published name never changes its bytes; it is yanked and a new version is built.
+    """
+    paths = sorted(wheels.glob("*.whl"))
+    if not paths:
+        raise UsageError(f"{wheels}: no wheel in it", next_step="build one first: nox -s build-2.6")
+    progress.start("reading wheels", len(paths))
+    found: list[Wheel] = []
+    for path in paths:
+        found.append(read(path))
+        progress.advance()
+    progress.finish()
+    published = catalog.read_all(site)
+    known = {entry.filename: entry for entries in published.values() for entry in entries}
+    for wheel in found:
+        before = known.get(wheel.path.name)
+        if before and before.sha256 != wheel.sha256:
+            raise DecoupleError(
+                f"{wheel.path.name}: published before with other bytes (sha256 {before.sha256[:12]}…, now "
+                f"{wheel.sha256[:12]}…)",
+                next_step=f"yank it (decouple index yank {wheel.path.name}) and build the next version",
+            )
+    added: list[str] = []
+    kept: list[str] = []
+    fresh: dict[str, dict[str, Entry]] = {}
+    for wheel in found:
+        entry = _publish(wheel, site)
+        before = known.get(entry.filename)
+        (kept if before else added).append(entry.filename)
+        if before:
+            entry = dataclasses.replace(entry, yanked=before.yanked)
+        fresh.setdefault(wheel.release, {})[entry.filename] = entry
+    for release, entries in fresh.items():
+        merged = {entry.filename: entry for entry in published.get(release, ())} | entries
+        catalog.write(site, release, merged.values())
+    return Built(tuple(added), tuple(kept), write_pages(site))
+
+
+def yank(site: Path, filename: str, reason: str) -> tuple[str, ...]:
+    """Mark a published file as yanked (PEP 592): pip takes it only when pinned. Returns the pages that changed."""
+    for release, entries in catalog.read_all(site).items():
+        if any(entry.filename == filename for entry in entries):
+            changed = [
+                dataclasses.replace(entry, yanked=reason) if entry.filename == filename else entry for entry in entries
+            ]
+            catalog.write(site, release, changed)
+            return write_pages(site)
+    raise UsageError(f"{filename}: not published in {site}", next_step=f"see {site / 'simple'}")
+
+
+def write_pages(site: Path) -> tuple[str, ...]:
+    """Make every page from the catalog; returns the paths, relative to the site, whose bytes changed."""
+    releases = catalog.read_all(site)
+    projects: dict[str, list[tuple[str, Entry]]] = {}
+    for release, entries in releases.items():
+        for entry in entries:
+            projects.setdefault(entry.project, []).append((release, entry))
+    pages: dict[str, str] = {}
+    for project, rows in sorted(projects.items()):
+        ordered = sorted(rows, key=lambda row: (Version(row[1].version), row[1].filename))
+        pages[f"simple/{project}/index.html"] = _project_html(project, ordered)
+        pages[f"simple/{project}/index.json"] = _project_json(project, ordered)
+    pages["simple/index.html"] = _page("Simple index", [f'<a href="{name}/">{name}</a>' for name in sorted(projects)])
+    pages["simple/index.json"] = _json({"projects": [{"name": name} for name in sorted(projects)]})
+    pages["index.html"] = landing.render(releases)
+    changed = []
+    for name, text in pages.items():
+        path = site / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            write_atomically(path, text)
+            changed.append(name)
+    return tuple(changed)
+
+
+def _publish(wheel: Wheel, site: Path) -> Entry:
+    """Put the wheel and the files beside it into ``files/<release>``."""
+    folder = site / "files" / wheel.release
+    target = folder / wheel.path.name
+    write_atomically(folder / f"{target.name}{METADATA}", wheel.metadata)
+    write_atomically(folder / f"{target.name}{SUFFIX}", wheel.manifest_bytes)
+    statement = wheel.path.with_name(wheel.path.name + STATEMENT)
+    if statement.exists():
+        write_atomically(folder / statement.name, statement.read_bytes())
+    if not (target.exists() and sha256_of(target) == wheel.sha256):
+        step(f"copy {target.name}")
+        part = target.with_name(f".{target.name}.part")
+        shutil.copyfile(wheel.path, part)
+        step(f"rename {target.name} into place")
+        part.replace(target)
+    return dataclasses.replace(
+        Entry.of(
+            wheel,
+            metadata_sha256=hashlib.sha256(wheel.metadata).hexdigest(),
+            manifest_sha256=hashlib.sha256(wheel.manifest_bytes).hexdigest(),
+        ),
+        signed=statement.exists(),
+    )
+
+
+def link(release: str, entry: Entry) -> str:
+    """The file's address relative to its project page; ``+`` of a local version is escaped for strict hosts."""
+    return f"../../files/{release}/{entry.filename.replace('+', '%2B')}"
+
+
+def _project_html(project: str, rows: Sequence[tuple[str, Entry]]) -> str:
+    anchors = []
+    for release, entry in rows:
+        attributes = {
+            "href": f"{link(release, entry)}#sha256={entry.sha256}",
+            "data-requires-python": entry.requires_python,
+            "data-dist-info-metadata": f"sha256={entry.metadata_sha256}",
+            "data-core-metadata": f"sha256={entry.metadata_sha256}",
+            "data-yanked": entry.yanked,
+        }
+        text = " ".join(f'{key}="{escape(value)}"' for key, value in attributes.items() if value is not None)
+        anchors.append(f"<a {text}>{escape(entry.filename)}</a>")
+    return _page(f"Links for {project}", anchors)
+
+
+def _project_json(project: str, rows: Sequence[tuple[str, Entry]]) -> str:
+    files = [
+        {
+            "filename": entry.filename,
+            "url": link(release, entry),
+            "hashes": {"sha256": entry.sha256},
+            "size": entry.size,
+            "core-metadata": {"sha256": entry.metadata_sha256},
+            "dist-info-metadata": {"sha256": entry.metadata_sha256},
+            "yanked": entry.yanked if entry.yanked is not None else False,
+            **({"requires-python": entry.requires_python} if entry.requires_python else {}),
+        }
+        for release, entry in rows
+    ]
+    versions = sorted({entry.version for _, entry in rows}, key=Version)
+    return _json({"name": project, "versions": versions, "files": files})
+
+
+def _json(body: Mapping[str, object]) -> str:
+    return json.dumps({"meta": {"api-version": API_VERSION}, **body}, indent=1, sort_keys=True) + "\n"
+
+
+def _page(title: str, anchors: Iterable[str]) -> str:
+    lines = "".join(f"    {anchor}<br>\n" for anchor in anchors)
+    return (
+        "<!DOCTYPE html>\n<html>\n  <head>\n"
+        f'    <meta charset="utf-8">\n    <meta name="pypi:repository-version" content="{API_VERSION}">\n'
+        f"    <title>{escape(title)}</title>\n  </head>\n"
+        f"  <body>\n    <h1>{escape(title)}</h1>\n{lines}  </body>\n</html>\n"
+    )
