@@ -1,0 +1,141 @@
+"""Publishing wheels as a static index, and checking it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pypi_simple import ProjectPage
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.index import provenance, site, wheel
+from decouple.index.check import check
+from decouple.index.remote import Index
+from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
+
+
+@pytest.fixture
+def dist(tmp_path: Path) -> Path:
+    folder = tmp_path / "dist"
+    make_pair(folder)
+    return folder
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_published_site_holds(dist: Path, tmp_path: Path) -> None:
+    built = site.build(dist, tmp_path / "site")
+    assert len(built.added) == 2
+    assert check(Index(str(tmp_path / "site"))) == []
+
+
+def test_equal_input_gives_equal_bytes(dist: Path, tmp_path: Path) -> None:
+    site.build(dist, tmp_path / "one")
+    site.build(dist, tmp_path / "two")
+    assert snapshot(tmp_path / "one") == snapshot(tmp_path / "two")
+    assert site.build(dist, tmp_path / "one").pages == ()
+
+
+def test_a_release_is_added_without_the_wheels_of_the_others(dist: Path, tmp_path: Path) -> None:
+    site.build(dist, tmp_path / "site")
+    before = snapshot(tmp_path / "site")
+    newer = tmp_path / "newer"
+    make_wheel(newer, "torch", "2.7.1+decoupled.1")
+    site.build(newer, tmp_path / "site")
+    after = snapshot(tmp_path / "site")
+    untouched = [name for name in before if name.startswith(("files/", "releases/"))]
+    assert {name: after[name] for name in untouched} == {name: before[name] for name in untouched}
+    assert check(Index(str(tmp_path / "site"))) == []
+
+
+def test_a_published_name_never_changes_its_bytes(dist: Path, tmp_path: Path) -> None:
+    site.build(dist, tmp_path / "site")
+    before = snapshot(tmp_path / "site")
+    make_pair(dist, series=SERIES_B)
+    with pytest.raises(DecoupleError, match="published before with other bytes"):
+        site.build(dist, tmp_path / "site")
+    assert snapshot(tmp_path / "site") == before
+
+
+def test_json_page_follows_pep_691(dist: Path, tmp_path: Path) -> None:
+    site.build(dist, tmp_path / "site")
+    page = json.loads((tmp_path / "site/simple/torch/index.json").read_bytes())
+    assert page["meta"]["api-version"] == "1.1"
+    assert page["versions"] == ["2.6.0+decoupled.1"]
+    parsed = ProjectPage.from_json_data(page, base_url="https://example.org/simple/torch/")
+    (package,) = parsed.packages
+    assert package.url == "https://example.org/files/2.6/torch-2.6.0%2Bdecoupled.1-py3-none-any.whl"
+    assert package.has_metadata
+
+
+def test_yanking_marks_both_pages_and_the_landing_page(dist: Path, tmp_path: Path) -> None:
+    site.build(dist, tmp_path / "site")
+    site.yank(tmp_path / "site", "torch-2.6.0+decoupled.1-py3-none-any.whl", "wrong <flags>")
+    index = Index(str(tmp_path / "site"))
+    for page in (index.project_json("torch"), index.project_html("torch")):
+        assert [package.yanked_reason for package in page.packages] == ["wrong <flags>"]
+    assert "wrong &lt;flags&gt;" in (tmp_path / "site/index.html").read_text()
+    assert check(index) == []
+    with pytest.raises(UsageError, match=r"nothing\.whl"):
+        site.yank(tmp_path / "site", "nothing.whl", "")
+
+
+def test_check_names_each_fault(dist: Path, tmp_path: Path) -> None:
+    root = tmp_path / "site"
+    site.build(dist, root)
+    core = next((root / "files/2.6").glob("torch-*.whl"))
+    core.write_bytes(core.read_bytes() + b"x")
+    (cuda_metadata,) = (root / "files/2.6").glob("torch_cuda-*.metadata")
+    cuda_metadata.write_bytes(b"Name: other\n")
+    page = root / "simple/torch-cuda/index.html"
+    page.write_text(page.read_text().replace("&gt;=3.9", "&gt;=3.12"))
+    told = "\n".join(str(fault) for fault in check(Index(str(root))))
+    assert "the link says" in told
+    assert "differs from METADATA in the wheel" in told
+    assert "index.json and index.html disagree" in told
+
+
+def test_check_names_a_link_that_leads_nowhere(dist: Path, tmp_path: Path) -> None:
+    root = tmp_path / "site"
+    site.build(dist, root)
+    next((root / "files/2.6").glob("torch_cuda-*.whl")).unlink()
+    assert "leads nowhere" in "\n".join(str(fault) for fault in check(Index(str(root))))
+
+
+@pytest.mark.parametrize("member", ["../evil.py", "/etc/evil", "a/../../evil.py", "C:/evil.py", "a\\..\\evil.py"])
+def test_a_wheel_that_leaves_site_packages_is_refused(tmp_path: Path, member: str) -> None:
+    path = make_wheel(tmp_path, "torch", "2.6.0+decoupled.1", extra_members={member: b"x"})
+    with pytest.raises(DecoupleError, match="leaves the folder"):
+        wheel.read(path)
+
+
+def test_a_changed_member_breaks_record(tmp_path: Path) -> None:
+    path = make_wheel(tmp_path, "torch", "2.6.0+decoupled.1")
+    path.write_bytes(path.read_bytes().replace(b"__version__ = '2.6.0", b"__version__ = '2.6.1"))
+    with pytest.raises(DecoupleError):
+        wheel.read(path)
+
+
+def test_a_manifest_of_another_wheel_is_refused(tmp_path: Path) -> None:
+    other = wheel.read(make_wheel(tmp_path / "other", "torch", "2.6.0+decoupled.1"))
+    path = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124.1", manifest=other.manifest_bytes)
+    with pytest.raises(DecoupleError, match=r"its build manifest is of torch 2\.6\.0"):
+        wheel.read(path)
+
+
+def test_a_signed_statement_is_of_this_wheel_by_this_key(tmp_path: Path) -> None:
+    core, cuda = (wheel.read(path) for path in make_pair(tmp_path))
+    public = provenance.make_key(tmp_path / "release.key")
+    other = provenance.make_key(tmp_path / "other.key")
+    signed = provenance.sign(core, tmp_path / "release.key").read_bytes()
+    said = provenance.verify(core, signed, public)
+    assert said["subject"][0]["digest"]["sha256"] == core.sha256
+    with pytest.raises(DecoupleError, match="not signed by"):
+        provenance.verify(core, signed, other)
+    with pytest.raises(DecoupleError, match="of another file"):
+        provenance.verify(cuda, signed, public)
+    with pytest.raises(DecoupleError, match="not signed by"):
+        provenance.verify(core, signed.replace(b'"payload": "', b'"payload": "eyJ9'), public)

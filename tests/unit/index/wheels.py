@@ -1,0 +1,90 @@
+"""Small real wheels, as ``decouple build`` would leave them: installable, with a build manifest and a true RECORD."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zipfile
+from pathlib import Path
+
+from decouple.release.wheel_manifest import MEMBER, WheelManifest
+
+SERIES_A = "a" * 64
+SERIES_B = "b" * 64
+
+
+def make_wheel(
+    folder: Path,
+    project: str,
+    version: str,
+    *,
+    requires: tuple[str, ...] = (),
+    requires_python: str = ">=3.9",
+    cuda: str | None = None,
+    series: str = SERIES_A,
+    tag: str = "py3-none-any",
+    extra_members: dict[str, bytes] | None = None,
+    manifest: bytes | None = None,
+) -> Path:
+    """Write ``<project>-<version>-<tag>.whl`` into ``folder`` and return its path."""
+    distribution = project.replace("-", "_")
+    package = "torch" if project == "torch" else distribution
+    info = f"{distribution}-{version}.dist-info"
+    metadata = [
+        "Metadata-Version: 2.1",
+        f"Name: {project}",
+        f"Version: {version}",
+        "Summary: a small wheel for tests",
+        f"Requires-Python: {requires_python}",
+        *(f"Requires-Dist: {requirement}" for requirement in requires),
+    ]
+    members = {
+        f"{package}/__init__.py": f"__version__ = {version!r}\n".encode(),
+        f"{info}/METADATA": ("\n".join(metadata) + "\n\n").encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
+        f"{info}/{MEMBER}": manifest
+        if manifest is not None
+        else make_manifest(project, version, cuda, series).to_json(),
+        **(extra_members or {}),
+    }
+    record = "".join(f"{name},sha256={_record_hash(data)},{len(data)}\n" for name, data in members.items())
+    members[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{distribution}-{version}-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
+    return path
+
+
+def make_manifest(project: str, version: str, cuda: str | None, series: str) -> WheelManifest:
+    """A build manifest that says what a real one would."""
+    return WheelManifest(
+        release="2.6",
+        project=project,
+        version=version,
+        upstream={"version": "2.6.0", "tag": "v2.6.0", "commit": "0" * 40},
+        sources=({"name": "orig", "url": "https://example.org/orig.tar.xz", "size": 1, "sha256": "c" * 64},),
+        series_digest=series,
+        patches=({"path": "2.6/0001-x.patch", "sha256": "d" * 64},),
+        overlay_digest="e" * 64,
+        tree="f" * 40,
+        cuda=cuda,
+        arch_list=("9.0",) if cuda else (),
+    )
+
+
+def make_pair(folder: Path, *, revision: int = 1, series: str = SERIES_A, cuda: str = "12.4") -> tuple[Path, Path]:
+    """A core wheel and the torch-cuda wheel that is pinned to it."""
+    core = f"2.6.0+decoupled.{revision}"
+    label = "cu" + cuda.replace(".", "")
+    return (
+        make_wheel(folder, "torch", core, series=series),
+        make_wheel(
+            folder, "torch-cuda", f"2.6.0+{label}.{revision}", requires=(f"torch=={core}",), cuda=cuda, series=series
+        ),
+    )
+
+
+def _record_hash(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
