@@ -1,0 +1,112 @@
+"""Real ninja on a real project: progress, log, slowest objects, killed compilers, interrupts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from wrapped_cmake import Status, WrappedCMakeError, features, ninja, read_log, run, slowest
+
+from tests.unit.wrapped_cmake.conftest import configure
+
+
+def build(project: Path, **options: object) -> tuple[ninja.Result, list[Status]]:
+    seen: list[Status] = []
+    result = run(project / "build", jobs=2, environ=os.environ, log=project / "log", on_status=seen.append, **options)  # type: ignore[arg-type]
+    return result, seen
+
+
+def launcher(project: Path, script: str) -> None:
+    """Put ``script`` (sh; the compiler's command line in "$@") before every compile."""
+    path = project / "launcher.sh"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    configure(project, f"-DCMAKE_C_COMPILER_LAUNCHER={path}")
+
+
+def test_progress_counts_up_to_the_total_and_the_log_keeps_the_commands(project: Path) -> None:
+    result, seen = build(project)
+    assert (result.edges, seen[-1].done, seen[-1].total) == (8, 8, 8)
+    assert seen[-1].eta == 0
+    assert [status.done for status in seen] == sorted(status.done for status in seen)
+    assert "Linking C executable tiny" in (project / "log").read_text()
+
+
+def test_nothing_to_do_the_second_time(project: Path) -> None:
+    build(project)
+    result, seen = build(project)
+    assert (result.edges, seen) == (0, [])
+
+
+def test_slowest_objects_come_from_ninjas_log(project: Path) -> None:
+    launcher(project, 'case "$*" in *part3.c*) sleep 0.6;; esac\nexec "$@"')
+    build(project)
+    first = slowest(project / "build", 1)[0]
+    assert first.output.endswith("part3.c.o")
+    assert first.seconds >= 0.6
+    assert len(read_log(project / "build")) == 8
+
+
+def test_an_object_whose_compiler_was_killed_is_built_again_alone(project: Path) -> None:
+    launcher(
+        project,
+        f'case "$*" in *part2.c*) [ -e {project}/once ] || {{ touch {project}/once; kill -9 $$; }};; esac\nexec "$@"',
+    )
+    result, _ = build(project)
+    assert [Path(name).name for name in result.retried] == ["part2.c.o"]
+    assert (project / "build" / "tiny").exists()
+    assert "-j1" in (project / "log").read_text()
+
+
+def test_gccs_own_words_for_a_killed_cc1_count_too(project: Path) -> None:
+    words = "cc: fatal error: Killed signal terminated program cc1"
+    launcher(
+        project,
+        f'case "$*" in *part2.c*) [ -e {project}/once ] || {{ touch {project}/once; echo "{words}" >&2; exit 1; }};; '
+        f'esac\nexec "$@"',
+    )
+    result, _ = build(project)
+    assert len(result.retried) == 1
+
+
+def test_an_object_that_dies_alone_too_is_named(project: Path) -> None:
+    launcher(project, 'case "$*" in *part2.c*) kill -9 $$;; esac\nexec "$@"')
+    with pytest.raises(WrappedCMakeError, match=r"part2\.c\.o: the compiler was killed 3 times.*not enough memory"):
+        build(project)
+
+
+def test_a_compile_error_is_one_line_with_the_compilers_words(project: Path) -> None:
+    (project / "source" / "part1.c").write_text("int part1(void) { return nowhere; }\n")
+    with pytest.raises(WrappedCMakeError) as caught:
+        build(project)
+    assert "part1.c.o" in caught.value.what
+    assert "nowhere" in caught.value.what
+    assert str(project / "log") in str(caught.value.next_step)
+
+
+def test_an_interrupt_reaches_ninja_and_the_next_run_goes_on(project: Path) -> None:
+    launcher(project, 'case "$*" in *part4.c*) [ -e go ] || sleep 30;; esac\nexec "$@"')
+    tools = str(Path(features.__file__).parents[1])
+    child = subprocess.Popen(
+        [sys.executable, f"{tools}/wrapped_cmake", "build", str(project / "build")],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "MAX_JOBS": "2"},
+    )
+    log = project / "build" / "wrapped_cmake.log"
+    deadline = time.monotonic() + 20
+    while not (log.exists() and "part3.c.o" in log.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert "interrupted" in said
+    assert not (project / "build" / "tiny").exists()
+    (project / "build" / "go").touch()
+    result, _ = build(project)
+    assert 0 < result.edges < 8  # what was built before is not built again

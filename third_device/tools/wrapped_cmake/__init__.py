@@ -1,0 +1,36 @@
+"""The build toolkit of a PyTorch backend, on top of upstream's ``tools.setup_helpers.cmake``.
+
+A backend's ``setup.py`` or PEP 517 hook says::
+
+    from third_device.tools.wrapped_cmake import WrappedCMake
+
+    project = WrappedCMake(source_dir, build_dir, install_prefix=prefix)
+    project.configure({"TORCH_DIR": str(torch_dir)})
+    project.build()
+
+Parameters come from the environment (``python -m third_device.tools.wrapped_cmake --help`` lists them). It runs on the
+Pythons that PyTorch 2.6 supports, 3.9 and up, and needs no package beside setuptools.
+"""
+
+from .errors import WrappedCMakeError
+from .jobs import JobLimits, plan
+from .ninja import Edge, Result, Status, read_log, run, slowest
+from .parameters import PARAMETERS, Parameter, Settings, help_text
+from .wrapper import WrappedCMake
+
+__all__ = [
+    "Edge",
+    "JobLimits",
+    "PARAMETERS",
+    "Parameter",
+    "Result",
+    "Settings",
+    "Status",
+    "WrappedCMake",
+    "WrappedCMakeError",
+    "help_text",
+    "plan",
+    "read_log",
+    "run",
+    "slowest",
+]

@@ -1,0 +1,93 @@
+"""What the machine offers to make a build faster: a compiler cache, a fast linker; and the environment they need."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .errors import WrappedCMakeError
+from .parameters import Settings
+
+_LANGUAGES = ("C", "CXX", "CUDA")
+#: linker name -> (program that must be there, what -fuse-ld= takes)
+_LINKERS = {"mold": ("mold", "mold"), "lld": ("ld.lld", "lld")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Features:
+    """What was found: the launcher's path and the linker's ``-fuse-ld`` name, None where there is none."""
+
+    launcher: str | None
+    linker: str | None
+
+    def definitions(self, settings: Settings) -> dict[str, str]:
+        """``-D`` values for CMake; whatever the user set by hand wins."""
+        found: dict[str, str] = {}
+        if self.launcher:
+            found.update({f"CMAKE_{language}_COMPILER_LAUNCHER": self.launcher for language in _LANGUAGES})
+        if self.linker:
+            for kind in ("EXE", "SHARED", "MODULE"):
+                found[f"CMAKE_{kind}_LINKER_FLAGS_INIT"] = f"-fuse-ld={self.linker}"
+        return {name: value for name, value in found.items() if not settings.environ.get(name)}
+
+
+def detect(settings: Settings) -> Features:
+    """Look on the PATH. Raises WrappedCMakeError when a launcher or linker was asked for by name and is not there."""
+    path = settings.environ.get("PATH", os.defpath)
+    return Features(
+        launcher=_launcher(settings.text("WRAPPED_CMAKE_LAUNCHER") or "auto", path),
+        linker=_linker(settings, path),
+    )
+
+
+def _launcher(asked: str, path: str) -> str | None:
+    if asked == "none":
+        return None
+    candidates: Sequence[str] = ("ccache", "sccache") if asked == "auto" else (asked,)
+    for candidate in candidates:
+        found = shutil.which(candidate, path=path)
+        if found:
+            return found
+    if asked != "auto":
+        raise WrappedCMakeError(f"WRAPPED_CMAKE_LAUNCHER={asked}: no such program", "install it, or set it to none")
+    return None
+
+
+def _linker(settings: Settings, path: str) -> str | None:
+    asked = settings.text("WRAPPED_CMAKE_LINKER") or "auto"
+    if asked == "none" or "-fuse-ld=" in settings.environ.get("LDFLAGS", ""):
+        return None
+    if asked != "auto" and asked not in _LINKERS:
+        raise WrappedCMakeError(
+            f"WRAPPED_CMAKE_LINKER={asked}: unknown", f"use one of auto, none, {', '.join(_LINKERS)}"
+        )
+    for name in _LINKERS if asked == "auto" else (asked,):
+        program, flag = _LINKERS[name]
+        if shutil.which(program, path=path):
+            return flag
+    if asked != "auto":
+        raise WrappedCMakeError(f"WRAPPED_CMAKE_LINKER={asked}: {_LINKERS[asked][0]} is not on the PATH", "install it")
+    return None
+
+
+def build_environment(environ: Mapping[str, str], base: Path) -> dict[str, str]:
+    """The environment a build runs in: ``environ``, and what a compiler cache needs to hit across build directories.
+
+    ``base`` is the folder that sources and build directories share: ccache rewrites paths below it to relative ones,
+    so that two build directories share hits. Values that are already set stay.
+    """
+    made = dict(environ)
+    defaults = {
+        "CCACHE_BASEDIR": str(base),
+        "CCACHE_NOHASHDIR": "1",
+        "CCACHE_COMPILERCHECK": "content",
+        "CCACHE_SLOPPINESS": "pch_defines,time_macros,include_file_mtime,include_file_ctime",
+        "SCCACHE_BASEDIRS": str(base),
+        "LC_ALL": "C.UTF-8",  # messages of compilers are matched below
+    }
+    for name, value in defaults.items():
+        made.setdefault(name, value)
+    return made

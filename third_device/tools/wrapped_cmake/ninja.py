@@ -1,0 +1,254 @@
+"""Runs ninja: progress with an ETA, a log, a second try alone for an object whose compiler ran out of memory."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from .errors import WrappedCMakeError
+
+#: ninja's own status line, in a form that is easy to read back: finished, total, running, seconds.
+STATUS_FORMAT = "[%f/%t %r %e] "
+_STATUS = re.compile(r"^\[(\d+)/(\d+) (\d+) ([\d.]+)\] (.*)")
+_FAILED = re.compile(r"^FAILED: (?:\[code=(\d+)\] )?(.+?)\s*$")
+#: How compilers and shells say that something killed a process; 137 is 128 + SIGKILL.
+_KILLED = re.compile(
+    r"Killed signal terminated program|fatal error: Killed|died (?:due to|with) signal 9|\(?signal 9\)?\b.*kill"
+    r"|^Killed$|signal: 9|virtual memory exhausted|out of memory allocating|Cannot allocate memory",
+    re.IGNORECASE | re.MULTILINE,
+)
+_WINDOW = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+    """One moment of a build; ``eta`` in seconds, None until there is enough to tell."""
+
+    done: int
+    total: int
+    running: int
+    seconds: float
+    eta: float | None
+    what: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a finished build did: ``edges`` commands run, ``retried`` objects built alone after a kill, wall seconds."""
+
+    edges: int
+    retried: tuple[str, ...]
+    seconds: float
+
+
+class Estimator:
+    """The ETA from the pace of the last edges: the first objects of a build say little about the last."""
+
+    def __init__(self, window: int = _WINDOW) -> None:
+        self._marks: collections.deque[tuple[int, float]] = collections.deque(maxlen=window)
+
+    def eta(self, done: int, total: int, seconds: float) -> float | None:
+        """Seconds left, after ``done`` of ``total`` edges in ``seconds``; None before there are two marks."""
+        self._marks.append((done, seconds))
+        first_done, first_seconds = self._marks[0]
+        if done == first_done:
+            return None
+        return (seconds - first_seconds) / (done - first_done) * (total - done)
+
+
+def run(
+    build_dir: Path,
+    targets: Sequence[str] = (),
+    *,
+    jobs: int,
+    environ: Mapping[str, str],
+    log: Path,
+    on_status: Callable[[Status], None] = lambda _: None,
+    ninja: str = "ninja",
+    keep_going: int = 1,
+    retries: int = 2,
+) -> Result:
+    """Build ``targets`` (default: ninja's default target) in ``build_dir`` and append all output to ``log``.
+
+    An object whose compiler was killed (out of memory, mostly) is built again alone, at most ``retries`` times, then
+    the rest goes on. Interrupting leaves a state from which the next run goes on: ninja gets the signal and removes
+    what it had half written. Raises WrappedCMakeError naming the first failed output and the log.
+    """
+    began = time.monotonic()
+    tried: dict[str, int] = {}
+    retried: list[str] = []
+    edges = 0
+    pending: str | None = None
+    while True:
+        command = [ninja, "-C", str(build_dir), "-j1" if pending else f"-j{jobs}", f"-k{keep_going}"]
+        command += [pending] if pending else list(targets)
+        attempt = _attempt(command, environ, log, on_status)
+        edges += attempt.finished
+        if attempt.code == 0:
+            if pending is None:
+                return Result(edges, tuple(retried), time.monotonic() - began)
+            pending = None
+            continue
+        killed = [failure.output for failure in attempt.failures if failure.killed]
+        other = [failure for failure in attempt.failures if not failure.killed]
+        if other or not killed:
+            name = other[0].output if other else "/".join(targets) or "the default target"
+            reason = other[0].reason if other else attempt.tail
+            raise WrappedCMakeError(f"{name}: {reason}", f"read {log}; the same command goes on from there")
+        pending = killed[0]
+        tried[pending] = tried.get(pending, 0) + 1
+        if tried[pending] > retries:
+            raise WrappedCMakeError(
+                f"{pending}: the compiler was killed {tried[pending]} times, the last time building it alone: "
+                f"not enough memory",
+                "free memory or add swap, then run the same command again",
+            )
+        retried.append(pending)
+        on_status(Status(0, 1, 0, time.monotonic() - began, None, f"{pending}: killed (out of memory?), alone now"))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Failure:
+    output: str
+    killed: bool
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _Attempt:
+    code: int
+    finished: int
+    failures: tuple[_Failure, ...]
+    tail: str
+
+
+def _attempt(
+    command: Sequence[str], environ: Mapping[str, str], log: Path, on_status: Callable[[Status], None]
+) -> _Attempt:
+    """One run of ninja, in a process group of its own so that a signal reaches its compilers through it alone."""
+    made = dict(environ, NINJA_STATUS=STATUS_FORMAT, TERM="dumb")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    estimator = Estimator()
+    finished = 0
+    failures: list[tuple[str, int | None, list[str]]] = []
+    last = ""
+    with log.open("a", encoding="utf-8", errors="replace") as out:
+        out.write(f"$ {' '.join(command)}\n")
+        try:
+            process = subprocess.Popen(
+                command,
+                env=made,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            raise WrappedCMakeError(f"{command[0]}: not found", "install ninja") from None
+        with _forwarding(process):
+            for line in _lines(process.stdout):
+                out.write(line)
+                out.flush()
+                text = line.rstrip("\n")
+                last = text or last
+                status = _STATUS.match(text)
+                failed = _FAILED.match(text)
+                if status:
+                    done, total, running = (int(status[n]) for n in (1, 2, 3))
+                    seconds = float(status[4])
+                    finished = max(finished, done)
+                    eta = estimator.eta(done, total, seconds)
+                    on_status(Status(done, total, running, seconds, eta, status[5]))
+                elif failed:
+                    failures.append((failed[2].split()[0], int(failed[1]) if failed[1] else None, []))
+                elif failures:
+                    failures[-1][2].append(text)
+            code = process.wait()
+    return _Attempt(code, finished, tuple(_judge(*failure) for failure in failures), last)
+
+
+def _judge(output: str, code: int | None, lines: Sequence[str]) -> _Failure:
+    """Whether this edge was killed, and the line that says why it failed."""
+    text = "\n".join(lines[1:])  # the first line repeats the command
+    killed = code in (137, 9) or bool(_KILLED.search(text))
+    errors = [line for line in lines[1:] if re.search(r"\berror\b|\bfatal\b|undefined reference", line, re.IGNORECASE)]
+    reason = errors[0].strip() if errors else next((line for line in lines[1:] if line.strip()), "failed")
+    return _Failure(output, killed, reason)
+
+
+def _lines(stream: IO[str] | None) -> Iterator[str]:
+    if stream is not None:
+        yield from stream
+
+
+@contextlib.contextmanager
+def _forwarding(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Pass an interrupt or a termination on to ninja, wait until it has tidied up, then go on with it ourselves."""
+
+    def terminate(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGTERM, terminate) if _in_main_thread() else None
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        raise
+    finally:
+        if old is not None:
+            signal.signal(signal.SIGTERM, old)
+
+
+def _in_main_thread() -> bool:
+    import threading
+
+    return threading.current_thread() is threading.main_thread()
+
+
+@dataclasses.dataclass(frozen=True)
+class Edge:
+    """One line of ``.ninja_log``: an output and the seconds its command took."""
+
+    output: str
+    seconds: float
+
+
+def read_log(build_dir: Path) -> list[Edge]:
+    """The newest entry of each output in ``.ninja_log`` (versions 5 to 7), slowest first; one per command."""
+    path = build_dir / ".ninja_log"
+    if not path.exists():
+        return []
+    newest: dict[str, tuple[int, int, str]] = {}
+    for line in path.read_text(errors="replace").splitlines():
+        fields = line.split("\t")
+        if line.startswith("#") or len(fields) != 5:
+            continue
+        newest[fields[3]] = (int(fields[0]), int(fields[1]), fields[4])
+    commands: dict[tuple[int, int, str], str] = {}
+    for output, key in newest.items():
+        commands.setdefault(key, output)
+    edges = [Edge(output, (end - start) / 1000) for (start, end, _), output in commands.items()]
+    return sorted(edges, key=lambda edge: -edge.seconds)
+
+
+def slowest(build_dir: Path, count: int = 10) -> list[Edge]:
+    """The slowest objects of the build so far."""
+    return read_log(build_dir)[:count]

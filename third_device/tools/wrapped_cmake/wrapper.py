@@ -1,0 +1,139 @@
+"""Configure and build a CMake project of a backend with upstream's conventions."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import features, jobs, ninja, upstream
+from .errors import WrappedCMakeError
+from .parameters import Settings
+
+REPORT = "wrapped_cmake.json"
+_STAMP = "wrapped_cmake.configured"
+
+
+class WrappedCMake:
+    """One CMake project: ``configure()`` then ``build()``; both may be run again and do only what is left to do.
+
+    ``tree`` is PyTorch's source tree, whose ``tools.setup_helpers.cmake`` finds CMake, writes the definitions and
+    reads the cache; ``environ`` the environment that parameters are read from (default: the process's own).
+    """
+
+    def __init__(
+        self,
+        source_dir: Path,
+        build_dir: Path,
+        *,
+        tree: Path | None = None,
+        install_prefix: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        self.source_dir = source_dir.resolve()
+        self.build_dir = build_dir.resolve()
+        base = Path(os.path.commonpath([self.source_dir, self.build_dir]))
+        self.environ = features.build_environment(os.environ if environ is None else environ, base)
+        self.settings = Settings(self.environ)
+        self.tree = tree.resolve() if tree else upstream.find_tree(self.settings)
+        self.install_prefix = install_prefix
+        self.log = log or self.build_dir / "wrapped_cmake.log"
+        self.limits = jobs.plan(self.settings)
+        self.features = features.detect(self.settings)
+        self._module = upstream.helper(self.tree)
+        self._helper: Any = self._module.CMake(str(self.build_dir))
+
+    def definitions(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Everything that goes to CMake as ``-D``; ``extra`` (the project's own) wins over what was detected."""
+        made = {"Python_EXECUTABLE": sys.executable}
+        if self.install_prefix:
+            made["CMAKE_INSTALL_PREFIX"] = str(self.install_prefix)
+        made.update(self.features.definitions(self.settings))
+        made.update(self.limits.definitions())
+        made.update(self.settings.definitions())
+        made.update(extra or {})
+        return made
+
+    def configure(self, extra: Mapping[str, str] | None = None) -> bool:
+        """Run CMake unless the same definitions were configured before; returns whether it ran.
+
+        Raises WrappedCMakeError with CMake's first error.
+        """
+        if not self._module.USE_NINJA:
+            raise WrappedCMakeError("ninja is not on the PATH (or USE_NINJA=0)", "install ninja")
+        definitions = self.definitions(extra)
+        arguments = ["-GNinja"]
+        self._helper.defines(arguments, **definitions)
+        arguments.append(str(self.source_dir))
+        stamp = self.build_dir / _STAMP
+        digest = hashlib.sha256("\0".join(arguments).encode()).hexdigest()
+        if stamp.exists() and stamp.read_text() == digest and (self.build_dir / "build.ninja").exists():
+            return False
+        self.build_dir.mkdir(parents=True, exist_ok=True)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        stamp.unlink(missing_ok=True)
+        command = [self._helper._cmake_command, *arguments]
+        with self.log.open("a", encoding="utf-8") as out:
+            out.write(f"$ {' '.join(command)}\n")
+            out.flush()
+            began = out.tell()
+            done = subprocess.run(command, cwd=self.build_dir, env=self.environ, stdout=out, stderr=out, check=False)
+        if done.returncode:
+            raise WrappedCMakeError(f"CMake: {_first_error(self.log, began)}", f"read {self.log}")
+        stamp.write_text(digest)
+        return True
+
+    def cache(self) -> dict[str, Any]:
+        """The variables of ``CMakeCache.txt``, read by upstream's helper. Raises OSError before a configure."""
+        found: dict[str, Any] = self._helper.get_cmake_cache_variables()
+        return found
+
+    def build(
+        self,
+        targets: Sequence[str] = ("install",),
+        *,
+        on_status: Callable[[ninja.Status], None] = lambda _: None,
+    ) -> ninja.Result:
+        """Build ``targets``; writes ``wrapped_cmake.json`` into the build directory. Raises WrappedCMakeError."""
+        result = ninja.run(
+            self.build_dir,
+            targets,
+            jobs=self.limits.jobs,
+            environ=self.environ,
+            log=self.log,
+            on_status=on_status,
+        )
+        write_report(self.build_dir, result, self.limits)
+        return result
+
+
+def write_report(build_dir: Path, result: ninja.Result, limits: jobs.JobLimits) -> dict[str, Any]:
+    """Say in ``wrapped_cmake.json`` what the last build did: edges, seconds, retries, job limits, slowest objects."""
+    edges = ninja.read_log(build_dir)
+    document: dict[str, Any] = {
+        "edges": result.edges,
+        "seconds": round(result.seconds, 3),
+        "retried": list(result.retried),
+        "jobs": dataclasses.asdict(limits),
+        "objects": sum(1 for edge in edges if edge.output.endswith(".o")),
+        "slowest": [dataclasses.asdict(edge) for edge in edges[:10]],
+    }
+    (build_dir / REPORT).write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
+    return document
+
+
+def _first_error(log: Path, offset: int) -> str:
+    """CMake prints 'CMake Error at file:line (command):' and the message two lines below; join them."""
+    lines = log.read_text(errors="replace")[offset:].splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith("CMake Error"):
+            message = next((text.strip() for text in lines[number + 1 :] if text.strip()), "")
+            return f"{line.rstrip(':')}: {message}" if message else line
+    return next((line for line in reversed(lines) if line.strip()), "failed without a word")
