@@ -1,0 +1,535 @@
+#include "allocators.h"
+
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace third_device {
+namespace {
+
+// Sizes in bytes. Requests are rounded to kUnit; small ones share segments of kSmallSegment, middling ones of
+// kMiddleSegment, large ones get their own in steps of kLargeStep.
+constexpr size_t kUnit = 512;
+constexpr size_t kSmallLimit = size_t{1} << 20;
+constexpr size_t kSmallSegment = size_t{2} << 20;
+constexpr size_t kMiddleLimit = size_t{10} << 20;
+constexpr size_t kMiddleSegment = size_t{20} << 20;
+constexpr size_t kLargeStep = size_t{2} << 20;
+
+size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
+
+using Use = std::pair<int, StreamId>;  // device, stream
+
+// Events that were recorded at release; what they guard may be reused once all are done.
+struct Pending {
+  std::vector<td_event> events;
+
+  // Throws Error if an event cannot be made; then nothing is left behind.
+  static Pending record(const std::set<Use>& uses) {
+    Pending made;
+    try {
+      for (const Use& use : uses) {
+        td_event event = nullptr;
+        check(driver().event_create(use.first, 0, &event), "making an event");
+        made.events.push_back(event);
+        check(driver().event_record(event, native_stream(use.first, use.second)), "recording an event");
+      }
+    } catch (...) {
+      made.destroy();
+      throw;
+    }
+    return made;
+  }
+  // TD_NOT_READY keeps waiting; a failed event (a lost device) counts as done, nothing runs there any more.
+  bool done() {
+    while (!events.empty()) {
+      if (driver().event_query(events.back()) == TD_NOT_READY) return false;
+      driver().event_destroy(events.back());
+      events.pop_back();
+    }
+    return true;
+  }
+  void wait() {
+    for (td_event event : events) driver().event_synchronize(event);
+    destroy();
+  }
+  void destroy() {
+    for (td_event event : events) driver().event_destroy(event);
+    events.clear();
+  }
+};
+
+struct Block {
+  StreamId stream = 0;
+  size_t size = 0;
+  size_t requested = 0;
+  char* address = nullptr;
+  bool in_use = false;
+  bool small = false;
+  Block* before = nullptr;  // neighbours in the same segment
+  Block* after = nullptr;
+  std::set<Use> uses;
+  bool whole() const { return before == nullptr && after == nullptr; }
+};
+
+struct BySize {
+  bool operator()(const Block* a, const Block* b) const {
+    return std::tie(a->stream, a->size, a->address) < std::tie(b->stream, b->size, b->address);
+  }
+};
+
+class DeviceCache {
+ public:
+  explicit DeviceCache(int device) : device_(device) {}
+
+  Block* allocate(size_t bytes) {
+    ensure_init();
+    std::unique_lock<std::mutex> hold(mutex_);
+    reclaim();
+    const StreamId stream = current_stream(device_);
+    const size_t size = round_up(bytes, kUnit);
+    const bool small = size <= kSmallLimit;
+    Block* block = take(stream, size, small);
+    if (block == nullptr) block = grow(stream, size, small, bytes);
+    if (size_t rest = block->size - size; rest >= (small ? kUnit : kSmallLimit)) split(block, size);
+    block->in_use = true;
+    block->requested = bytes;
+    statistics_.allocations.add(1);
+    statistics_.allocated_bytes.add(static_cast<int64_t>(block->size));
+    statistics_.active_bytes.add(static_cast<int64_t>(block->size));
+    statistics_.requested_bytes.add(static_cast<int64_t>(bytes));
+    return block;
+  }
+
+  void release(Block* block) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    block->in_use = false;
+    statistics_.allocations.remove(1);
+    statistics_.allocated_bytes.remove(static_cast<int64_t>(block->size));
+    statistics_.requested_bytes.remove(static_cast<int64_t>(block->requested));
+    if (!block->uses.empty() && !is_bad_fork()) {
+      try {
+        pending_.emplace_back(Pending::record(block->uses), block);
+        block->uses.clear();
+        return;
+      } catch (const Error&) {  // the device is gone, and with it the work
+      }
+    }
+    give_back(block);
+  }
+
+  void record_use(Block* block, Use use) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    if (use.first == device_ && use.second == block->stream) return;  // its own stream's order suffices
+    block->uses.insert(use);
+  }
+
+  void empty() {
+    std::lock_guard<std::mutex> hold(mutex_);
+    release_segments();
+  }
+
+  MemoryStatistics statistics() {
+    std::lock_guard<std::mutex> hold(mutex_);
+    return statistics_;
+  }
+
+  void reset(bool peaks) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    for (Gauge* gauge : {&statistics_.allocations, &statistics_.segments, &statistics_.allocated_bytes,
+                         &statistics_.active_bytes, &statistics_.reserved_bytes, &statistics_.requested_bytes}) {
+      if (peaks) {
+        gauge->peak = gauge->current;
+      } else {
+        gauge->added = gauge->removed = 0;
+      }
+    }
+    if (!peaks) {
+      statistics_.retries = statistics_.out_of_memory = 0;
+      statistics_.driver_allocations = statistics_.driver_frees = 0;
+    }
+  }
+
+ private:
+  using Pool = std::set<Block*, BySize>;
+  Pool& pool(bool small) { return small ? small_ : large_; }
+
+  Block* take(StreamId stream, size_t size, bool small) {
+    Block key;
+    key.stream = stream;
+    key.size = size;
+    auto found = pool(small).lower_bound(&key);
+    if (found == pool(small).end() || (*found)->stream != stream) return nullptr;
+    Block* block = *found;
+    pool(small).erase(found);
+    return block;
+  }
+
+  Block* grow(StreamId stream, size_t size, bool small, size_t asked) {
+    const size_t bytes = small ? kSmallSegment : size < kMiddleLimit ? kMiddleSegment : round_up(size, kLargeStep);
+    void* address = nullptr;
+    td_status status = driver_allocate(bytes, &address);
+    size_t given = bytes;
+    if (status == TD_OUT_OF_MEMORY) {
+      release_segments();
+      status = driver_allocate(bytes, &address);
+      if (status == TD_OUT_OF_MEMORY && bytes > size) {  // a whole segment does not fit, what was asked may
+        given = size;
+        status = driver_allocate(size, &address);
+      }
+      if (status == TD_OK) ++statistics_.retries;
+    }
+    if (status == TD_OUT_OF_MEMORY) {
+      ++statistics_.out_of_memory;
+      throw OutOfMemory(explain(asked));
+    }
+    check(status, "allocating device memory");
+    auto* block = new Block;
+    block->stream = stream;
+    block->size = given;
+    block->address = static_cast<char*>(address);
+    block->small = small;
+    statistics_.segments.add(1);
+    statistics_.reserved_bytes.add(static_cast<int64_t>(given));
+    return block;
+  }
+
+  td_status driver_allocate(size_t bytes, void** address) {
+    td_status status = driver().memory_alloc(device_, bytes, address);
+    if (status == TD_OK) ++statistics_.driver_allocations;
+    return status;
+  }
+
+  std::string explain(size_t asked) {
+    size_t available = 0;
+    size_t total = 0;
+    driver().memory_info(device_, &available, &total);
+    return "out of memory on device " + std::to_string(device_) + ": tried to allocate " + std::to_string(asked) +
+           " bytes; the device has " + std::to_string(total) + " bytes, " + std::to_string(available) +
+           " of them free; " + std::to_string(statistics_.allocated_bytes.current) + " bytes are allocated by tensors, " +
+           std::to_string(statistics_.reserved_bytes.current) + " bytes are reserved in the cache";
+  }
+
+  void split(Block* block, size_t size) {
+    auto* rest = new Block;
+    rest->stream = block->stream;
+    rest->small = block->small;
+    rest->size = block->size - size;
+    rest->address = block->address + size;
+    rest->before = block;
+    rest->after = block->after;
+    if (rest->after != nullptr) rest->after->before = rest;
+    block->after = rest;
+    block->size = size;
+    pool(rest->small).insert(rest);
+  }
+
+  // A block that nobody needs returns to its pool, joined with its free neighbours.
+  void give_back(Block* block) {
+    statistics_.active_bytes.remove(static_cast<int64_t>(block->size));
+    block->uses.clear();
+    Pool& free_blocks = pool(block->small);
+    for (Block* neighbour : {block->before, block->after}) {
+      if (neighbour == nullptr || free_blocks.erase(neighbour) == 0) continue;
+      Block* first = neighbour == block->before ? neighbour : block;
+      Block* second = first == neighbour ? block : neighbour;
+      first->size += second->size;
+      first->after = second->after;
+      if (first->after != nullptr) first->after->before = first;
+      delete second;
+      block = first;
+    }
+    free_blocks.insert(block);
+  }
+
+  void reclaim() {
+    for (size_t left = pending_.size(); left > 0; --left) {
+      auto entry = std::move(pending_.front());
+      pending_.pop_front();
+      if (entry.first.done()) {
+        give_back(entry.second);
+      } else {
+        pending_.push_back(std::move(entry));
+      }
+    }
+  }
+
+  void release_segments() {
+    while (!pending_.empty()) {
+      auto entry = std::move(pending_.front());
+      pending_.pop_front();
+      entry.first.wait();
+      give_back(entry.second);
+    }
+    bool synchronized = false;
+    for (Pool* blocks : {&small_, &large_}) {
+      for (auto at = blocks->begin(); at != blocks->end();) {
+        Block* block = *at;
+        if (!block->whole()) {
+          ++at;
+          continue;
+        }
+        if (!synchronized) {  // enqueued work may still read what was freed in stream order
+          driver().device_synchronize(device_);
+          synchronized = true;
+        }
+        at = blocks->erase(at);
+        driver().memory_free(device_, block->address);
+        ++statistics_.driver_frees;
+        statistics_.segments.remove(1);
+        statistics_.reserved_bytes.remove(static_cast<int64_t>(block->size));
+        delete block;
+      }
+    }
+  }
+
+  const int device_;
+  std::mutex mutex_;
+  Pool small_, large_;
+  std::deque<std::pair<Pending, Block*>> pending_;
+  MemoryStatistics statistics_;
+};
+
+DeviceCache& cache_of(int device) {
+  static auto* caches = [] {
+    auto* made = new std::vector<std::unique_ptr<DeviceCache>>;
+    for (int i = 0; i < device_count(); ++i) made->push_back(std::make_unique<DeviceCache>(i));
+    return made;
+  }();
+  check_device(device);
+  return *(*caches)[static_cast<size_t>(device)];
+}
+
+// Which block an address that was handed out belongs to. In shards, so that threads rarely meet.
+class Directory {
+ public:
+  struct Entry {
+    int device;
+    Block* block;
+  };
+  void add(void* address, Entry entry) {
+    Shard& shard = shard_of(address);
+    std::lock_guard<std::mutex> hold(shard.mutex);
+    shard.entries[address] = entry;
+  }
+  bool find(void* address, Entry* entry, bool remove) {
+    Shard& shard = shard_of(address);
+    std::lock_guard<std::mutex> hold(shard.mutex);
+    auto found = shard.entries.find(address);
+    if (found == shard.entries.end()) return false;
+    *entry = found->second;
+    if (remove) shard.entries.erase(found);
+    return true;
+  }
+
+ private:
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<void*, Entry> entries;
+  };
+  Shard& shard_of(void* address) { return shards_[reinterpret_cast<uintptr_t>(address) / kUnit % shards_.size()]; }
+  std::vector<Shard> shards_ = std::vector<Shard>(16);
+};
+
+Directory& directory() {
+  static auto* instance = new Directory;
+  return *instance;
+}
+
+}  // namespace
+
+namespace device_memory {
+
+void* allocate(int device, size_t bytes) {
+  if (bytes == 0) return nullptr;
+  Block* block = cache_of(device).allocate(bytes);
+  directory().add(block->address, {device, block});
+  return block->address;
+}
+
+void release(void* address) noexcept {
+  if (address == nullptr) return;
+  Directory::Entry entry{};
+  if (directory().find(address, &entry, true)) cache_of(entry.device).release(entry.block);
+}
+
+void record_use(void* address, int device, StreamId stream) {
+  Directory::Entry entry{};
+  if (address == nullptr || !directory().find(address, &entry, false)) return;
+  cache_of(entry.device).record_use(entry.block, {device, stream});
+}
+
+void empty_cache(int device) {
+  if (!is_initialized()) return;
+  for (int i = 0; i < device_count(); ++i) {
+    if (device < 0 || device == i) cache_of(i).empty();
+  }
+}
+
+MemoryStatistics statistics(int device) { return cache_of(device).statistics(); }
+void reset_peak(int device) { cache_of(device).reset(true); }
+void reset_accumulated(int device) { cache_of(device).reset(false); }
+
+}  // namespace device_memory
+
+namespace pinned_memory {
+namespace {
+
+struct HostBlock {
+  size_t size = 0;
+  size_t requested = 0;
+  bool in_use = false;
+  std::set<Use> uses;
+  Pending pending;
+};
+
+struct HostCache {
+  std::mutex mutex;
+  std::map<const char*, HostBlock> blocks;              // all, by address
+  std::multimap<size_t, const char*> unused;            // by size
+  std::deque<const char*> waiting;                      // released, work still pending
+  MemoryStatistics statistics;
+
+  std::map<const char*, HostBlock>::iterator holding(const void* address) {
+    const char* at = static_cast<const char*>(address);
+    auto after = blocks.upper_bound(at);
+    if (after == blocks.begin()) return blocks.end();
+    --after;
+    return after->second.in_use && at < after->first + after->second.size ? after : blocks.end();
+  }
+  void reclaim() {
+    for (size_t left = waiting.size(); left > 0; --left) {
+      const char* address = waiting.front();
+      waiting.pop_front();
+      HostBlock& block = blocks[address];
+      if (block.pending.done()) {
+        unused.emplace(block.size, address);
+      } else {
+        waiting.push_back(address);
+      }
+    }
+  }
+  void empty() {
+    for (const char* address : waiting) {
+      blocks[address].pending.wait();
+      unused.emplace(blocks[address].size, address);
+    }
+    waiting.clear();
+    for (const auto& [size, address] : unused) {
+      driver().host_free(const_cast<char*>(address));
+      blocks.erase(address);
+      ++statistics.driver_frees;
+      statistics.segments.remove(1);
+      statistics.reserved_bytes.remove(static_cast<int64_t>(size));
+    }
+    unused.clear();
+  }
+};
+
+HostCache& host_cache() {
+  static auto* instance = new HostCache;
+  return *instance;
+}
+
+}  // namespace
+
+void* allocate(size_t bytes) {
+  if (bytes == 0) return nullptr;
+  ensure_init();
+  size_t size = kUnit;  // powers of two, so that blocks find new users
+  while (size < bytes) size *= 2;
+  HostCache& cache = host_cache();
+  std::lock_guard<std::mutex> hold(cache.mutex);
+  cache.reclaim();
+  const char* address = nullptr;
+  if (auto found = cache.unused.find(size); found != cache.unused.end()) {
+    address = found->second;
+    cache.unused.erase(found);
+  } else {
+    void* made = nullptr;
+    td_status status = driver().host_alloc(size, &made);
+    if (status == TD_OUT_OF_MEMORY) {
+      cache.empty();
+      status = driver().host_alloc(size, &made);
+      if (status == TD_OK) ++cache.statistics.retries;
+      else ++cache.statistics.out_of_memory;
+    }
+    check(status, "allocating pinned host memory");
+    ++cache.statistics.driver_allocations;
+    cache.statistics.segments.add(1);
+    cache.statistics.reserved_bytes.add(static_cast<int64_t>(size));
+    address = static_cast<const char*>(made);
+    cache.blocks[address].size = size;
+  }
+  HostBlock& block = cache.blocks[address];
+  block.in_use = true;
+  block.requested = bytes;
+  cache.statistics.allocations.add(1);
+  cache.statistics.allocated_bytes.add(static_cast<int64_t>(size));
+  cache.statistics.requested_bytes.add(static_cast<int64_t>(bytes));
+  return const_cast<char*>(address);
+}
+
+void release(void* address) noexcept {
+  if (address == nullptr) return;
+  HostCache& cache = host_cache();
+  std::lock_guard<std::mutex> hold(cache.mutex);
+  auto found = cache.blocks.find(static_cast<const char*>(address));
+  if (found == cache.blocks.end() || !found->second.in_use) return;
+  HostBlock& block = found->second;
+  block.in_use = false;
+  cache.statistics.allocations.remove(1);
+  cache.statistics.allocated_bytes.remove(static_cast<int64_t>(block.size));
+  cache.statistics.requested_bytes.remove(static_cast<int64_t>(block.requested));
+  if (!block.uses.empty() && !is_bad_fork()) {
+    try {
+      block.pending = Pending::record(block.uses);
+      block.uses.clear();
+      cache.waiting.push_back(found->first);
+      return;
+    } catch (const Error&) {  // the device is gone, and with it the work
+    }
+  }
+  block.uses.clear();
+  cache.unused.emplace(block.size, found->first);
+}
+
+bool contains(const void* address) noexcept {
+  HostCache& cache = host_cache();
+  std::lock_guard<std::mutex> hold(cache.mutex);
+  return cache.holding(address) != cache.blocks.end();
+}
+
+bool record_use(const void* address, int device, StreamId stream) {
+  HostCache& cache = host_cache();
+  std::lock_guard<std::mutex> hold(cache.mutex);
+  auto found = cache.holding(address);
+  if (found == cache.blocks.end()) return false;
+  found->second.uses.insert({device, stream});
+  return true;
+}
+
+void empty_cache() {
+  if (!is_initialized()) return;
+  HostCache& cache = host_cache();
+  std::lock_guard<std::mutex> hold(cache.mutex);
+  cache.reclaim();
+  cache.empty();
+}
+
+MemoryStatistics statistics() {
+  HostCache& cache = host_cache();
+  std::lock_guard<std::mutex> hold(cache.mutex);
+  return cache.statistics;
+}
+
+}  // namespace pinned_memory
+}  // namespace third_device

@@ -1,0 +1,64 @@
+// The caching allocators: device memory per (device, stream), pinned host memory for all.
+//
+// Both hand memory back to the driver only on empty_cache() or when it runs out, and neither lets a block be reused
+// before the work that still needs it is done: on its own stream order sees to that, on others record_use() does.
+#pragma once
+
+#include "runtime.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace third_device {
+
+// One counter over time. Bytes or a count, as its user says.
+struct Gauge {
+  int64_t current = 0, peak = 0, added = 0, removed = 0;
+  void add(int64_t amount) {
+    current += amount;
+    added += amount;
+    if (current > peak) peak = current;
+  }
+  void remove(int64_t amount) {
+    current -= amount;
+    removed += amount;
+  }
+};
+
+struct MemoryStatistics {
+  Gauge allocations, segments;                                       // counts
+  Gauge allocated_bytes, active_bytes, reserved_bytes, requested_bytes;
+  int64_t retries = 0;           // driver allocations that succeeded only after the cache was emptied
+  int64_t out_of_memory = 0;     // allocations that failed for good
+  int64_t driver_allocations = 0, driver_frees = 0;
+};
+
+namespace device_memory {
+
+// `bytes` on this thread's current stream of `device`; null for 0 bytes. Throws OutOfMemory with the numbers, Error.
+void* allocate(int device, size_t bytes);
+// Never throws; null is allowed.
+void release(void* address) noexcept;
+// The block that holds `address` (its start) is in use on `stream` too: no reuse before that stream's work so far.
+void record_use(void* address, int device, StreamId stream);
+// Gives every unused segment of `device` (all devices if negative) back. Throws Error.
+void empty_cache(int device = -1);
+MemoryStatistics statistics(int device);
+void reset_peak(int device);
+void reset_accumulated(int device);
+
+}  // namespace device_memory
+
+namespace pinned_memory {
+
+void* allocate(size_t bytes);  // null for 0 bytes. Throws OutOfMemory, Error.
+void release(void* address) noexcept;
+// True for any address inside an allocation that is in use.
+bool contains(const void* address) noexcept;
+// The block that holds `address` (anywhere inside) is used by a copy on `stream`. False if there is none.
+bool record_use(const void* address, int device, StreamId stream);
+void empty_cache();
+MemoryStatistics statistics();
+
+}  // namespace pinned_memory
+}  // namespace third_device

@@ -1,0 +1,591 @@
+#include "sim_driver.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+namespace third_device::sim {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMaxDevices = 64;
+constexpr int kLowestPriority = 0;
+constexpr int kHighestPriority = -1;
+// Address space per device is a multiple of its memory, so that guard pages and fragmentation never cause a false "full".
+constexpr size_t kSpread = 4;
+
+thread_local std::string last_error;
+
+td_status fail(td_status status, std::string text) {
+  last_error = std::move(text);
+  return status;
+}
+
+size_t env_size(const char* name, size_t fallback) {
+  const char* text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return fallback;
+  char* end = nullptr;
+  unsigned long long value = std::strtoull(text, &end, 10);
+  return *end == '\0' ? static_cast<size_t>(value) : fallback;
+}
+
+// One record of an event: made by event_record, done when its stream reaches it.
+struct Mark {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  Clock::time_point at{};
+
+  void finish() {
+    {
+      std::lock_guard<std::mutex> hold(mutex);
+      done = true;
+      at = Clock::now();
+    }
+    changed.notify_all();
+  }
+  void wait() {
+    std::unique_lock<std::mutex> hold(mutex);
+    changed.wait(hold, [this] { return done; });
+  }
+  bool is_done() {
+    std::lock_guard<std::mutex> hold(mutex);
+    return done;
+  }
+};
+
+struct Device {
+  std::mutex mutex;  // guards all below but the atomics
+  char* base = nullptr;
+  size_t span = 0;                  // bytes of address space; the view starts at base + span
+  std::map<size_t, size_t> used;    // offset -> bytes, both in whole pages
+  std::map<size_t, size_t> asked;   // offset -> bytes counted against the memory size
+  size_t allocated = 0;
+  size_t limit = 0;
+  std::unordered_set<td_stream> streams;
+  std::atomic<bool> lost{false};
+};
+
+struct World {
+  bool absent = false;
+  int count = 0;
+  size_t page = 4096;
+  std::vector<std::unique_ptr<Device>> devices;
+  std::atomic<long long> fail_allocations{0};
+  std::atomic<long long> copy_delay_us{0};
+  std::mutex pinned_mutex;
+  std::map<const char*, size_t> pinned;
+};
+
+// Never destroyed: worker threads and late frees may outlive static destruction.
+World& world() {
+  static World* instance = [] {
+    auto* made = new World;
+    const char* driver = std::getenv("TD_SIM_DRIVER");
+    made->absent = driver != nullptr && std::string(driver) == "absent";
+    made->page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    size_t count = env_size("TD_SIM_DEVICES", 2);
+    made->count = made->absent ? 0 : static_cast<int>(count > kMaxDevices ? kMaxDevices : count);
+    size_t memory = env_size("TD_SIM_MEMORY", size_t{1} << 30);
+    for (int i = 0; i < made->count; ++i) {
+      auto device = std::make_unique<Device>();
+      device->limit = memory;
+      device->span = (memory * kSpread + made->page - 1) / made->page * made->page;
+      void* at = mmap(nullptr, device->span * 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (at == MAP_FAILED) {
+        made->count = i;
+        break;
+      }
+      device->base = static_cast<char*>(at);
+      made->devices.push_back(std::move(device));
+    }
+    return made;
+  }();
+  return *instance;
+}
+
+td_status find(int index, Device** device) {
+  World& all = world();
+  if (all.absent) return fail(TD_NO_DRIVER, "the simulated driver is absent (TD_SIM_DRIVER=absent)");
+  if (index < 0 || index >= all.count) {
+    return fail(TD_INVALID, "no device " + std::to_string(index) + ", there are " + std::to_string(all.count));
+  }
+  *device = all.devices[static_cast<size_t>(index)].get();
+  if ((*device)->lost.load()) return fail(TD_DEVICE_LOST, "device " + std::to_string(index) + " was lost");
+  return TD_OK;
+}
+
+}  // namespace
+}  // namespace third_device::sim
+
+// The two opaque types of the interface, in the global namespace where the header declares them.
+struct td_event_s {
+  int device = 0;
+  bool timing = false;
+  std::mutex mutex;
+  std::shared_ptr<third_device::sim::Mark> mark;  // of the latest record; null before the first
+
+  std::shared_ptr<third_device::sim::Mark> latest() {
+    std::lock_guard<std::mutex> hold(mutex);
+    return mark;
+  }
+};
+
+struct td_stream_s {
+  int device = 0;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<td_status()>> queue;
+  bool running = false;
+  bool stopping = false;
+  td_status error = TD_OK;  // of work that failed, until a query or synchronize reports it
+  std::string error_text;
+  std::thread worker;
+
+  void loop() {
+    std::unique_lock<std::mutex> hold(mutex);
+    for (;;) {
+      changed.wait(hold, [this] { return stopping || !queue.empty(); });
+      if (queue.empty()) return;
+      auto work = std::move(queue.front());
+      queue.pop_front();
+      running = true;
+      hold.unlock();
+      td_status status = TD_OK;
+      std::string text;
+      try {
+        status = work();
+        if (status != TD_OK) text = third_device::sim::last_error;
+      } catch (const std::exception& error) {
+        status = TD_FAILED;
+        text = std::string("exception in work on the device: ") + error.what();
+      } catch (...) {
+        status = TD_FAILED;
+        text = "unknown exception in work on the device";
+      }
+      work = nullptr;  // releases what it holds before the stream counts as idle
+      hold.lock();
+      running = false;
+      if (status != TD_OK && error == TD_OK) {
+        error = status;
+        error_text = std::move(text);
+      }
+      changed.notify_all();
+    }
+  }
+  void push(std::function<td_status()> work) {
+    {
+      std::lock_guard<std::mutex> hold(mutex);
+      queue.push_back(std::move(work));
+    }
+    changed.notify_all();
+  }
+  bool idle() const { return queue.empty() && !running; }
+  td_status take_error() {  // with the mutex held
+    if (error == TD_OK) return TD_OK;
+    td_status status = error;
+    error = TD_OK;
+    return third_device::sim::fail(status, std::move(error_text));
+  }
+  td_status synchronize() {
+    std::unique_lock<std::mutex> hold(mutex);
+    changed.wait(hold, [this] { return idle(); });
+    return take_error();
+  }
+};
+
+namespace third_device::sim {
+namespace {
+
+const char* error_text() { return last_error.c_str(); }
+
+td_status init() {
+  return world().absent ? fail(TD_NO_DRIVER, "the simulated driver is absent (TD_SIM_DRIVER=absent)") : TD_OK;
+}
+
+td_status device_count(int* count) {
+  *count = world().count;
+  return TD_OK;
+}
+
+td_status device_set(int index) {
+  Device* device = nullptr;
+  return find(index, &device);
+}
+
+td_status device_properties(int index, td_properties* properties) {
+  Device* device = nullptr;
+  if (td_status status = find(index, &device)) return status;
+  *properties = td_properties{};
+  std::snprintf(properties->name, sizeof properties->name, "simulated device %d", index);
+  std::lock_guard<std::mutex> hold(device->mutex);
+  properties->total_memory = device->limit;
+  properties->major = 1;
+  properties->units = static_cast<int32_t>(std::thread::hardware_concurrency());
+  return TD_OK;
+}
+
+td_status device_synchronize(int index) {
+  Device* device = nullptr;
+  if (td_status status = find(index, &device)) return status;
+  std::vector<td_stream> streams;
+  {
+    std::lock_guard<std::mutex> hold(device->mutex);
+    streams.assign(device->streams.begin(), device->streams.end());
+  }
+  td_status first = TD_OK;
+  std::string text;
+  for (td_stream stream : streams) {
+    td_status status = stream->synchronize();
+    if (first == TD_OK && status != TD_OK) {
+      first = status;
+      text = last_error;
+    }
+  }
+  return first == TD_OK ? TD_OK : fail(first, text);
+}
+
+td_status memory_info(int index, size_t* free_bytes, size_t* total_bytes) {
+  Device* device = nullptr;
+  if (td_status status = find(index, &device)) return status;
+  std::lock_guard<std::mutex> hold(device->mutex);
+  *total_bytes = device->limit;
+  *free_bytes = device->limit > device->allocated ? device->limit - device->allocated : 0;
+  return TD_OK;
+}
+
+td_status memory_alloc(int index, size_t bytes, void** address) {
+  *address = nullptr;
+  Device* device = nullptr;
+  if (td_status status = find(index, &device)) return status;
+  if (bytes == 0) return TD_OK;
+  World& all = world();
+  long long failing = all.fail_allocations.load();
+  while (failing > 0 && !all.fail_allocations.compare_exchange_weak(failing, failing - 1)) {
+  }
+  if (failing > 0) return fail(TD_OUT_OF_MEMORY, "allocation failed on request (fault injection)");
+  std::lock_guard<std::mutex> hold(device->mutex);
+  if (bytes > device->limit || device->allocated > device->limit - bytes) {
+    return fail(TD_OUT_OF_MEMORY, "device " + std::to_string(index) + " has " +
+                                      std::to_string(device->limit - std::min(device->limit, device->allocated)) +
+                                      " of " + std::to_string(device->limit) + " bytes left, " +
+                                      std::to_string(bytes) + " asked");
+  }
+  size_t pages = (bytes + all.page - 1) / all.page * all.page;
+  size_t offset = 0;
+  for (const auto& [start, length] : device->used) {  // first fit, with one unused page after each allocation
+    if (offset + pages + all.page <= start) break;
+    offset = start + length + all.page;
+  }
+  if (offset + pages > device->span) return fail(TD_OUT_OF_MEMORY, "address space of the device is used up");
+  if (mprotect(device->base + device->span + offset, pages, PROT_READ | PROT_WRITE) != 0) {
+    return fail(TD_OUT_OF_MEMORY, "the host has no memory left for the simulated device");
+  }
+  device->used[offset] = pages;
+  device->asked[offset] = bytes;
+  device->allocated += bytes;
+  *address = device->base + offset;
+  return TD_OK;
+}
+
+td_status memory_free(int index, void* address) {
+  if (address == nullptr) return TD_OK;
+  World& all = world();
+  if (index < 0 || index >= all.count) return fail(TD_INVALID, "no such device");
+  Device& device = *all.devices[static_cast<size_t>(index)];  // also when lost: freeing then is bookkeeping only
+  std::lock_guard<std::mutex> hold(device.mutex);
+  auto offset = static_cast<size_t>(static_cast<char*>(address) - device.base);
+  auto found = device.used.find(offset);
+  if (found == device.used.end()) return fail(TD_INVALID, "not the start of an allocation on this device");
+  char* view = device.base + device.span + offset;
+  madvise(view, found->second, MADV_DONTNEED);
+  mprotect(view, found->second, PROT_NONE);
+  device.allocated -= device.asked[offset];
+  device.asked.erase(offset);
+  device.used.erase(found);
+  return TD_OK;
+}
+
+td_status memory_owner(const void* address, td_memory* kind, int* index) {
+  World& all = world();
+  const char* at = static_cast<const char*>(address);
+  *kind = TD_MEMORY_UNKNOWN;
+  *index = TD_HOST;
+  for (int i = 0; i < all.count; ++i) {
+    Device& device = *all.devices[static_cast<size_t>(i)];
+    if (at >= device.base && at < device.base + device.span) {
+      *kind = TD_MEMORY_DEVICE;
+      *index = i;
+      return TD_OK;
+    }
+  }
+  std::lock_guard<std::mutex> hold(all.pinned_mutex);
+  auto after = all.pinned.upper_bound(at);
+  if (after != all.pinned.begin() && at < std::prev(after)->first + std::prev(after)->second) {
+    *kind = TD_MEMORY_HOST_PINNED;
+  }
+  return TD_OK;
+}
+
+td_status live(td_stream stream) {
+  if (stream == nullptr) return fail(TD_INVALID, "null stream");
+  Device* device = nullptr;
+  return find(stream->device, &device);
+}
+
+// Work that fails without running once its device is lost.
+td_status enqueue(td_stream stream, std::function<td_status()> work) {
+  if (td_status status = live(stream)) return status;
+  Device* device = world().devices[static_cast<size_t>(stream->device)].get();
+  stream->push([device, work = std::move(work)] {
+    return device->lost.load() ? fail(TD_DEVICE_LOST, "the device was lost while work was pending") : work();
+  });
+  return TD_OK;
+}
+
+td_status memory_set(void* address, int value, size_t bytes, td_stream stream) {
+  return enqueue(stream, [=] {
+    std::memset(sim_view(address), value, bytes);
+    return TD_OK;
+  });
+}
+
+td_status copy(void* to, int, const void* from, int, size_t bytes, td_stream stream) {
+  return enqueue(stream, [=] {
+    if (long long delay = world().copy_delay_us.load()) std::this_thread::sleep_for(std::chrono::microseconds(delay));
+    std::memmove(sim_view(to), sim_view(from), bytes);
+    return TD_OK;
+  });
+}
+
+td_status host_alloc(size_t bytes, void** address) {
+  World& all = world();
+  size_t rounded = (bytes + all.page - 1) / all.page * all.page;
+  *address = std::aligned_alloc(all.page, rounded == 0 ? all.page : rounded);
+  if (*address == nullptr) return fail(TD_OUT_OF_MEMORY, "the host has no memory left to pin");
+  std::lock_guard<std::mutex> hold(all.pinned_mutex);
+  all.pinned[static_cast<const char*>(*address)] = bytes;
+  return TD_OK;
+}
+
+td_status host_free(void* address) {
+  World& all = world();
+  {
+    std::lock_guard<std::mutex> hold(all.pinned_mutex);
+    if (all.pinned.erase(static_cast<const char*>(address)) == 0) return fail(TD_INVALID, "not pinned memory");
+  }
+  std::free(address);
+  return TD_OK;
+}
+
+td_status stream_priorities(int* lowest, int* highest) {
+  *lowest = kLowestPriority;
+  *highest = kHighestPriority;
+  return TD_OK;
+}
+
+td_status stream_create(int index, int, td_stream* stream) {
+  Device* device = nullptr;
+  if (td_status status = find(index, &device)) return status;
+  auto* made = new td_stream_s;
+  made->device = index;
+  made->worker = std::thread([made] { made->loop(); });
+  std::lock_guard<std::mutex> hold(device->mutex);
+  device->streams.insert(made);
+  *stream = made;
+  return TD_OK;
+}
+
+td_status stream_destroy(td_stream stream) {
+  if (stream == nullptr) return fail(TD_INVALID, "null stream");
+  Device& device = *world().devices[static_cast<size_t>(stream->device)];
+  {
+    std::lock_guard<std::mutex> hold(device.mutex);
+    device.streams.erase(stream);
+  }
+  {
+    std::lock_guard<std::mutex> hold(stream->mutex);
+    stream->stopping = true;
+  }
+  stream->changed.notify_all();
+  stream->worker.join();
+  delete stream;
+  return TD_OK;
+}
+
+td_status stream_query(td_stream stream) {
+  if (td_status status = live(stream)) return status;
+  std::lock_guard<std::mutex> hold(stream->mutex);
+  return stream->idle() ? stream->take_error() : TD_NOT_READY;
+}
+
+td_status stream_synchronize(td_stream stream) {
+  if (stream == nullptr) return fail(TD_INVALID, "null stream");
+  td_status status = stream->synchronize();  // first: work that is pending ends, with an error, even on a lost device
+  return status != TD_OK ? status : live(stream);
+}
+
+td_status stream_wait(td_stream stream, td_event event) {
+  std::shared_ptr<Mark> mark = event->latest();
+  if (mark == nullptr) return live(stream);
+  return enqueue(stream, [mark] {
+    mark->wait();
+    return TD_OK;
+  });
+}
+
+td_status stream_call(td_stream stream, td_callback function, void* argument) {
+  if (td_status status = live(stream)) return status;
+  // Runs on a lost device too: the argument's owner counts on the call to give it back.
+  stream->push([=] { return function(argument); });
+  return TD_OK;
+}
+
+td_status event_create(int index, int timing, td_event* event) {
+  Device* device = nullptr;
+  if (td_status status = find(index, &device)) return status;
+  auto* made = new td_event_s;
+  made->device = index;
+  made->timing = timing != 0;
+  *event = made;
+  return TD_OK;
+}
+
+td_status event_destroy(td_event event) {
+  delete event;  // pending work holds the mark, not the event
+  return TD_OK;
+}
+
+td_status event_record(td_event event, td_stream stream) {
+  if (td_status status = live(stream)) return status;
+  auto mark = std::make_shared<Mark>();
+  {
+    std::lock_guard<std::mutex> hold(event->mutex);
+    event->mark = mark;
+  }
+  // Pushed without the check for a lost device: who waits for the event must wake up in any case.
+  stream->push([mark] {
+    mark->finish();
+    return TD_OK;
+  });
+  return TD_OK;
+}
+
+td_status event_query(td_event event) {
+  std::shared_ptr<Mark> mark = event->latest();
+  return mark == nullptr || mark->is_done() ? TD_OK : TD_NOT_READY;
+}
+
+td_status event_synchronize(td_event event) {
+  if (std::shared_ptr<Mark> mark = event->latest()) mark->wait();
+  return TD_OK;
+}
+
+td_status event_elapsed(td_event start, td_event end, double* milliseconds) {
+  if (!start->timing || !end->timing) return fail(TD_INVALID, "both events must be created with timing enabled");
+  auto first = start->latest();
+  auto second = end->latest();
+  if (first == nullptr || second == nullptr) return fail(TD_INVALID, "both events must have been recorded");
+  if (!first->is_done() || !second->is_done()) return fail(TD_NOT_READY, "both events must have completed");
+  *milliseconds = std::chrono::duration<double, std::milli>(second->at - first->at).count();
+  return TD_OK;
+}
+
+// The keys: "memory_bytes" (of every device), "fail_allocations" (the next n fail), "lose_device" (its index),
+// "restore_device", "copy_delay_us" (each copy sleeps that long first).
+td_status control(const char* key, long long value) {
+  World& all = world();
+  const std::string name = key;
+  if (name == "memory_bytes") {
+    for (auto& device : all.devices) {
+      std::lock_guard<std::mutex> hold(device->mutex);
+      if (value < 0 || static_cast<size_t>(value) > device->span) return fail(TD_INVALID, "memory_bytes out of range");
+      device->limit = static_cast<size_t>(value);
+    }
+    return TD_OK;
+  }
+  if (name == "fail_allocations") {
+    all.fail_allocations = value;
+    return TD_OK;
+  }
+  if (name == "copy_delay_us") {
+    all.copy_delay_us = value;
+    return TD_OK;
+  }
+  if (name == "lose_device" || name == "restore_device") {
+    if (value < 0 || value >= all.count) return fail(TD_INVALID, "no such device");
+    all.devices[static_cast<size_t>(value)]->lost = name == "lose_device";
+    return TD_OK;
+  }
+  return fail(TD_INVALID, "unknown key " + name);
+}
+
+}  // namespace
+
+void* sim_view(const void* address) {
+  World& all = world();
+  char* at = static_cast<char*>(const_cast<void*>(address));
+  for (auto& device : all.devices) {
+    if (at >= device->base && at < device->base + device->span) return at + device->span;
+  }
+  return at;
+}
+
+const td_driver* sim_driver() {
+  static const td_driver table = [] {
+    td_driver made{};
+    made.abi = TD_DRIVER_ABI;
+#define MEMBER(name) made.name = name
+    MEMBER(error_text);
+    MEMBER(init);
+    MEMBER(device_count);
+    MEMBER(device_set);
+    MEMBER(device_properties);
+    MEMBER(device_synchronize);
+    MEMBER(memory_info);
+    MEMBER(memory_alloc);
+    MEMBER(memory_free);
+    MEMBER(memory_owner);
+    MEMBER(memory_set);
+    MEMBER(copy);
+    MEMBER(host_alloc);
+    MEMBER(host_free);
+    MEMBER(stream_priorities);
+    MEMBER(stream_create);
+    MEMBER(stream_destroy);
+    MEMBER(stream_query);
+    MEMBER(stream_synchronize);
+    MEMBER(stream_wait);
+    MEMBER(stream_call);
+    MEMBER(event_create);
+    MEMBER(event_destroy);
+    MEMBER(event_record);
+    MEMBER(event_query);
+    MEMBER(event_synchronize);
+    MEMBER(event_elapsed);
+    MEMBER(control);
+#undef MEMBER
+    return made;
+  }();
+  return &table;
+}
+
+}  // namespace third_device::sim

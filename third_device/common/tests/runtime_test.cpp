@@ -1,0 +1,363 @@
+// The torch-free half of the layer on the simulated driver. Built and run by tests/contract/test_runtime_cpp.py, plain
+// and under AddressSanitizer and ThreadSanitizer. Exit status 0 and "N checks passed", or the first failure and 1.
+#include <third_device/driver.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../runtime/allocators.h"
+#include "../runtime/runtime.h"
+#include "../sim/sim_driver.h"
+
+extern "C" const td_driver* third_device_driver() { return third_device::sim::sim_driver(); }
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // sanitizers catch SIGSEGV themselves, and fork with threads is not theirs
+#else
+constexpr bool kSanitized = false;
+#endif
+
+using namespace third_device;
+
+namespace {
+
+std::atomic<int> passed{0};
+
+#define CHECK(condition)                                                        \
+  do {                                                                          \
+    if (!(condition)) {                                                         \
+      std::printf("%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);       \
+      std::exit(1);                                                             \
+    }                                                                           \
+    ++passed;                                                                   \
+  } while (0)
+
+template <typename F>
+std::string error_of(F&& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+const td_driver& d() { return driver(); }
+
+// Work that blocks its stream until the gate opens.
+struct Gate {
+  std::atomic<bool> open{false};
+  std::atomic<bool> passed_through{false};
+  static td_status run(void* self) {
+    auto* gate = static_cast<Gate*>(self);
+    while (!gate->open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    gate->passed_through = true;
+    return TD_OK;
+  }
+};
+
+void only_first_use_starts_it() {
+  CHECK(device_count() == 2);
+  CHECK(!is_initialized());
+  ensure_init();
+  ensure_init();
+  CHECK(is_initialized());
+}
+
+void devices_are_checked_and_per_thread() {
+  CHECK(error_of([] { set_device(2); }).find("2 devices") != std::string::npos);
+  CHECK(!error_of([] { set_device(-1); }).empty());
+  set_device(1);
+  std::thread([] { CHECK(current_device() == 0); }).join();
+  CHECK(exchange_device(0) == 1);
+  CHECK(exchange_device(-1) == 0);
+  CHECK(current_device() == 0);
+}
+
+void streams_have_order_and_events_join_them() {
+  StreamId first = stream_from_pool(0, 0);
+  StreamId second = stream_from_pool(0, -1);
+  CHECK(first != second && first != kDefaultStream);
+  td_stream a = native_stream(0, first);
+  td_stream b = native_stream(1, stream_from_pool(1, 0));
+  Gate gate;
+  CHECK(d().stream_call(a, Gate::run, &gate) == TD_OK);
+  td_event event = nullptr;
+  CHECK(d().event_create(0, 1, &event) == TD_OK);
+  CHECK(d().event_query(event) == TD_OK);  // never recorded
+  CHECK(d().event_record(event, a) == TD_OK);
+  CHECK(d().stream_wait(b, event) == TD_OK);  // another device's stream waits
+  CHECK(d().stream_query(a) == TD_NOT_READY);
+  CHECK(d().stream_query(b) == TD_NOT_READY);
+  CHECK(d().event_query(event) == TD_NOT_READY);
+  CHECK(d().stream_query(native_stream(0, second)) == TD_OK);  // an unrelated one does not
+  gate.open = true;
+  CHECK(d().stream_synchronize(b) == TD_OK);
+  CHECK(gate.passed_through);
+  CHECK(d().event_query(event) == TD_OK);
+  CHECK(d().stream_synchronize(a) == TD_OK && d().stream_query(a) == TD_OK);
+  td_event end = nullptr;
+  CHECK(d().event_create(0, 1, &end) == TD_OK);
+  CHECK(d().event_record(end, a) == TD_OK && d().event_synchronize(end) == TD_OK);
+  double milliseconds = -1;
+  CHECK(d().event_elapsed(event, end, &milliseconds) == TD_OK && milliseconds > 0);
+  td_event untimed = nullptr;
+  CHECK(d().event_create(0, 0, &untimed) == TD_OK);
+  CHECK(d().event_elapsed(event, untimed, &milliseconds) == TD_INVALID);
+  for (td_event each : {event, end, untimed}) d().event_destroy(each);
+}
+
+void copies_go_round() {
+  std::vector<int> host(1 << 16), back(1 << 16);
+  for (size_t i = 0; i < host.size(); ++i) host[i] = static_cast<int>(i * 7);
+  const size_t bytes = host.size() * sizeof(int);
+  void* near = device_memory::allocate(0, bytes);
+  void* far = device_memory::allocate(1, bytes);
+  td_stream stream = native_stream(0, 0);
+  CHECK(d().copy(near, 0, host.data(), TD_HOST, bytes, stream) == TD_OK);
+  CHECK(d().copy(far, 1, near, 0, bytes, stream) == TD_OK);
+  CHECK(d().copy(back.data(), TD_HOST, far, 1, bytes, stream) == TD_OK);
+  CHECK(d().stream_synchronize(stream) == TD_OK);
+  CHECK(host == back);
+  td_memory kind{};
+  int owner = -9;
+  CHECK(d().memory_owner(static_cast<char*>(far) + 17, &kind, &owner) == TD_OK);
+  CHECK(kind == TD_MEMORY_DEVICE && owner == 1);
+  CHECK(d().memory_owner(host.data(), &kind, &owner) == TD_OK && kind == TD_MEMORY_UNKNOWN);
+  device_memory::release(near);
+  device_memory::release(far);
+}
+
+void memory_is_cached_split_and_joined() {
+  device_memory::empty_cache();
+  device_memory::reset_accumulated(0);
+  void* first = device_memory::allocate(0, 1000);
+  void* second = device_memory::allocate(0, 3000);
+  CHECK(first != second);
+  CHECK(device_memory::statistics(0).driver_allocations == 1);  // one small segment holds both
+  device_memory::release(first);
+  CHECK(device_memory::allocate(0, 1024) == first);  // reuse: 1000 was rounded to 1024
+  device_memory::release(first);
+  device_memory::release(second);
+  CHECK(device_memory::allocate(0, 4096) == first);  // the neighbours were joined again
+  device_memory::release(first);
+  CHECK(device_memory::allocate(0, 0) == nullptr);
+  device_memory::release(nullptr);
+  device_memory::empty_cache(0);
+  MemoryStatistics now = device_memory::statistics(0);
+  CHECK(now.reserved_bytes.current == 0 && now.allocated_bytes.current == 0 && now.active_bytes.current == 0);
+  CHECK(now.allocations.current == 0 && now.allocations.added == now.allocations.removed);
+  CHECK(now.segments.current == 0 && now.requested_bytes.current == 0);
+}
+
+void other_streams_hold_memory_back() {
+  StreamId side = stream_from_pool(0, 0);
+  void* address = device_memory::allocate(0, 2048);
+  Gate gate;
+  CHECK(d().stream_call(native_stream(0, side), Gate::run, &gate) == TD_OK);
+  device_memory::record_use(address, 0, side);
+  device_memory::release(address);
+  void* other = device_memory::allocate(0, 2048);
+  CHECK(other != address);
+  CHECK(device_memory::statistics(0).active_bytes.current > device_memory::statistics(0).allocated_bytes.current);
+  gate.open = true;
+  CHECK(d().stream_synchronize(native_stream(0, side)) == TD_OK);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the event is done right after
+  synchronize_device(0);
+  void* again = device_memory::allocate(0, 2048);
+  CHECK(again == address);
+  device_memory::release(other);
+  device_memory::release(again);
+}
+
+void running_out_tells_the_numbers() {
+  device_memory::empty_cache();
+  CHECK(d().control("memory_bytes", 8 << 20) == TD_OK);
+  void* most = device_memory::allocate(0, 6 << 20);  // wanted 20 MiB for the segment, fell back to what was asked
+  std::string text = error_of([] { device_memory::allocate(0, 4 << 20); });
+  CHECK(text.find("4194304") != std::string::npos && text.find("8388608") != std::string::npos);
+  CHECK(device_memory::statistics(0).out_of_memory == 1);
+  device_memory::release(most);
+  void* fits = device_memory::allocate(0, 7 << 20);  // the cache was emptied for it
+  CHECK(fits != nullptr && device_memory::statistics(0).retries >= 1);
+  device_memory::release(fits);
+  CHECK(d().control("fail_allocations", 99) == TD_OK);
+  device_memory::empty_cache();
+  CHECK(!error_of([] { device_memory::allocate(0, 512); }).empty());
+  CHECK(d().control("fail_allocations", 0) == TD_OK);
+  CHECK(d().control("memory_bytes", 1 << 30) == TD_OK);
+  CHECK(d().control("no such knob", 1) == TD_INVALID);
+}
+
+void pinned_memory_is_known_and_waits_for_its_copy() {
+  char* host = static_cast<char*>(pinned_memory::allocate(5000));
+  CHECK(pinned_memory::contains(host) && pinned_memory::contains(host + 4999));
+  int local = 0;
+  CHECK(!pinned_memory::contains(&local));
+  td_memory kind{};
+  int owner = 0;
+  CHECK(d().memory_owner(host + 100, &kind, &owner) == TD_OK && kind == TD_MEMORY_HOST_PINNED);
+  StreamId side = stream_from_pool(0, 0);
+  Gate gate;
+  CHECK(d().stream_call(native_stream(0, side), Gate::run, &gate) == TD_OK);
+  CHECK(pinned_memory::record_use(host + 10, 0, side));
+  CHECK(!pinned_memory::record_use(&local, 0, side));
+  pinned_memory::release(host);
+  CHECK(!pinned_memory::contains(host));
+  void* other = pinned_memory::allocate(5000);
+  CHECK(other != host);
+  gate.open = true;
+  synchronize_device(0);
+  void* again = pinned_memory::allocate(5000);
+  CHECK(again == host);
+  pinned_memory::release(other);
+  pinned_memory::release(again);
+  pinned_memory::empty_cache();
+  CHECK(pinned_memory::statistics().reserved_bytes.current == 0);
+}
+
+void failures_in_work_are_reported_once() {
+  td_stream stream = native_stream(0, 0);
+  CHECK(d().stream_call(stream, [](void*) -> td_status { throw std::runtime_error("kernel went wrong"); }, nullptr) == TD_OK);
+  CHECK(error_of([] { synchronize_current(0); }).find("kernel went wrong") != std::string::npos);
+  CHECK(error_of([] { synchronize_current(0); }).empty());
+}
+
+void a_lost_device_says_so_and_frees_its_memory() {
+  void* address = device_memory::allocate(1, 4096);
+  td_stream stream = native_stream(1, 0);
+  td_event event = nullptr;
+  CHECK(d().event_create(1, 0, &event) == TD_OK);
+  CHECK(d().control("lose_device", 1) == TD_OK);
+  CHECK(error_of([&] { check(d().memory_set(address, 0, 16, stream), "set"); }).find("lost") != std::string::npos);
+  CHECK(error_of([] { synchronize_device(1); }).find("lost") != std::string::npos);
+  CHECK(!error_of([] { device_memory::allocate(1, 64 << 20); }).empty());
+  CHECK(d().event_record(event, stream) == TD_DEVICE_LOST && d().event_query(event) == TD_OK);
+  device_memory::record_use(address, 1, 3);
+  device_memory::release(address);
+  device_memory::empty_cache(1);
+  CHECK(device_memory::statistics(1).reserved_bytes.current == 0);
+  d().event_destroy(event);
+  CHECK(!error_of([] { set_device(0); }).size());
+  CHECK(d().control("restore_device", 1) == TD_OK);
+  synchronize_device(1);
+}
+
+void eight_threads_share_the_allocators() {
+  constexpr int kThreads = 8;
+  const int rounds = kSanitized ? 300 : 3000;
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([t, rounds, &wrong] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      const int device = t % 2;
+      const StreamId own = stream_from_pool(device, 0);
+      exchange_stream(device, own);
+      std::vector<std::pair<void*, size_t>> held;
+      for (int i = 0; i < rounds; ++i) {
+        if (held.size() < 16 && random() % 3 != 0) {
+          size_t bytes = 1 + random() % (random() % 8 == 0 ? 3 << 20 : 20000);
+          void* address = device_memory::allocate(device, bytes);
+          // Each block is filled with its owner's mark; whoever finds another's mark saw a double allocation.
+          if (d().memory_set(address, t + 1, bytes, native_stream(device, own)) != TD_OK) ++wrong;
+          held.emplace_back(address, bytes);
+        } else if (!held.empty()) {
+          size_t pick = random() % held.size();
+          auto [address, bytes] = held[pick];
+          held.erase(held.begin() + static_cast<long>(pick));
+          if (random() % 4 == 0) {
+            char mark = 0;
+            auto* last = static_cast<char*>(address) + bytes - 1;
+            d().copy(&mark, TD_HOST, last, device, 1, native_stream(device, own));
+            d().stream_synchronize(native_stream(device, own));
+            if (mark != t + 1) ++wrong;
+          }
+          if (random() % 4 == 0) device_memory::record_use(address, device, kDefaultStream);
+          device_memory::release(address);
+        }
+        if (i % 50 == 0) {
+          void* host = pinned_memory::allocate(1 + random() % 9000);
+          pinned_memory::record_use(host, device, own);
+          pinned_memory::release(host);
+        }
+        if (i % 500 == 499) device_memory::empty_cache(device);
+      }
+      for (auto& [address, bytes] : held) device_memory::release(address);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  device_memory::empty_cache();
+  for (int device : {0, 1}) {
+    MemoryStatistics now = device_memory::statistics(device);
+    CHECK(now.allocated_bytes.current == 0 && now.reserved_bytes.current == 0 && now.active_bytes.current == 0);
+  }
+}
+
+int status_of_child(void (*body)()) {
+  std::fflush(nullptr);
+  pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+void the_host_cannot_touch_device_memory() {
+  static char* address = static_cast<char*>(device_memory::allocate(0, 64));
+  CHECK(sim::sim_view(address) != address);
+  std::memset(sim::sim_view(address), 1, 64);
+  int status = status_of_child([] {
+    volatile char stray = *address;
+    (void)stray;
+  });
+  CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+  device_memory::release(address);
+}
+
+void a_forked_child_is_refused() {
+  int status = status_of_child([] {
+    bool refused = error_of([] { device_memory::allocate(0, 64); }).find("spawn") != std::string::npos;
+    _exit(refused && is_bad_fork() && !is_initialized() ? 42 : 1);
+  });
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+}
+
+}  // namespace
+
+int main() {
+  only_first_use_starts_it();
+  devices_are_checked_and_per_thread();
+  streams_have_order_and_events_join_them();
+  copies_go_round();
+  memory_is_cached_split_and_joined();
+  other_streams_hold_memory_back();
+  running_out_tells_the_numbers();
+  pinned_memory_is_known_and_waits_for_its_copy();
+  failures_in_work_are_reported_once();
+  a_lost_device_says_so_and_frees_its_memory();
+  eight_threads_share_the_allocators();
+  if (!kSanitized) {
+    the_host_cannot_touch_device_memory();
+    a_forked_child_is_refused();
+  }
+  std::printf("%d checks passed\n", passed.load());
+  return 0;
+}
