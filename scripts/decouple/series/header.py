@@ -1,0 +1,205 @@
+"""Patch headers: DEP-3 fields plus ``Decouple-Id``, ``Verify``, ``Drop-When``, ``Depends``, read and written losslessly.
+
+DEP-3 (https://dep-team.pages.debian.net/deps/dep3/) gives a patch ``Name: value`` fields in RFC 2822 form: a line that
+starts with white space continues the field before it, and a lone dot stands for an empty line. Fields may come in more
+than one paragraph; any other paragraph is free text. ``From`` (or ``Author``) names who wrote it: ``git am`` refuses a
+patch without ``From``. A header that is read and written without a change is the same text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+KNOWN = (
+    "From",
+    "Author",
+    "Date",
+    "Subject",
+    "Description",
+    "Origin",
+    "Bug",
+    "Forwarded",
+    "Applied-Upstream",
+    "Reviewed-by",
+    "Acked-by",
+    "Last-Update",
+    "Decouple-Id",
+    "Verify",
+    "Drop-When",
+    "Depends",
+)
+"""The fields this project reads, in the order in which new ones are written."""
+
+_FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]*):(?:[ \t]|\r?\n|\Z)")
+_BUG_VENDOR = re.compile(r"bug-[a-z0-9]+\Z")
+_LOWER = {name.lower(): name for name in KNOWN}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field as it stands in the file."""
+
+    name: str
+    raw: str
+    """All of its text: name, colon, value, continuation lines and newlines."""
+    line: int
+    """1-based line in the patch file; 0 for a field that was not read from one."""
+
+    @property
+    def value(self) -> str:
+        """The value unfolded: continuation lines joined by newlines, one leading blank taken off, ``.`` -> empty."""
+        first, *rest = self.raw.split(":", 1)[1].splitlines()
+        unfolded = [first.strip()]
+        for line in rest:
+            text = line[1:].rstrip()
+            unfolded.append("" if text.strip() == "." else text)
+        return "\n".join(unfolded).strip("\n")
+
+
+@dataclass(frozen=True)
+class Text:
+    """Lines that are no field: blank lines, free text, an mbox ``From`` line, a ``---`` and what follows."""
+
+    raw: str
+
+
+@dataclass(frozen=True)
+class Header:
+    """Everything in front of the first diff of a patch. Changes give a new Header."""
+
+    items: tuple[Field | Text, ...] = ()
+
+    def text(self) -> str:
+        """The header as text; equal to what was read if nothing was changed."""
+        return "".join(item.raw for item in self.items)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields in order."""
+        return tuple(item for item in self.items if isinstance(item, Field))
+
+    def find(self, name: str) -> Field | None:
+        """The first field of that name (case does not matter), or None."""
+        wanted = name.lower()
+        return next((field for field in self.fields if field.name.lower() == wanted), None)
+
+    def get(self, name: str) -> str | None:
+        """The unfolded value of the first field of that name, or None."""
+        field = self.find(name)
+        return field.value if field else None
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """The values of every field of that name, in order."""
+        return tuple(field.value for field in self.fields if field.name.lower() == name.lower())
+
+    @property
+    def synopsis(self) -> str:
+        """One line that says what the patch does: the first line of ``Description``, else of ``Subject``, else ""."""
+        description = self.get("Description")
+        if description:
+            return description.split("\n", 1)[0].strip()
+        subject = " ".join((self.get("Subject") or "").split())  # a mail header: folding means nothing
+        return re.sub(r"^(\[[^\]]*\] ?)+", "", subject)
+
+    @property
+    def author(self) -> str | None:
+        """``Name <address>`` of ``From`` or ``Author``."""
+        return self.get("From") or self.get("Author")
+
+    @property
+    def decouple_id(self) -> str | None:
+        """The id that ties the bodies of one patch together across releases."""
+        return self.get("Decouple-Id")
+
+    @property
+    def depends(self) -> frozenset[str]:
+        """Ids of patches whose lines this one builds on (``Depends: id, id``)."""
+        words = re.split(r"[\s,]+", " ".join(self.all("Depends")))
+        return frozenset(word for word in words if word)
+
+    def with_field(self, name: str, value: str) -> Header:
+        """With the first field ``name`` set to ``value`` (newlines are folded), or a new one in its usual place."""
+        text = fold(name, value)
+        old = self.find(name)
+        if old:
+            items = tuple(Field(old.name, text, old.line) if item is old else item for item in self.items)
+            return replace(self, items=items)
+        return replace(self, items=_inserted(self.items, Field(name, text, 0)))
+
+    def without_field(self, name: str) -> Header:
+        """Without every field of that name."""
+        keep = (item for item in self.items if not (isinstance(item, Field) and item.name.lower() == name.lower()))
+        return replace(self, items=tuple(keep))
+
+
+def fold(name: str, value: str) -> str:
+    """``name: value`` as header text: further lines start with one blank, an empty one becomes `` .``."""
+    first, *rest = value.strip("\n").split("\n")
+    head = f"{name}: {first.strip()}".rstrip() + "\n"
+    return head + "".join(f" {line}".rstrip() + "\n" if line.strip() else " .\n" for line in rest)
+
+
+def parse(text: str, *, first_line: int = 1) -> Header:
+    """Read a header; anything is accepted, what is no field becomes Text. ``first_line`` numbers its first line."""
+    items: list[Field | Text] = []
+    open_field = in_fields = False
+    at_start = True  # of a paragraph
+    commentary = False
+    for number, raw in enumerate(text.splitlines(keepends=True), start=first_line):
+        bare = raw.rstrip("\r\n")
+        if commentary or bare == "---":
+            commentary = True
+            _add_text(items, raw)
+            continue
+        if not bare.strip():
+            _add_text(items, raw)
+            open_field, at_start = False, True
+            continue
+        if open_field and raw[0] in " \t":
+            last = items[-1]
+            items[-1] = replace(last, raw=last.raw + raw)
+            continue
+        match = _FIELD.match(raw)
+        is_field = bool(match) and ((not at_start and in_fields) or not any(isinstance(i, Field) for i in items))
+        if match and at_start and not is_field:
+            is_field = _is_known(match.group(1))
+        if match and is_field:
+            items.append(Field(match.group(1), raw, number))
+            open_field = in_fields = True
+        else:
+            _add_text(items, raw)
+            # an mbox line ("From <commit> <date>") stands in front of the fields, it does not end their paragraph
+            envelope = at_start and not items[:-1] and raw.startswith("From ")
+            open_field, in_fields = False, envelope
+            at_start = envelope
+            continue
+        at_start = False
+    return Header(tuple(items))
+
+
+def _is_known(name: str) -> bool:
+    return name.lower() in _LOWER or bool(_BUG_VENDOR.match(name.lower()))
+
+
+def _add_text(items: list[Field | Text], raw: str) -> None:
+    if items and isinstance(items[-1], Text):
+        items[-1] = Text(items[-1].raw + raw)
+    else:
+        items.append(Text(raw))
+
+
+def _inserted(items: tuple[Field | Text, ...], new: Field) -> tuple[Field | Text, ...]:
+    order = {name.lower(): rank for rank, name in enumerate(KNOWN)}
+    rank = order.get(new.name.lower(), len(order))
+    at = 0
+    for index, item in enumerate(items):
+        if isinstance(item, Field) and order.get(item.name.lower(), len(order)) <= rank:
+            at = index + 1
+        elif isinstance(item, Text) and index == 0 and item.raw.startswith("From "):
+            at = 1
+    before = items[:at]
+    if before and not before[-1].raw.endswith("\n"):
+        before = (*before[:-1], replace(before[-1], raw=before[-1].raw + "\n"))
+    separator = () if any(isinstance(item, Field) for item in items) or not items[at:] else (Text("\n"),)
+    return (*before, new, *separator, *items[at:])
