@@ -1,0 +1,56 @@
+"""The rename-only patch of a plan: git-format, with a header that DEP-3 readers and ``git am`` both take.
+
+Layout of the header (docs/patches.md): the mail fields ``git am`` needs (``From``, ``Date``, ``Subject``), a blank
+line, the description, a blank line, the remaining DEP-3 fields as a last paragraph, which ``git am`` keeps in the
+commit message.
+"""
+
+from __future__ import annotations
+
+import datetime
+from email.utils import format_datetime
+
+from decouple.base.errors import DecoupleError
+from decouple.relocate.plan import Move, Plan
+from decouple.relocate.rules import RuleFile
+
+
+def render(plan: Plan, rules: RuleFile, release: str) -> str:
+    """The whole patch. The same plan and rules give the same bytes. Raises DecoupleError when nothing moves."""
+    if not plan.moves:
+        raise DecoupleError(
+            "the plan moves nothing: this tree is relocated already, or is not PyTorch's",
+            next_step="give the pristine tree with --tree",
+        )
+    body = "".join(_rename(move) for move in plan.moves)
+    return f"{_header(plan, rules, release)}\n{body}"
+
+
+def _header(plan: Plan, rules: RuleFile, release: str) -> str:
+    fixed = rules.patch
+    date = datetime.datetime.fromisoformat(fixed.date).replace(tzinfo=datetime.UTC)
+    lines = [
+        f"From: {fixed.author}",
+        f"Date: {format_datetime(date)}",
+        f"Subject: {fixed.subject}",
+        "",
+        *(line.format(release=release) for line in fixed.description.splitlines()),
+        "",
+        f"Origin: vendor, generated from {len(plan.moves)} renames of the PyTorch {release} tree",
+        f"Forwarded: {fixed.forwarded}",
+        f"Last-Update: {fixed.date}",
+        f"Decouple-Id: {fixed.decouple_id}",
+        f"Verify: {fixed.verify.format(release=release)}",
+        f"Drop-When: {fixed.drop_when}",
+        "---",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rename(move: Move) -> str:
+    return (
+        f"diff --git a/{move.source} b/{move.target}\n"
+        "similarity index 100%\n"
+        f"rename from {move.source}\n"
+        f"rename to {move.target}\n"
+    )

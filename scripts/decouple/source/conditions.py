@@ -1,0 +1,178 @@
+"""``#if`` expressions under what is known about some macros: true, false, or not known.
+
+A scanner that cannot run the compiler still knows that stage 1 never defines ``USE_CUDA``. Three-valued logic turns
+that into "this branch is never compiled" without guessing about any other macro.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>0[xX][0-9a-fA-F']+|\d[\d']*)[uUlLzZ]*|(?P<char>'(?:[^'\\]|\\.)+')"""
+    r"""|(?P<op>&&|\|\||[=!<>]=|<<|>>|[-+*/%&|^~!<>?:(),]))"""
+)
+# C++ [expr.prim] precedence of the binary operators that appear in #if, loosest first.
+_BINARY = (
+    ("||",),
+    ("&&",),
+    ("|",),
+    ("^",),
+    ("&",),
+    ("==", "!="),
+    ("<", ">", "<=", ">="),
+    ("<<", ">>"),
+    ("+", "-"),
+    ("*", "/", "%"),
+)
+
+Value = int | None  # None: not known
+
+
+@dataclass(frozen=True)
+class Macros:
+    """What is known: ``defined`` maps a name to its value, ``undefined`` names are certainly not defined."""
+
+    defined: Mapping[str, int] = field(default_factory=dict)
+    undefined: frozenset[str] = frozenset()
+
+
+class _Parser:
+    def __init__(self, text: str, macros: Macros) -> None:
+        self.tokens: list[tuple[str, str]] = []
+        self.macros = macros
+        self.at = 0
+        end = 0
+        text = text.strip()
+        while end < len(text):
+            found = _TOKEN.match(text, end)
+            if not found or not found.lastgroup:
+                raise ValueError(text)
+            self.tokens.append((found.lastgroup, found.group(found.lastgroup)))
+            end = found.end()
+
+    def peek(self) -> str | None:
+        return self.tokens[self.at][1] if self.at < len(self.tokens) else None
+
+    def take(self, expected: str | None = None) -> tuple[str, str]:
+        if self.at >= len(self.tokens):
+            raise ValueError("unexpected end")
+        token = self.tokens[self.at]
+        if expected is not None and token[1] != expected:
+            raise ValueError(token[1])
+        self.at += 1
+        return token
+
+    def ternary(self) -> Value:
+        condition = self.binary(0)
+        if self.peek() != "?":
+            return condition
+        self.take("?")
+        yes = self.ternary()
+        self.take(":")
+        no = self.ternary()
+        if condition is None:
+            return yes if yes == no else None
+        return yes if condition else no
+
+    def binary(self, level: int) -> Value:
+        if level == len(_BINARY):
+            return self.unary()
+        left = self.binary(level + 1)
+        while (op := self.peek()) in _BINARY[level]:
+            assert op is not None
+            self.take()
+            left = _apply(op, left, self.binary(level + 1))
+        return left
+
+    def unary(self) -> Value:
+        kind, text = self.take()
+        if text == "(":
+            value = self.ternary()
+            self.take(")")
+            return value
+        if text == "!":
+            operand = self.unary()
+            return None if operand is None else int(not operand)
+        if text in "-+~" and kind == "op":
+            operand = self.unary()
+            return None if operand is None else {"-": -operand, "+": operand, "~": ~operand}[text]
+        if kind == "number":
+            return int(text.replace("'", ""), 0 if text[:2] in ("0x", "0X") else 10)
+        if kind == "name":
+            return self.name(text)
+        if kind == "char":
+            return None
+        raise ValueError(text)
+
+    def name(self, text: str) -> Value:
+        if text == "defined":
+            parenthesised = self.peek() == "("
+            if parenthesised:
+                self.take("(")
+            name = self.take()[1]
+            if parenthesised:
+                self.take(")")
+            return 1 if name in self.macros.defined else 0 if name in self.macros.undefined else None
+        if self.peek() == "(":  # a function-like macro, or __has_include(<...>): its arguments say nothing here
+            depth = 0
+            while True:
+                token = self.take()[1]
+                depth += (token == "(") - (token == ")")
+                if not depth:
+                    break
+            return 0 if text in self.macros.undefined else None
+        if text in self.macros.defined:
+            return self.macros.defined[text]
+        return 0 if text in self.macros.undefined else None  # [cpp.cond]: an unknown identifier is 0
+
+
+def _apply(op: str, left: Value, right: Value) -> Value:
+    if op == "&&":
+        if left == 0 or right == 0:
+            return 0
+        return None if left is None or right is None else 1
+    if op == "||":
+        if left or right:
+            return 1
+        return None if left is None or right is None else 0
+    if left is None or right is None:
+        return None
+    if op in "/%" and right == 0:
+        return None
+    results = {
+        "|": left | right, "^": left ^ right, "&": left & right,
+        "==": int(left == right), "!=": int(left != right),
+        "<": int(left < right), ">": int(left > right), "<=": int(left <= right), ">=": int(left >= right),
+        "+": left + right, "-": left - right, "*": left * right,
+    }  # fmt: skip
+    if op in results:
+        return results[op]
+    if op in ("<<", ">>"):
+        return left << right if op == "<<" else left >> right
+    return left // right if op == "/" else left % right
+
+
+def evaluate(expression: str, macros: Macros) -> bool | None:
+    """Whether ``#if expression`` holds: True, False, or None when it depends on a macro that is not known.
+
+    An expression that this reader cannot parse is not known; a compiler would have refused a wrong one.
+    """
+    try:
+        parser = _Parser(expression, macros)
+        value = parser.ternary()
+        if parser.at != len(parser.tokens):
+            return None
+    except ValueError:
+        return None
+    return None if value is None else bool(value)
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def names_in(expression: str) -> tuple[str, ...]:
+    """The macro names that an ``#if`` expression reads, in order, each once, ``defined`` left out."""
+    return tuple(dict.fromkeys(name for name in _NAME.findall(expression) if name != "defined"))

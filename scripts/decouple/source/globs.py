@@ -1,0 +1,64 @@
+"""Path globs as data files write them: ``*`` and ``?`` stay within a name, ``**`` spans folders, ``{a,b}`` chooses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from decouple.base.errors import UsageError
+
+
+@lru_cache(maxsize=2048)
+def compile_glob(pattern: str) -> re.Pattern[str]:
+    """The regular expression that a whole POSIX path must match.
+
+    ``a/**`` is everything below ``a``; ``a/**/b`` is ``b`` at any depth below ``a``, zero included. Raises UsageError
+    for an unclosed ``[`` or ``{``.
+    """
+    out: list[str] = []
+    depth = 0
+    i = 0
+    while i < len(pattern):
+        char = pattern[i]
+        if pattern.startswith("**/", i):
+            out.append("(?:[^/]+/)*")
+            i += 3
+            continue
+        if pattern.startswith("**", i):
+            out.append(".*")
+            i += 2
+            continue
+        if char == "*":
+            out.append("[^/]*")
+        elif char == "?":
+            out.append("[^/]")
+        elif char == "[":
+            end = pattern.find("]", i + 2)
+            if end < 0:
+                raise UsageError(f"glob {pattern!r}: '[' is never closed")
+            body = pattern[i + 1 : end].replace("\\", "\\\\")
+            out.append(f"[^{body[1:]}]" if body.startswith("!") else f"[{body}]")
+            i = end
+        elif char == "{":
+            depth += 1
+            out.append("(?:")
+        elif char == "}" and depth:
+            depth -= 1
+            out.append(")")
+        elif char == "," and depth:
+            out.append("|")
+        else:
+            out.append(re.escape(char))
+        i += 1
+    if depth:
+        raise UsageError(f"glob {pattern!r}: '{{' is never closed")
+    return re.compile("".join(out))
+
+
+def matches(path: str, patterns: Iterable[str]) -> str | None:
+    """The first of ``patterns`` that ``path`` matches as a whole, or None."""
+    for pattern in patterns:
+        if compile_glob(pattern).fullmatch(path):
+            return pattern
+    return None

@@ -1,0 +1,177 @@
+"""C, C++ and CUDA text without a compiler: comments blanked, directives, conditional branches with their extents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from decouple.source.conditions import Macros, evaluate
+
+# One pass over what may hide a '#', a quote or a word: comments, raw strings, strings, characters.
+# A digit separator (1'000) is a pp-number, so it is matched first and kept as it is.
+_HIDING = re.compile(
+    r"""//(?:[^\n\\]|\\.|\\\n)*"""
+    r"""|/\*.*?(?:\*/|\Z)"""
+    r"""|(?:u8|[uUL])?R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)\""""
+    r"""|"(?:[^"\\\n]|\\.|\\\n)*\""""
+    r"""|\b\d(?:[\w.]|'(?=\w))*"""
+    r"""|'(?:[^'\\\n]|\\.)+'""",
+    re.DOTALL,
+)
+_NOT_NEWLINE = re.compile(r"[^\n]")
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?P<word>[a-z_]+)\b(?P<rest>(?:[^\n\\]|\\\n|\\.)*)", re.MULTILINE)
+
+
+def _spaces(text: str) -> str:
+    return _NOT_NEWLINE.sub(" ", text)
+
+
+def without_comments(text: str) -> str:
+    """``text`` with each comment blanked by spaces: same length, same line numbers, strings untouched."""
+
+    def blank(found: re.Match[str]) -> str:
+        part = found.group()
+        return _spaces(part) if part.startswith(("//", "/*")) else part
+
+    return _HIDING.sub(blank, text)
+
+
+def code_only(text: str) -> str:
+    """``text`` with comments blanked and string and character contents blanked too: what is left is code."""
+
+    def blank(found: re.Match[str]) -> str:
+        part = found.group()
+        if part[0].isdigit():
+            return part
+        if part.startswith(("//", "/*")):
+            return _spaces(part)
+        quote = part.index(part[-1])
+        return part[: quote + 1] + _spaces(part[quote + 1 : -1]) + part[-1]
+
+    return _HIDING.sub(blank, text)
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One preprocessor line: ``word`` without '#', ``rest`` with line splices joined, ``line`` from 1."""
+
+    word: str
+    rest: str
+    line: int
+    end_line: int
+
+
+def directives(text: str, *, comments_blanked: bool = False) -> Iterator[Directive]:
+    """The directives of a file in order."""
+    clean = text if comments_blanked else without_comments(text)
+    line = 1
+    last = 0
+    for found in _DIRECTIVE.finditer(clean):
+        line += clean.count("\n", last, found.start())
+        last = found.start()
+        rest = found["rest"]
+        splices = rest.count("\n")
+        yield Directive(found["word"], rest.replace("\\\n", " ").strip(), line, line + splices)
+
+
+@dataclass
+class Branch:
+    """One branch of a conditional: ``#if`` up to the next ``#elif``/``#else``/``#endif`` of the same level.
+
+    ``condition`` is what holds for exactly this branch, earlier siblings negated; ``own`` only the expression
+    written on its line ("" for ``#else``). ``line`` is the directive's line, ``end`` the line of the directive
+    that closes the branch. ``parent`` is the enclosing branch.
+    """
+
+    word: str
+    own: str
+    condition: str
+    line: int
+    end: int
+    parent: Branch | None = field(default=None, repr=False)
+
+    def conditions(self) -> list[str]:
+        """The condition of this branch and of all around it, outermost first."""
+        outer = self.parent.conditions() if self.parent else []
+        return [*outer, self.condition]
+
+
+def _expression(directive: Directive) -> str:
+    if directive.word in ("ifdef", "elifdef"):
+        return f"defined({directive.rest.split()[0] if directive.rest else ''})"
+    if directive.word in ("ifndef", "elifndef"):
+        return f"!defined({directive.rest.split()[0] if directive.rest else ''})"
+    return directive.rest
+
+
+def branches(found: list[Directive], last_line: int) -> list[Branch]:
+    """All conditional branches, in the order of their first line. A branch never closed ends at ``last_line``."""
+    out: list[Branch] = []
+    stack: list[tuple[Branch, list[str]]] = []
+    for directive in found:
+        word = directive.word
+        if word in ("if", "ifdef", "ifndef"):
+            own = _expression(directive)
+            parent = stack[-1][0] if stack else None
+            branch = Branch(word, own, own, directive.line, last_line, parent)
+            out.append(branch)
+            stack.append((branch, [own]))
+        elif word in ("elif", "elifdef", "elifndef", "else") and stack:
+            previous, seen = stack.pop()
+            previous.end = directive.line
+            own = "" if word == "else" else _expression(directive)
+            negated = [f"!({expression})" for expression in seen]
+            condition = " && ".join([*negated, f"({own})"] if own else negated)
+            branch = Branch(word, own, condition, directive.line, last_line, previous.parent)
+            out.append(branch)
+            stack.append((branch, [*seen, own] if own else seen))
+        elif word == "endif" and stack:
+            stack.pop()[0].end = directive.line
+    return out
+
+
+@dataclass(frozen=True)
+class Include:
+    """``#include``: the name as written, whether with quotes, its line, and whether it can be compiled at all."""
+
+    name: str
+    quoted: bool
+    line: int
+    live: bool | None
+
+
+_INCLUDE = re.compile(r"""(?:<(?P<angle>[^>\n]+)>|"(?P<quote>[^"\n]+)")""")
+
+
+def is_live(branch: Branch | None, macros: Macros) -> bool | None:
+    """False when ``branch`` cannot be compiled under ``macros``, True when it certainly is, else None."""
+    verdict: bool | None = True
+    while branch is not None:
+        value = evaluate(branch.condition, macros)
+        if value is False:
+            return False
+        if value is None:
+            verdict = None
+        branch = branch.parent
+    return verdict
+
+
+def includes(text: str, macros: Macros) -> list[Include]:
+    """The include lines of ``text``. Computed includes (``#include MACRO``) name no file and are left out."""
+    found = list(directives(text))
+    out: list[Include] = []
+    stack: list[Branch | None] = [None]
+    spans = iter(branches(found, text.count("\n") + 1))
+    for directive in found:
+        word = directive.word
+        if word in ("if", "ifdef", "ifndef"):
+            stack.append(next(spans))
+        elif word in ("elif", "elifdef", "elifndef", "else") and len(stack) > 1:
+            stack[-1] = next(spans)
+        elif word == "endif" and len(stack) > 1:
+            stack.pop()
+        elif word in ("include", "include_next") and (name := _INCLUDE.match(directive.rest)):
+            quoted = name["quote"] is not None
+            out.append(Include(name["quote"] or name["angle"], quoted, directive.line, is_live(stack[-1], macros)))
+    return out
