@@ -27,6 +27,7 @@ PER_RELEASE = {
     "apply": "fetch, then put the whole series on it: build/<release>/src",
     "refresh": "write the commits of build/<release>/src back to patches/",
     "status": "how far the applied tree, the series and the patches agree",
+    "wheels": "fetch prebuilt wheels from an index (-- --index URL), verified against this checkout",
 }
 
 #: verb -> what the menu says; the session ``<verb>`` runs ``decouple <verb> [arguments]``

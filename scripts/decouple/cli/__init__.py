@@ -14,7 +14,10 @@ from collections.abc import Sequence
 from decouple import __version__
 from decouple.base.errors import CHECK_FAILED, DecoupleError
 
-COMMANDS: tuple[str, ...] = ()
+COMMANDS: tuple[str, ...] = (
+    "index",
+    "wheels",
+)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,8 +9,6 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
 
 from packaging.utils import canonicalize_name
 from pypi_simple import DistributionPackage, ProjectPage
@@ -19,7 +17,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of
 from decouple.base.progress import SILENT, Progress
 from decouple.index import wheel
-from decouple.index.remote import Index
+from decouple.index.remote import Index, local_path
 from decouple.index.site import METADATA
 from decouple.release.wheel_manifest import SUFFIX
 
@@ -112,11 +110,11 @@ def _file_faults(index: Index, package: DistributionPackage) -> Iterator[Fault]:
 @contextlib.contextmanager
 def _local_copy(index: Index, package: DistributionPackage) -> Iterator[Path]:
     """The file itself where the index is a folder, a temporary download otherwise."""
-    if package.url.startswith("file:"):
-        path = Path(url2pathname(unquote(urlsplit(package.url).path)))
-        if not path.is_file():
-            raise DecoupleError(f"{path}: the link leads nowhere")
-        yield path
+    local = local_path(package.url)
+    if local is not None:
+        if not local.is_file():
+            raise DecoupleError(f"{local}: the link leads nowhere")
+        yield local
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / package.filename

@@ -16,6 +16,11 @@ TIMEOUT = 30.0  # seconds without a byte
 PAGE_BOUND = 64 << 20  # bytes; PyPI's largest project page is about a tenth of this
 
 
+def local_path(url: str) -> Path | None:
+    """The path of a ``file:`` URL, None for any other."""
+    return Path(url2pathname(unquote(urlsplit(url).path))) if url.startswith("file:") else None
+
+
 class Index:
     """An index by the address of its ``simple/`` folder: ``https://…/simple/``, ``file:///…`` or a path.
 
@@ -24,7 +29,7 @@ class Index:
 
     def __init__(self, address: str, session: requests.Session | None = None) -> None:
         if urlsplit(address).scheme in ("", "file"):
-            path = Path(url2pathname(unquote(urlsplit(address).path)) if address.startswith("file:") else address)
+            path = local_path(address) or Path(address)
             simple = path / "simple"
             address = (simple if simple.is_dir() else path).resolve().as_uri()
         self.address = address.rstrip("/") + "/"
@@ -62,9 +67,10 @@ class Index:
 
     def read(self, url: str, bound: int = PAGE_BOUND) -> bytes:
         """The bytes at ``url``, at most ``bound`` of them. Raises DecoupleError naming the address and the fault."""
-        if url.startswith("file:"):
+        local = local_path(url)
+        if local is not None:
             try:
-                return Path(url2pathname(unquote(urlsplit(url).path))).read_bytes()
+                return local.read_bytes()
             except OSError as error:
                 raise DecoupleError(f"{url}: {error.strerror}") from error
         try:

@@ -130,6 +130,6 @@ def _check_record(path: Path) -> None:
     try:
         with WheelFile.open(path) as source:
             source.validate_record(validate_contents=True)
-    except InstallerError as error:
+    except (InstallerError, zipfile.BadZipFile) as error:
         issues = getattr(error, "issues", None) or [str(error)]
         raise DecoupleError(f"{path.name}: RECORD does not hold: {issues[0]}", next_step="build it again") from error

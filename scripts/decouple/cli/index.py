@@ -1,0 +1,89 @@
+"""``decouple index …``: publish wheels as a static package index, check one, sign what is in it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+
+def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the parsers of this module."""
+    top = subparsers.add_parser("index", help="publish, check and sign wheels in a static package index")
+    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
+
+    build = verbs.add_parser("build", help="publish every wheel of a folder (PEP 503, 691, 658)")
+    build.add_argument("wheels", type=Path, help="folder with *.whl, e.g. dist/2.6")
+    build.add_argument("--site", type=Path, default=Path("dist/index"), help="the site's folder (default: dist/index)")
+    build.set_defaults(run=_build)
+
+    check = verbs.add_parser("check", help="check every page, link, hash and manifest")
+    check.add_argument("index", help="folder or address of the site")
+    check.set_defaults(run=_check)
+
+    yank = verbs.add_parser("yank", help="mark a published file so that pip takes it only when it is pinned (PEP 592)")
+    yank.add_argument("filename")
+    yank.add_argument("--reason", default="", help="shown to whoever installs it all the same")
+    yank.add_argument("--site", type=Path, default=Path("dist/index"))
+    yank.set_defaults(run=_yank)
+
+    key = verbs.add_parser("key", help="make an ed25519 key pair for signing")
+    key.add_argument("path", type=Path, help="the private key; the public one is PATH.pub")
+    key.set_defaults(run=_key)
+
+    sign = verbs.add_parser("sign", help="write a signed in-toto statement beside each wheel")
+    sign.add_argument("wheels", type=Path, nargs="+")
+    sign.add_argument("--key", type=Path, required=True, help="the private key")
+    sign.set_defaults(run=_sign)
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    from decouple.cli.output import progress
+    from decouple.index import site
+
+    built = site.build(arguments.wheels, arguments.site, progress())
+    for name in built.added:
+        print(f"added    {name}")
+    for name in built.kept:
+        print(f"kept     {name}")
+    print(f"{arguments.site}: {len(built.pages)} pages changed; serve it with any web server, simple/ is the index")
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from decouple.cli.output import progress
+    from decouple.index.check import check
+    from decouple.index.remote import Index
+
+    faults = check(Index(arguments.index), progress())
+    for fault in faults:
+        print(fault)
+    print(f"{arguments.index}: {len(faults)} faults" if faults else f"{arguments.index}: every link and hash holds")
+    return 1 if faults else 0
+
+
+def _yank(arguments: argparse.Namespace) -> int:
+    from decouple.index import site
+
+    for page in site.yank(arguments.site, arguments.filename, arguments.reason):
+        print(f"rewrote  {page}")
+    return 0
+
+
+def _key(arguments: argparse.Namespace) -> int:
+    from decouple.index import provenance
+
+    public = provenance.make_key(arguments.path)
+    print(f"private key {arguments.path} (keep it off this repository), public key {public}")
+    return 0
+
+
+def _sign(arguments: argparse.Namespace) -> int:
+    from decouple.index import provenance, wheel
+
+    for path in arguments.wheels:
+        print(f"signed   {provenance.sign(wheel.read(path), arguments.key)}")
+    return 0

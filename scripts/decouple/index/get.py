@@ -1,0 +1,99 @@
+"""Fetching chosen wheels and trusting none of them until hash, manifest and series agree."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pypi_simple import DistributionPackage
+
+from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
+from decouple.base.files import sha256_of
+from decouple.index import provenance, wheel
+from decouple.index.remote import Index, local_path
+from decouple.index.site import STATEMENT
+from decouple.index.wheel import Wheel
+from decouple.release.manifest import RemoteFile
+from decouple.upstream.download import Downloader
+
+
+@dataclasses.dataclass(frozen=True)
+class Trust:
+    """What a wheel must agree with: the checkout's series digest (None: any, ``--trust-index``) and a public key."""
+
+    series_digest: str | None
+    key: Path | None = None
+
+
+def get(
+    index: Index,
+    packages: Sequence[DistributionPackage],
+    folder: Path,
+    trust: Trust,
+    downloader: Downloader,
+) -> list[Wheel]:
+    """Download ``packages`` through the shared cache, verify each, and put them into ``folder``; the wheels in order.
+
+    Nothing comes into ``folder`` before every file was verified, so what is there may be installed.
+    """
+    found = [_verified(index, package, _cached(index, package, downloader), trust) for package in packages]
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_placed(read, folder) for read in found]
+
+
+def _cached(index: Index, package: DistributionPackage, downloader: Downloader) -> Path:
+    """The file with the hash that the index promised, in the cache or where a local index keeps it."""
+    sha256 = package.digests.get("sha256")
+    if sha256 is None:
+        raise DecoupleError(
+            f"{package.filename}: {index.address} gives no sha256 for it",
+            next_step="publish with `decouple index build`, which puts one on every link",
+        )
+    local = local_path(package.url)
+    if local is None:
+        return downloader.get(RemoteFile(package.filename, (package.url,), package.size, sha256))[0]
+    if sha256_of(local) != sha256:
+        raise DecoupleError(
+            f"{local}: not the bytes the index promised (sha256 {sha256[:12]}…)", next_step="decouple index check"
+        )
+    return local
+
+
+def _placed(read: Wheel, folder: Path) -> Wheel:
+    target = folder / read.path.name
+    part = target.with_name(f".{target.name}.part")
+    step(f"copy {target.name}")
+    shutil.copyfile(read.path, part)
+    step(f"rename {target.name} into place")
+    part.replace(target)
+    return dataclasses.replace(read, path=target)
+
+
+def _verified(index: Index, package: DistributionPackage, path: Path, trust: Trust) -> Wheel:
+    read = wheel.read(path)
+    if trust.series_digest is not None and read.manifest.series_digest != trust.series_digest:
+        raise DecoupleError(
+            f"{path.name}: made from another series (digest {read.manifest.series_digest[:12]}…, this checkout's is "
+            f"{trust.series_digest[:12]}…)",
+            next_step="check out the matching commit, or accept the index's series with --trust-index",
+        )
+    if trust.key is not None:
+        provenance.verify(read, index.read(package.url + STATEMENT), trust.key)
+    return read
+
+
+def install(wheels: Sequence[Wheel], python: Path | None = None, run: Callable[..., object] = subprocess.run) -> None:
+    """Hand the verified files to pip, which takes their other dependencies from where it is configured to."""
+    command = [str(python or sys.executable), "-m", "pip", "install", *(str(wheel.path) for wheel in wheels)]
+    try:
+        run(command, check=True)
+    except subprocess.CalledProcessError as error:
+        raise DecoupleError(
+            f"pip could not install {', '.join(wheel.path.name for wheel in wheels)} (exit code {error.returncode})",
+            next_step=f"the files are verified and kept in {wheels[0].path.parent}",
+        ) from error

@@ -1,0 +1,34 @@
+"""The digest of a series: what a wheel was made from, in 64 hex digits that can be compared."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.series import seriesfile
+
+
+def patch_digests(project: Path, release: str) -> tuple[tuple[str, str], ...]:
+    """(path relative to ``patches/``, SHA-256 of the file) for each patch, in the order they apply.
+
+    Raises DecoupleError when the series or one of its patches is missing.
+    """
+    found = []
+    for entry in seriesfile.read(project / "series" / release).entries:
+        path = project / "patches" / entry.name
+        if not path.is_file():
+            raise DecoupleError(
+                f"series/{release}: line {entry.line}: {path} is missing", next_step=f"decouple lint {release}"
+            )
+        found.append((entry.name, hashlib.sha256(path.read_bytes()).hexdigest()))
+    return tuple(found)
+
+
+def series_digest(project: Path, release: str) -> str:
+    """SHA-256 over the patches' digests in order; comments and names in the series file do not count.
+
+    The same patches in the same order are the same series, also when a later release lists them from another home.
+    """
+    text = "".join(f"{digest}\n" for _, digest in patch_digests(project, release))
+    return hashlib.sha256(text.encode()).hexdigest()
