@@ -1,0 +1,271 @@
+"""The git baseline: the pristine tree of a release as one commit in a bare repository of the cache.
+
+The commit is a function of the tree and the manifest alone (fixed author and date, no provider in the message), so the
+same source gives the same commit everywhere, from the release archive as from a git checkout. The applied tree in
+``build/<release>/src`` borrows its objects (``objects/info/alternates``), so nothing here is ever deleted by us.
+
+``git fast-import`` takes the bytes as they are: no ``.gitignore``, no ``.gitattributes``, no autocrlf is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
+from decouple.base.files import locked
+from decouple.base.progress import SILENT, Progress
+from decouple.release.manifest import Manifest
+from decouple.upstream import gitrun, pristine
+from decouple.upstream.fetched import Fetched
+
+UPSTREAM_REF = "refs/heads/upstream"
+DEBIAN_REF = "refs/heads/debian"
+
+#: Author and committer of every commit here; the date is the epoch, so that it says "no date".
+_WHO = {
+    "GIT_AUTHOR_NAME": "decouple",
+    "GIT_AUTHOR_EMAIL": "decouple@localhost",
+    "GIT_AUTHOR_DATE": "@0 +0000",
+    "GIT_COMMITTER_NAME": "decouple",
+    "GIT_COMMITTER_EMAIL": "decouple@localhost",
+    "GIT_COMMITTER_DATE": "@0 +0000",
+}
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What a series starts from.
+
+    ``repo``: bare repository in the cache, never changed by others. ``commit`` and ``tree``: the start of the series
+    (with Debian's patches, when asked for). ``upstream``: the pristine commit; the same as ``commit`` without them.
+    """
+
+    repo: Path
+    commit: str
+    tree: str
+    upstream: str
+
+
+def ensure_baseline(
+    cache: Path, manifest: Manifest, fetched: Fetched, debian_patches: bool = False, progress: Progress = SILENT
+) -> Baseline:
+    """Make the baseline of ``fetched`` unless the cache has it. Seconds the first time, milliseconds later.
+
+    Raises DecoupleError when the tree holds something git cannot, when Debian's patches are asked for and there are
+    none, or when one of them does not apply exactly.
+    """
+    if debian_patches and fetched.debian is None:
+        raise DecoupleError(
+            f"source {fetched.provider} brings no patches of Debian's",
+            next_step="use --source debian, or leave --debian-patches out",
+        )
+    shelf = cache / "baselines" / manifest.release
+    listing = None
+    identity = fetched.identity
+    if identity is None:  # a folder of the user's: its listing (sizes, times, inodes) stands for its content, as in git
+        listing = pristine.entries(fetched.path)
+        identity = f"{fetched.provider}-{_fingerprint(fetched.path, listing)}"
+    repo = shelf / f"{identity}.git"
+    if not repo.is_dir():
+        with locked(shelf / f".{identity}.lock"):
+            _sweep(shelf, identity)
+            if not repo.is_dir():
+                _build(repo, manifest, fetched.path, listing, progress)
+    if not debian_patches:
+        return _read(repo, UPSTREAM_REF)
+    assert fetched.debian is not None
+    if not (repo / DEBIAN_REF).exists():
+        with locked(shelf / f".{identity}.lock"):
+            if not (repo / DEBIAN_REF).exists():
+                _lay_debian(repo, manifest, fetched.debian, progress)
+    return _read(repo, DEBIAN_REF)
+
+
+def _read(repo: Path, ref: str) -> Baseline:
+    out = gitrun.text("rev-parse", ref, f"{ref}^{{tree}}", UPSTREAM_REF, cwd=repo)
+    commit, tree, upstream = out.split()
+    return Baseline(repo, commit, tree, upstream)
+
+
+def _fingerprint(root: Path, listing: list[pristine.Entry]) -> str:
+    digest = hashlib.sha256(str(root.resolve()).encode())
+    for entry in listing:
+        info = entry.info
+        line = (entry.path, entry.mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+        digest.update(f"{line}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()[:32]
+
+
+def _sweep(shelf: Path, identity: str) -> None:
+    """Remove what killed runs left; only with the lock held."""
+    for left in shelf.glob(f".{identity}.git.*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _message(manifest: Manifest) -> bytes:
+    return f"upstream: PyTorch {manifest.version}\n\nTag: {manifest.tag}\nCommit: {manifest.commit}\n".encode()
+
+
+def _build(
+    repo: Path, manifest: Manifest, tree: Path, listing: list[pristine.Entry] | None, progress: Progress
+) -> None:
+    repo.parent.mkdir(parents=True, exist_ok=True)
+    step("create the baseline's temporary repository")
+    temporary = Path(tempfile.mkdtemp(prefix=f".{repo.name}.", dir=repo.parent))
+    try:
+        gitrun.git("init", "--quiet", "--bare", "--template=", str(temporary), cwd=repo.parent)
+        _import(temporary, UPSTREAM_REF, _message(manifest), tree, listing or pristine.entries(tree), progress)
+        gitrun.git("symbolic-ref", "HEAD", UPSTREAM_REF, cwd=temporary)
+        gitrun.git("config", "gc.auto", "0", cwd=temporary)
+        temporary.chmod(0o755)
+        step("rename the baseline into place")
+        temporary.rename(repo)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+@contextlib.contextmanager
+def _fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """``git fast-import`` on ``repo``: no deltas and light compression, because the pack is read far more than kept."""
+    options = ("-c", "pack.compression=1", "-c", "core.compression=1", "-c", "fastimport.unpackLimit=0")
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            gitrun.command(*options, "fast-import", "--quiet", "--depth=0", "--done"),
+            cwd=repo,
+            env=gitrun.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+        )
+        assert process.stdin is not None
+        try:
+            with contextlib.suppress(BrokenPipeError):  # git's own message follows below
+                yield process
+                process.stdin.write(b"done\n")
+                process.stdin.close()
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        if process.wait():
+            said.seek(0)
+            lines = said.read().decode(errors="replace").strip().splitlines() or ["no message"]
+            raise DecoupleError(
+                f"git fast-import in {repo}: {lines[0]}", next_step="free space in the cache, run again"
+            )
+
+
+def _import(
+    repo: Path, ref: str, message: bytes, tree: Path, listing: list[pristine.Entry], progress: Progress
+) -> None:
+    """Write one commit with the files of ``listing`` to ``ref``."""
+    progress.start("git baseline", float(sum(entry.info.st_size for entry in listing)), "bytes")
+    step("import the tree")
+    with _fast_import(repo) as process:
+        assert process.stdin is not None
+        write = process.stdin.write
+        write(b"commit %s\ncommitter decouple <decouple@localhost> 0 +0000\n" % ref.encode())
+        write(b"data %d\n%s\n" % (len(message), message))
+        for entry in listing:
+            path = f"{tree}/{entry.path}"
+            if entry.mode == "120000":
+                data = os.fsencode(os.readlink(path))  # noqa: PTH115 - Path() would normalise the target
+            else:
+                with open(path, "rb") as source:  # noqa: PTH123 - fifteen thousand times
+                    data = source.read()
+            write(b"M %s inline %s\ndata %d\n" % (entry.mode.encode(), _quoted(entry.path), len(data)))
+            write(data)
+            write(b"\n")
+            progress.advance(len(data))
+    progress.finish()
+
+
+def _quoted(path: str) -> bytes:
+    """A path as fast-import wants it: C-quoted only when it must be."""
+    raw = os.fsencode(path)
+    if raw.startswith(b'"') or b"\n" in raw:
+        return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
+    return raw
+
+
+def debian_series(folder: Path) -> list[tuple[Path, str]]:
+    """The patches of ``debian/patches/series`` in order, each with its strip option ("-p1").
+
+    ``folder`` is the unpacked ``debian`` folder. Raises DecoupleError for a line that is not quilt syntax or a patch
+    that is not there.
+    """
+    series = folder / "patches" / "series"
+    if not series.is_file():
+        raise DecoupleError(f"{series}: no such file", next_step="fetch again with --source debian")
+    result = []
+    for number, line in enumerate(series.read_text(encoding="utf-8").splitlines(), 1):
+        words = line.split("#", 1)[0].split()
+        if not words:
+            continue
+        options = words[1:] or ["-p1"]
+        patch = folder / "patches" / words[0]
+        if len(options) != 1 or options[0] not in ("-p0", "-p1", "-p2"):
+            raise DecoupleError(f"{series}:{number}: option {' '.join(options)!r} is not one of -p0, -p1, -p2")
+        if not patch.is_file():
+            raise DecoupleError(f"{series}:{number}: no such patch: {words[0]}")
+        result.append((patch, options[0]))
+    return result
+
+
+def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress) -> None:
+    """Add the commit with Debian's folder and Debian's patches, each with its context exactly as it stands there."""
+    patches = debian_series(folder)
+    with tempfile.TemporaryDirectory(prefix="decouple-index-") as scratch:
+        env = {"GIT_INDEX_FILE": f"{scratch}/index", "GIT_DIR": str(repo)}
+        step("lay Debian's folder")
+        listing = pristine.entries(folder)
+        gitrun.git("read-tree", UPSTREAM_REF, cwd=repo, env=env)
+        gitrun.git("update-index", "-z", "--index-info", cwd=repo, env=env, stdin=_blobs(repo, folder, listing))
+        progress.start("Debian's patches", len(patches))
+        before = gitrun.text("write-tree", cwd=repo, env=env)
+        for patch, strip in patches:
+            step(f"apply {patch.name}")
+            gitrun.git(
+                *("apply", "--cached", "--whitespace=nowarn", strip, str(patch)),
+                cwd=repo,
+                env=env,
+                next_step=f"Debian's patch {patch.name} belongs to another version; leave --debian-patches out",
+            )
+            after = gitrun.text("write-tree", cwd=repo, env=env)
+            if after == before:
+                raise DecoupleError(f"{patch}: git applied it, but nothing changed")
+            before = after
+            progress.advance()
+        progress.finish()
+        message = f"debian: PyTorch {manifest.version}\n\nDebian's folder and its {len(patches)} patches.\n"
+        parent = gitrun.text("rev-parse", UPSTREAM_REF, cwd=repo)
+        commit = gitrun.git("commit-tree", before, "-p", parent, cwd=repo, env=_WHO, stdin=message.encode()).decode()
+    step("point at the commit with Debian's patches")
+    gitrun.git("update-ref", DEBIAN_REF, commit.strip(), cwd=repo)
+
+
+def _blobs(repo: Path, folder: Path, listing: list[pristine.Entry]) -> bytes:
+    """Store the files of ``folder`` and give the lines that put them into an index under ``debian/``."""
+    plain = [entry for entry in listing if entry.mode != "120000"]
+    names = "".join(f"{folder}/{entry.path}\n" for entry in plain)
+    hashed = gitrun.git("hash-object", "-w", "--no-filters", "--stdin-paths", cwd=repo, stdin=os.fsencode(names))
+    lines = [
+        b"%s %s\tdebian/%s\0" % (entry.mode.encode(), blob, os.fsencode(entry.path))
+        for entry, blob in zip(plain, hashed.split(), strict=True)
+    ]
+    for entry in listing:
+        if entry.mode == "120000":
+            target = os.fsencode((folder / entry.path).readlink())
+            blob = gitrun.git("hash-object", "-w", "--no-filters", "--stdin", cwd=repo, stdin=target).strip()
+            lines.append(b"120000 %s\tdebian/%s\0" % (blob, os.fsencode(entry.path)))
+    return b"".join(lines)

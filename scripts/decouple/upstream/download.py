@@ -1,0 +1,378 @@
+"""Downloads into the shared cache: resumed, retried, verified, atomic, safe when two runs race.
+
+A file is in the cache under its final name only after its size and SHA-256 were checked. Half a download is
+``<name>.part`` with ``<name>.part.json`` (where it is from and its ETag), so that the next run can go on with it.
+
+A file whose SHA-256 nobody published can only be trusted on first use: what came the first time is recorded in
+``<name>.pin.json`` and everything later has to be the same bytes. The result says so (``verified="first use"``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import errno
+import hashlib
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from decouple import __version__
+from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
+from decouple.base.files import locked, sha256_of, write_atomically
+from decouple.base.progress import SILENT, Progress
+from decouple.release.manifest import RemoteFile
+from decouple.upstream.fetched import VerifiedFile
+
+CHUNK = 1 << 20
+#: A file of unknown size may not grow past this (PyTorch's release archive is about 0.3 GiB).
+LIMIT = 8 << 30
+#: Statuses after which the same request may well succeed.
+_TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+#: What a file must begin with, by the end of its name: a login page must not become a pinned archive.
+_MAGIC = {".gz": b"\x1f\x8b", ".tgz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".bz2": b"BZh", ".whl": b"PK\x03\x04"}
+
+
+class _Refused(Exception):
+    """This URL will not give the file; the next one may."""
+
+
+class _Again(Exception):
+    """This URL may give the file when asked again, after ``wait`` seconds when the server said so."""
+
+    def __init__(self, why: str, wait: float | None = None, *, connected: bool = True) -> None:
+        super().__init__(why)
+        self.wait = wait
+        self.connected = connected
+
+
+@dataclass
+class Downloader:
+    """Gets files into ``cache``. ``attempts`` are per URL; waits double from ``first_wait`` seconds with some jitter.
+
+    ``connect_attempts`` is the same for a host to which no connection can be made.
+    ``longest_wait`` (seconds) bounds what a server can ask for with Retry-After; ``timeout`` is (connect, read).
+    """
+
+    cache: Path
+    offline: bool = False
+    progress: Progress = SILENT
+    attempts: int = 5
+    connect_attempts: int = 5
+    first_wait: float = 1.0
+    longest_wait: float = 120.0
+    timeout: tuple[float, float] = (15.0, 60.0)
+    sleep: Callable[[float], None] = time.sleep
+    session: requests.Session = field(default_factory=requests.Session)
+
+    def get(self, file: RemoteFile) -> tuple[Path, VerifiedFile]:
+        """The verified file in the cache. Raises DecoupleError that names every URL tried and why it failed."""
+        folder = self.cache / "downloads" / _key(file)
+        final = folder / file.name
+        found = self._verified(file, final)  # without a lock, so that a read-only cache can serve
+        if found:
+            return found
+        with self._writing(file), locked(folder / ".lock"):
+            found = self._verified(file, final, discard=True)
+            return found or self._download(file, final)
+
+    def trusted_hash(self, file: RemoteFile) -> str | None:
+        """The SHA-256 that ``file`` must have: the manifest's, else the one recorded at first use, else None."""
+        return _expected(file, _read_json(_sibling(self.cache / "downloads" / _key(file) / file.name, ".pin.json")))[1]
+
+    def impatient(self) -> Downloader:
+        """The same, but a host that cannot be connected to is asked just once."""
+        return replace(self, connect_attempts=1)
+
+    def _verified(self, file: RemoteFile, final: Path, *, discard: bool = False) -> tuple[Path, VerifiedFile] | None:
+        """The cached file if it is what it should be; with ``discard`` a damaged one is removed."""
+        pin = _read_json(_sibling(final, ".pin.json"))
+        try:
+            size = final.stat().st_size
+        except FileNotFoundError:
+            return None
+        want_size, want_hash, against = _expected(file, pin)
+        if want_hash is not None and want_size in (None, size) and sha256_of(final) == want_hash:
+            return final, VerifiedFile(file.name, (pin or {}).get("url", file.urls[0]), size, want_hash, against)
+        if discard:
+            step(f"remove damaged {final.name}")
+            final.unlink()
+        return None
+
+    def _download(self, file: RemoteFile, final: Path) -> tuple[Path, VerifiedFile]:
+        if self.offline:
+            raise DecoupleError(
+                f"{file.name} is not in the cache {self.cache} and --offline forbids to download it",
+                next_step="run once without --offline, or use --source local:PATH",
+            )
+        failures: list[str] = []
+        for url in file.urls:
+            try:
+                sha256, size = self._from(url, file, final)
+            except _Refused as error:
+                failures.append(f"{url}: {error}")
+                continue
+            return self._keep(file, final, url, size, sha256)
+        raise DecoupleError(
+            f"cannot download {file.name}: " + "; ".join(failures),
+            next_step="try again later, another --source, or --source local:PATH with a file you have",
+        )
+
+    def _keep(self, file: RemoteFile, final: Path, url: str, size: int, sha256: str) -> tuple[Path, VerifiedFile]:
+        """Give a verified .part its final name, pinned first when this is the only time it can be trusted."""
+        pin_file = _sibling(final, ".pin.json")
+        pin = _read_json(pin_file)
+        _, want_hash, against = _expected(file, pin)
+        if want_hash is None:
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            record = {"url": url, "size": size, "sha256": sha256, "first_seen": now}
+            write_atomically(pin_file, json.dumps(record, indent=2) + "\n")
+            against = "first use"
+        step(f"rename {final.name} into place")
+        _part(final).replace(final)
+        _part_record(final).unlink(missing_ok=True)
+        return final, VerifiedFile(file.name, url, size, sha256, against)
+
+    def _from(self, url: str, file: RemoteFile, final: Path) -> tuple[str, int]:
+        """Fill ``.part`` from ``url`` and verify it; (sha256, size). Raises _Refused."""
+        why = ""
+        fresh = False
+        wait = self.first_wait
+        for attempt in range(self.attempts):
+            try:
+                self._once(url, file, final)
+                return self._check(file, final)
+            except _Again as error:
+                why = str(error)
+                pause = (
+                    min(error.wait, self.longest_wait) if error.wait is not None else wait * random.uniform(0.75, 1.25)
+                )
+                wait = min(wait * 2, self.longest_wait)
+                if attempt + 1 >= (self.attempts if error.connected else min(self.attempts, self.connect_attempts)):
+                    break
+                self.sleep(pause)
+            except _Refused:
+                _drop(final)
+                if fresh or not self._resumed:  # what was resumed may have been another file's beginning: once more
+                    raise
+                fresh = True
+        raise _Refused(f"{why} ({attempt + 1} attempt{'s' if attempt else ''})")
+
+    _resumed: bool = False
+
+    def _once(self, url: str, file: RemoteFile, final: Path) -> None:
+        """One request; appends to ``.part`` until it is whole. Raises _Again or _Refused."""
+        part, have = _part(final), 0
+        record = _read_json(_part_record(final)) or {}
+        headers = {"Accept-Encoding": "identity", "User-Agent": f"decouple/{__version__}"}
+        with contextlib.suppress(FileNotFoundError):
+            have = part.stat().st_size
+        if have and (file.size is None or have < file.size) and (record.get("validator") or file.sha256):
+            headers["Range"] = f"bytes={have}-"
+            if record.get("validator") and record.get("url") == url:
+                headers["If-Range"] = record["validator"]
+        elif have and have == file.size:
+            self._resumed = True
+            return
+        else:
+            have = 0
+        try:
+            with self.session.get(url, headers=headers, stream=True, timeout=self.timeout) as response:
+                start = self._accepted(response, url, file, have)
+                self._resumed = start > 0
+                self._write(response, url, file, final, start)
+        except requests.ConnectionError as error:
+            raise _Again(_reason(error), connected=False) from None
+        except requests.RequestException as error:
+            raise _Again(_reason(error)) from None
+
+    def _accepted(self, response: requests.Response, url: str, file: RemoteFile, have: int) -> int:
+        """Where the body of this answer begins in the file. Raises _Again or _Refused for an answer of no use."""
+        status = response.status_code
+        if status == 416:  # our part is longer than the file: it is another one
+            self._resumed = True
+            raise _Refused("the server has less of the file than the cache")
+        if status in _TRY_AGAIN:
+            raise _Again(f"HTTP {status} {response.reason}", _retry_after(response.headers.get("Retry-After")))
+        if status not in (200, 206):
+            raise _Refused(f"HTTP {status} {response.reason}")
+        kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
+        if kind in ("text/html", "application/xhtml+xml"):
+            raise _Refused(f"status {status}, but a web page ({kind}) instead of {file.name}: a proxy or a login page?")
+        start = 0
+        if status == 206:
+            first = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
+            if first != str(have):
+                raise _Refused(f"asked for bytes from {have}, got those from {first or 'an unnamed place'}")
+            start = have
+        length = response.headers.get("Content-Length", "")
+        if file.size is not None and length.isdigit() and start + int(length) != file.size:
+            raise _Refused(f"wrong size: {start + int(length)} bytes offered, {file.size} expected")
+        return start
+
+    def _write(self, response: requests.Response, url: str, file: RemoteFile, final: Path, start: int) -> None:
+        part = _part(final)
+        length = response.headers.get("Content-Length", "")
+        whole = start + int(length) if length.isdigit() else file.size
+        if start == 0:
+            validator = response.headers.get("ETag", "")
+            if validator.startswith("W/") or not validator:
+                validator = response.headers.get("Last-Modified", "")
+            write_atomically(_part_record(final), json.dumps({"url": url, "validator": validator}))
+        self.progress.start(file.name, float(whole) if whole else None, "bytes")
+        self.progress.advance(start)
+        step(f"open {part.name}")
+        got = start
+        with part.open("r+b" if start else "wb") as out:
+            out.seek(start)
+            while data := _read_some(response):
+                got += len(data)
+                if got > (whole if whole is not None else LIMIT):
+                    raise _Refused(f"more than the expected {whole or LIMIT} bytes")
+                if got - len(data) == 0:
+                    _check_magic(file, data)
+                step(f"write to {part.name}")
+                out.write(data)
+                self.progress.advance(len(data))
+        self.progress.finish()
+        if whole is not None and got < whole:
+            raise _Again(f"the connection ended after {got} of {whole} bytes")
+
+    def _check(self, file: RemoteFile, final: Path) -> tuple[str, int]:
+        """Compare ``.part`` with what the manifest, else the pin, says. Raises _Refused."""
+        part = _part(final)
+        size, sha256 = part.stat().st_size, sha256_of(part)
+        want_size, want_hash, against = _expected(file, _read_json(_sibling(final, ".pin.json")))
+        if want_size not in (None, size):
+            raise _Refused(f"wrong size: {size} bytes, {want_size} expected by the {against}")
+        if want_hash not in (None, sha256):
+            raise _Refused(f"wrong SHA-256: {sha256}, {want_hash} expected by the {against}")
+        return sha256, size
+
+    @contextlib.contextmanager
+    def _writing(self, file: RemoteFile) -> Iterator[None]:
+        """Turn what a file system may answer into one line."""
+        try:
+            yield
+        except OSError as error:
+            raise storage_error(error, self.cache, f"downloading {file.name}", file.size) from None
+
+
+def storage_error(error: OSError, where: Path, doing: str, needed: int | None = None) -> DecoupleError:
+    """The one line for a full disk, a read-only cache and the like, met while ``doing`` something below ``where``."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        size = f"; it needs {needed / 2**20:.0f} MiB" if needed else ""
+        return DecoupleError(
+            f"no space left in {where} while {doing}{size}",
+            next_step="free some, or set DECOUPLE_CACHE to another disk",
+        )
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return DecoupleError(
+            f"{where} cannot be written while {doing}: {error.strerror}",
+            next_step="set DECOUPLE_CACHE to a folder of yours",
+        )
+    name = f"{error.filename}: " if error.filename else ""
+    return DecoupleError(f"{name}{error.strerror or error} while {doing}", next_step="run the same command again")
+
+
+def _key(file: RemoteFile) -> str:
+    """The folder of a file in the cache: its content if that is known, else its first URL."""
+    return file.sha256 or "url-" + hashlib.sha256(file.urls[0].encode()).hexdigest()
+
+
+def _sibling(final: Path, suffix: str) -> Path:
+    return final.with_name(final.name + suffix)
+
+
+def _part(final: Path) -> Path:
+    return _sibling(final, ".part")
+
+
+def _part_record(final: Path) -> Path:
+    return _sibling(final, ".part.json")
+
+
+def _drop(final: Path) -> None:
+    step(f"remove {final.name}.part")
+    _part(final).unlink(missing_ok=True)
+    _part_record(final).unlink(missing_ok=True)
+
+
+def _expected(file: RemoteFile, pin: dict[str, Any] | None) -> tuple[int | None, str | None, str]:
+    """(size, sha256, who says so)."""
+    if file.sha256 is not None:
+        return file.size, file.sha256, "manifest"
+    if pin is not None:
+        return pin["size"], pin["sha256"], f"first use on {pin['first_seen'][:10]}"
+    return file.size, None, "manifest"
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _read_some(response: requests.Response) -> bytes:
+    """The next bytes of the body as sent; empty at its end. Raises requests' exceptions."""
+    import urllib3
+
+    try:
+        data: bytes = response.raw.read(CHUNK, decode_content=False)
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise requests.ConnectionError(error) from None
+        raise requests.exceptions.ChunkedEncodingError(error) from None
+    return data
+
+
+def _check_magic(file: RemoteFile, head: bytes) -> None:
+    magic = _MAGIC.get(Path(file.name).suffix)
+    if magic and not head.startswith(magic[: len(head)]):
+        raise _Refused(
+            f"this is no {Path(file.name).suffix} file (it begins with {head[:16]!r}): a proxy's error page?"
+        )
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds to wait as the header says (a number or a date); None when it says nothing of use."""
+    if value is None:
+        return None
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def _reason(error: requests.RequestException) -> str:
+    """Why a request failed, in a few words."""
+    text = str(error)
+    for mark, meaning in (
+        ("Name or service not known", "host name not known"),
+        ("Temporary failure in name resolution", "host name cannot be looked up"),
+        ("No address associated", "host name not known"),
+        ("Connection refused", "connection refused"),
+        ("Network is unreachable", "network unreachable"),
+        ("CERTIFICATE_VERIFY_FAILED", "certificate not trusted"),
+        ("Tunnel connection failed", "the proxy refused the connection"),
+        ("timed out", "timed out"),
+        ("IncompleteRead", "the connection ended early"),
+        ("Connection broken", "the connection ended early"),
+        ("RemoteDisconnected", "the server closed the connection"),
+    ):
+        if mark in text:
+            return meaning
+    return f"{type(error).__name__}: {text[:200]}"

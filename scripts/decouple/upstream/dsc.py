@@ -1,0 +1,68 @@
+"""Debian's control files: the ``.dsc`` of a source package and the ``Sources`` index (deb822 syntax)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from decouple.base.errors import DecoupleError
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of a source package; ``size`` in bytes; ``sha1`` only finds it at snapshot.debian.org."""
+
+    name: str
+    size: int
+    sha256: str
+    sha1: str | None
+
+
+def paragraphs(text: str) -> Iterator[dict[str, str]]:
+    """The paragraphs of deb822 text; field names in lower case, continuation lines joined with newlines."""
+    fields: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        if not line.strip():
+            if fields:
+                yield fields
+            fields, name = {}, ""
+        elif line[0] in " \t":
+            if name:
+                fields[name] += "\n" + line.strip()
+        elif not line.startswith("#"):
+            name, _, value = line.partition(":")
+            name = name.strip().lower()
+            fields[name] = value.strip()
+    if fields:
+        yield fields
+
+
+def unsigned(text: str) -> str:
+    """The text inside an inline OpenPGP signature; the text itself when there is none. The signature is not checked."""
+    match = re.search(
+        r"^-----BEGIN PGP SIGNED MESSAGE-----\n(?:[^\n]+\n)*\n(.*?)^-----BEGIN PGP SIGNATURE-----", text, re.S | re.M
+    )
+    return re.sub(r"^- ", "", match[1], flags=re.M) if match else text
+
+
+def source_files(fields: Mapping[str, str], where: str) -> dict[str, SourceFile]:
+    """The files that a .dsc or a paragraph of Sources lists, by name. Raises DecoupleError when the list is no list."""
+    sha1 = {name: digest for digest, _, name in _checksums(fields.get("checksums-sha1", ""), where)}
+    listed = _checksums(fields.get("checksums-sha256", ""), where)
+    if not listed:
+        raise DecoupleError(f"{where}: no Checksums-Sha256", next_step="delete it and fetch again")
+    return {name: SourceFile(name, size, digest, sha1.get(name)) for digest, size, name in listed}
+
+
+def _checksums(value: str, where: str) -> list[tuple[str, int, str]]:
+    result = []
+    for line in value.splitlines():
+        words = line.split()
+        if not words:
+            continue
+        if len(words) != 3 or not words[1].isdigit() or not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", words[0]):
+            raise DecoupleError(f"{where}: not a checksum line: {line[:100]!r}", next_step="delete it and fetch again")
+        result.append((words[0], int(words[1]), words[2]))
+    return result

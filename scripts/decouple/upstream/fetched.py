@@ -1,0 +1,70 @@
+"""What a provider hands out: an unpacked tree in the cache and where every byte of it came from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+#: Name of the record that lies beside an unpacked tree.
+RECORD = "provenance.json"
+
+
+@dataclass(frozen=True)
+class VerifiedFile:
+    """One downloaded file. ``verified`` says against what: "manifest", "manifest and .dsc", "first use", ..."""
+
+    name: str
+    url: str
+    size: int
+    sha256: str
+    verified: str
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """An unpacked release.
+
+    ``kind`` is "source" (can be built) or "python" (Python files, headers and other text of a wheel only).
+    ``path`` is the tree; ``debian`` is Debian's own folder beside it, if the provider has one.
+    ``identity`` names these very bytes and is the key of everything derived from them; None for a folder that others
+    may change at any time. ``why`` says how ``auto`` came to this provider; ``notes`` is what a user should know.
+    """
+
+    provider: str
+    kind: str
+    path: Path
+    identity: str | None
+    files: tuple[VerifiedFile, ...] = ()
+    why: str = ""
+    notes: tuple[str, ...] = ()
+    debian: Path | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """For records and for ``--json``; paths as text."""
+        record = asdict(self)
+        record["path"] = str(self.path)
+        record["debian"] = str(self.debian) if self.debian else None
+        return record
+
+
+def write_record(folder: Path, fetched: Fetched) -> None:
+    """Put ``provenance.json`` into ``folder``, with paths relative to it."""
+    record = fetched.to_json()
+    record["path"] = str(fetched.path.relative_to(folder))
+    record["debian"] = str(fetched.debian.relative_to(folder)) if fetched.debian else None
+    (folder / RECORD).write_text(json.dumps(record, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_record(folder: Path) -> Fetched | None:
+    """What :func:`write_record` wrote into ``folder``; None when there is none."""
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    record["path"] = folder / record["path"]
+    record["debian"] = folder / record["debian"] if record["debian"] else None
+    record["files"] = tuple(VerifiedFile(**item) for item in record["files"])
+    record["notes"] = tuple(record["notes"])
+    return Fetched(**record)

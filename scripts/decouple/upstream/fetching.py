@@ -1,0 +1,88 @@
+"""``fetch``: one call for every provider, and ``auto``, which says which it took and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import cache_dir
+from decouple.base.progress import SILENT, Progress
+from decouple.release.manifest import DebianSource, GithubSource, GitSource, Manifest, Source, WheelSource
+from decouple.upstream.download import Downloader
+from decouple.upstream.fetched import Fetched
+from decouple.upstream.providers import debian, git, github, local, wheel
+from decouple.upstream.providers.context import Context
+
+LOCAL = "local:"
+
+
+def fetch(
+    manifest: Manifest,
+    source: str = "auto",
+    *,
+    cache: Path | None = None,
+    offline: bool = False,
+    progress: Progress = SILENT,
+    downloader: Downloader | None = None,
+) -> Fetched:
+    """The source of a release, verified and unpacked; from the cache when it is there.
+
+    ``source``: "auto", a provider that the manifest lists, or "local:PATH" (folder or archive). ``cache`` is the shared
+    one by default. Raises DecoupleError, UsageError for a source that there is not.
+    """
+    cache = cache or cache_dir()
+    downloader = downloader or Downloader(cache, offline=offline, progress=progress)
+    context = Context(cache, downloader, offline, progress)
+    if source.startswith(LOCAL):
+        path = source.removeprefix(LOCAL)
+        if not path:
+            raise UsageError("--source local: needs a path", next_step="write it as local:PATH")
+        return replace(local.fetch(manifest, Path(path), context), why=f"asked for with --source {source}")
+    if source == "auto":
+        return _auto(manifest, context)
+    chosen = manifest.source(source)
+    if chosen is None:
+        have = ", ".join(item.provider for item in manifest.sources)
+        raise UsageError(
+            f"release {manifest.release} has no source {source!r}", next_step=f"choose auto, {have} or local:PATH"
+        )
+    return replace(_from(manifest, chosen, context), why=f"asked for with --source {source}")
+
+
+def _from(manifest: Manifest, source: Source, context: Context) -> Fetched:
+    match source:
+        case GithubSource():
+            return github.fetch(manifest, source, context)
+        case GitSource():
+            return git.fetch(manifest, source, context)
+        case DebianSource():
+            return debian.fetch(manifest, source, context)
+        case WheelSource():
+            return wheel.fetch(manifest, source, context)
+
+
+def _auto(manifest: Manifest, context: Context) -> Fetched:
+    """The first source of the manifest that can be had and built from.
+
+    Asks a host that cannot be reached just once: the next provider is the better second try.
+    """
+    impatient = replace(context, downloader=context.downloader.impatient())
+    failures: list[str] = []
+    for source in manifest.sources:
+        if isinstance(source, WheelSource):
+            failures.append("wheel: has Python files and headers only, nothing can be built from it")
+            continue
+        try:
+            fetched = _from(manifest, source, impatient)
+        except UsageError:
+            raise
+        except DecoupleError as error:
+            failures.append(f"{source.provider}: {error.what}")
+            continue
+        before = "".join(f"; not {failure}" for failure in failures)
+        return replace(fetched, why=f"the first that could be had{before}")
+    raise DecoupleError(
+        f"no source of PyTorch {manifest.version} can be had: " + "; ".join(failures),
+        next_step="check the network, or use --source local:PATH with a tree or an archive that you have",
+    )

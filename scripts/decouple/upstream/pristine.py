@@ -1,0 +1,84 @@
+"""What belongs to a pristine tree: the same files, whether it came from the release archive, from git or from Debian.
+
+The reference is the release archive: upstream's release job copies a checkout, removes ``.ci`` and ``.circleci`` at the
+top and everything named ``.git*`` at any depth, and packs the rest (its ``.github/workflows/create_release.yml``).
+Debian's orig archive is that archive without third_party. So a git checkout has to lose the same entries, and line ends
+stay as a checkout writes them (``*.bat`` has CRLF in the archive through ``.gitattributes``).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.upstream import gitrun
+
+_TOP_LEVEL = frozenset({".ci", ".circleci"})
+
+
+def left_out(parts: Sequence[str]) -> bool:
+    """Whether the entry with these path components is no part of a pristine tree."""
+    return parts[0] in _TOP_LEVEL or any(part.startswith(".git") for part in parts)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of a tree: ``path`` relative with ``/``, ``mode`` as git writes it (100644, 100755, 120000)."""
+
+    path: str
+    mode: str
+    info: os.stat_result
+
+
+def entries(root: Path) -> list[Entry]:
+    """Every file and link of the tree at ``root``, sorted by path.
+
+    A work tree of git gives its tracked files (submodules too), so that build results lying in it stay out; any other
+    folder gives everything in it. Raises DecoupleError for an entry that git cannot hold.
+    """
+    names = _tracked(root) if (root / ".git").exists() else _walk(str(root), "")
+    result = []
+    for name in names:
+        if left_out(name.split("/")):
+            continue
+        try:
+            info = os.lstat(f"{root}/{name}")
+        except FileNotFoundError:
+            raise DecoupleError(
+                f"{root}: git lists {name}, but it is not there", next_step=f"git -C {root} checkout -- {name}"
+            ) from None
+        if stat.S_ISDIR(info.st_mode):  # a submodule that is not checked out
+            if any(os.scandir(f"{root}/{name}")):
+                raise DecoupleError(f"{root}/{name}: a repository git does not list", next_step="move it away")
+            continue
+        result.append(Entry(name, _git_mode(root, name, info), info))
+    result.sort(key=lambda entry: entry.path)
+    return result
+
+
+def _git_mode(root: Path, name: str, info: os.stat_result) -> str:
+    if stat.S_ISLNK(info.st_mode):
+        return "120000"
+    if not stat.S_ISREG(info.st_mode):
+        raise DecoupleError(f"{root}/{name}: neither a file, a folder nor a link", next_step="remove it")
+    return "100755" if info.st_mode & stat.S_IXUSR else "100644"
+
+
+def _walk(root: str, prefix: str) -> Iterator[str]:
+    with os.scandir(f"{root}/{prefix}") as found:
+        for entry in found:
+            name = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if not left_out(name.split("/")):
+                    yield from _walk(root, f"{name}/")
+            else:
+                yield name
+
+
+def _tracked(root: Path) -> list[str]:
+    listing = gitrun.git("ls-files", "-z", "--cached", "--recurse-submodules", cwd=root)
+    return [os.fsdecode(name) for name in listing.split(b"\0") if name]

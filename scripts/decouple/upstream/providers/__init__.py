@@ -1,0 +1,1 @@
+"""One module per place a release can come from; each has ``fetch(...) -> Fetched`` and ``cached(...)``."""

@@ -1,0 +1,82 @@
+"""What every provider is given, and the steps they share: the shelf of unpacked trees and the version check."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import locked
+from decouple.base.progress import SILENT, Progress
+from decouple.release.manifest import Manifest
+from decouple.upstream.download import Downloader, storage_error
+from decouple.upstream.fetched import Fetched, read_record, write_record
+from decouple.upstream.unpack import new_folder
+
+
+@dataclass(frozen=True)
+class Context:
+    """The cache, the way into it, and who is told how far things are."""
+
+    cache: Path
+    downloader: Downloader
+    offline: bool = False
+    progress: Progress = SILENT
+
+    def shelf(self, manifest: Manifest, identity: str) -> Path:
+        """The folder of one unpacked release: the tree, what lies beside it, and its record."""
+        return self.cache / "trees" / manifest.release / identity
+
+    def unpacked(self, manifest: Manifest, identity: str) -> Fetched | None:
+        """The release if it was unpacked before."""
+        return read_record(self.shelf(manifest, identity))
+
+    def unpack(self, manifest: Manifest, identity: str, make: Callable[[Path], Fetched]) -> Fetched:
+        """The release from the shelf; ``make`` fills a new folder with it when it is not there.
+
+        Raises DecoupleError; nothing is left on the shelf then.
+        """
+        folder = self.shelf(manifest, identity)
+        found = read_record(folder)
+        if found:
+            return found
+        with self._storage(f"unpacking PyTorch {manifest.version}"), locked(folder.with_name(f".{folder.name}.lock")):
+            found = read_record(folder)  # another run may have been quicker
+            if found is None:
+                with new_folder(folder) as temporary:
+                    write_record(temporary, make(temporary))
+                found = read_record(folder)
+                assert found is not None
+        return found
+
+    @contextlib.contextmanager
+    def _storage(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise storage_error(error, self.cache, doing) from None
+
+
+def check_version(tree: Path, manifest: Manifest, where: str) -> tuple[str, ...]:
+    """Compare ``version.txt`` of a tree with the manifest; notes for the record.
+
+    Upstream's tags carry the development version there ("2.6.0a0" in v2.6.0), so only X.Y.Z counts. Raises
+    DecoupleError when it is another version's tree.
+    """
+    try:
+        text = (tree / "version.txt").read_text(encoding="utf-8").strip()
+        found = Version(text)
+    except FileNotFoundError:
+        return ("no version.txt, so the version was not checked",)
+    except (InvalidVersion, UnicodeDecodeError):
+        raise DecoupleError(f"{where}: version.txt holds no version", next_step="is this a PyTorch tree?") from None
+    if found.release != Version(manifest.version).release:
+        raise DecoupleError(
+            f"{where}: version.txt says {text}, but release {manifest.release} is {manifest.version}",
+            next_step="name the release that this source is, or fetch the right source",
+        )
+    return ()

@@ -1,0 +1,94 @@
+"""The tag in the git repository, with its submodules; the commit must be the manifest's."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
+from decouple.release.manifest import GitSource, Manifest
+from decouple.upstream import gitrun, pristine
+from decouple.upstream.fetched import Fetched
+from decouple.upstream.providers.context import Context, check_version
+
+
+def cached(manifest: Manifest, source: GitSource, context: Context) -> Fetched | None:
+    """The checkout if it was made before."""
+    return context.unpacked(manifest, f"git-{manifest.commit}")
+
+
+def fetch(manifest: Manifest, source: GitSource, context: Context) -> Fetched:
+    """Clone the tag (history cut off), check commit and submodules, keep the files. Raises DecoupleError."""
+    found = cached(manifest, source, context)
+    if found:
+        return found
+    if context.offline:
+        raise DecoupleError(
+            f"tag {manifest.tag} of {source.url} is not in the cache and --offline forbids to clone it",
+            next_step="run once without --offline, or use --source local:PATH",
+        )
+
+    def make(folder: Path) -> Fetched:
+        tree = folder / "tree"
+        context.progress.start(f"git clone {manifest.tag}")
+        step("clone")
+        gitrun.git(
+            *("clone", "--quiet", "--depth=1", "--branch", manifest.tag, "-c", "advice.detachedHead=false"),
+            *(source.url, str(tree)),
+            cwd=folder,
+            doing=f"git clone of tag {manifest.tag}",
+            next_step="check the network, or try another --source",
+        )
+        commit = gitrun.text("rev-parse", "HEAD", cwd=tree)
+        if commit != manifest.commit:
+            raise DecoupleError(
+                f"{source.url}: tag {manifest.tag} is commit {commit}, the manifest says {manifest.commit}",
+                next_step="the tag was moved: find out why before you go on",
+            )
+        step("fetch submodules")
+        gitrun.git(
+            *("submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"),
+            cwd=tree,
+            doing=f"submodules of {source.url}",
+            next_step="run again; submodules come from many repositories and one did not answer",
+        )
+        context.progress.finish()
+        _strip(tree)
+        return Fetched(
+            provider="git",
+            kind="source",
+            path=tree,
+            identity=f"git-{manifest.commit}",
+            notes=(
+                f"commit {commit} of {source.url}, submodules as it names them",
+                *check_version(tree, manifest, "git"),
+            ),
+        )
+
+    return context.unpack(manifest, f"git-{manifest.commit}", make)
+
+
+def _strip(tree: Path) -> None:
+    """Remove what is no part of a pristine tree, .git folders first of all."""
+    step("remove .git folders")
+    doomed = []
+    for folder, folders, files in tree.walk() if hasattr(tree, "walk") else _walk(tree):
+        for name in list(folders):
+            if pristine.left_out((folder / name).relative_to(tree).parts):
+                doomed.append(folder / name)
+                folders.remove(name)
+        doomed += [folder / name for name in files if pristine.left_out((folder / name).relative_to(tree).parts)]
+    for path in doomed:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _walk(tree: Path):  # type: ignore[no-untyped-def]
+    """Path.walk for Python 3.11."""
+    import os
+
+    for folder, folders, files in os.walk(tree):
+        yield Path(folder), folders, files

@@ -1,0 +1,46 @@
+"""The release archive on GitHub: everything, third_party included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from decouple.release.manifest import GithubSource, Manifest
+from decouple.upstream import pristine
+from decouple.upstream.fetched import Fetched
+from decouple.upstream.providers.context import Context, check_version
+from decouple.upstream.unpack import unpack_tar
+
+
+def cached(manifest: Manifest, source: GithubSource, context: Context) -> Fetched | None:
+    """The release if it was unpacked before."""
+    digest = context.downloader.trusted_hash(source.archive)
+    return context.unpacked(manifest, f"github-{digest[:32]}") if digest else None
+
+
+def fetch(manifest: Manifest, source: GithubSource, context: Context) -> Fetched:
+    """Download, verify and unpack. Raises DecoupleError."""
+    found = cached(manifest, source, context)
+    if found:
+        return found
+    archive, verified = context.downloader.get(source.archive)
+    identity = f"github-{verified.sha256[:32]}"
+
+    def make(folder: Path) -> Fetched:
+        unpack_tar(archive, folder / "tree", leave_out=pristine.left_out, progress=context.progress)
+        notes = list(check_version(folder / "tree", manifest, source.archive.name))
+        if source.archive.sha256 is None:
+            notes.append(
+                f"NOBODY PUBLISHED A HASH of {source.archive.name}: it is trusted because it came from "
+                f"{verified.url.split('/')[2]} first; its SHA-256 {verified.sha256} is recorded in the cache, "
+                "and another file under this name will be refused"
+            )
+        return Fetched(
+            provider="github",
+            kind="source",
+            path=folder / "tree",
+            identity=identity,
+            files=(verified,),
+            notes=tuple(notes),
+        )
+
+    return context.unpack(manifest, identity, make)

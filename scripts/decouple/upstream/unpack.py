@@ -1,0 +1,322 @@
+"""Unpacking without trusting the archive: all of it lands in a new folder or nothing does.
+
+The rules are ours and come on top of tarfile's ``data`` filter, which asks the disk (``realpath``) and so can be
+deceived by links that appear later or by paths too long to resolve. :class:`TreeWriter` knows every entry it wrote;
+nothing is ever written through a link, and after the last entry each link is resolved in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import lzma
+import os
+import shutil
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol, cast
+
+from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
+from decouple.base.progress import SILENT, Progress
+from decouple.upstream.download import storage_error
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large an archive may become: ``size`` in bytes over all files, ``members`` in entries.
+
+    PyTorch with all submodules is about 1.4 GB in 60,000 files.
+    """
+
+    size: int = 6 << 30
+    members: int = 400_000
+
+
+LIMITS = Limits()
+
+
+class _Readable(Protocol):
+    def read(self, size: int = ..., /) -> bytes: ...
+
+
+class TreeWriter:
+    """Writes files below ``root`` (an empty folder of ours), refusing names that do not belong in a source tree.
+
+    ``archive`` is only for messages. Every method raises DecoupleError.
+    """
+
+    def __init__(self, root: Path, archive: str, limits: Limits = LIMITS) -> None:
+        self.root = str(root)
+        self.archive = archive
+        self.limits = limits
+        self.bytes = 0
+        self.members = 0
+        self._kinds: dict[tuple[str, ...], str] = {(): "folder"}
+        self._links: dict[tuple[str, ...], str] = {}
+
+    def refuse(self, name: str, why: str) -> DecoupleError:
+        """The error for one entry."""
+        return DecoupleError(
+            f"{self.archive}: refused: entry {name[:200]!r} {why}",
+            next_step="nothing was unpacked; get the archive from the place that the manifest names",
+        )
+
+    def parts(self, name: str) -> tuple[str, ...]:
+        """The path components of an entry's name. Raises DecoupleError for one that leaves the tree."""
+        if name.startswith("/"):
+            raise self.refuse(name, "has an absolute path")
+        parts = tuple(part for part in name.split("/") if part not in ("", "."))
+        if ".." in parts:
+            raise self.refuse(name, "has '..' in its path")
+        if "\\" in name or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
+            raise self.refuse(name, "has a backslash or a control character in its name")
+        if parts and len(parts[0]) == 2 and parts[0][1] == ":":
+            raise self.refuse(name, "begins with a drive letter")
+        return parts
+
+    def count(self, name: str, size: int) -> None:
+        """Take one entry of ``size`` bytes into account."""
+        self.members += 1
+        self.bytes += size
+        if size < 0:
+            raise self.refuse(name, "has a negative size")
+        if self.members > self.limits.members:
+            raise self.refuse(name, f"is one more than the {self.limits.members} entries that are allowed")
+        if self.bytes > self.limits.size:
+            raise self.refuse(name, f"exceeds the {self.limits.size} bytes that are allowed in all")
+
+    def folder(self, name: str, parts: tuple[str, ...]) -> None:
+        """Make a folder and those above it; one that is there already is fine."""
+        kind = self._kinds.get(parts)
+        if kind == "folder":
+            return
+        if kind is not None:
+            raise self.refuse(name, f"is below {'/'.join(parts)!r}, which is a {kind}")
+        self.folder(name, parts[:-1])
+        os.mkdir(f"{self.root}/{'/'.join(parts)}", 0o755)  # noqa: PTH102 - thousands of times
+        self._kinds[parts] = "folder"
+
+    def file(self, name: str, parts: tuple[str, ...], size: int, source: _Readable, executable: bool) -> None:
+        """Write a file of exactly ``size`` bytes from ``source``."""
+        self._new(name, parts, "file")
+        path = f"{self.root}/{'/'.join(parts)}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(path, flags, 0o755 if executable else 0o644)
+        try:
+            left = size
+            while left:
+                data = source.read(min(left, _BLOCK))
+                if not data:
+                    raise DecoupleError(
+                        f"{self.archive}: cut off in the middle of {name}", next_step="delete it and fetch again"
+                    )
+                left -= len(data)
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(handle, view) :]
+        finally:
+            os.close(handle)
+
+    def link(self, name: str, parts: tuple[str, ...], target: str) -> None:
+        """Make a symbolic link; whether it stays inside is decided in :meth:`finish`, when all entries are known."""
+        if target.startswith("/"):
+            raise self.refuse(name, f"is a link to the absolute path {target[:200]!r}")
+        if not target or "\0" in target or len(target) > 4096:
+            raise self.refuse(name, "is a link to nowhere")
+        self._new(name, parts, "link")
+        self._links[parts] = target
+        os.symlink(target, f"{self.root}/{'/'.join(parts)}")  # noqa: PTH211 - keeps the target as it is
+
+    def hard_link(self, name: str, parts: tuple[str, ...], target: str) -> None:
+        """Copy an earlier file: two names for one file would make an edit of one change the other."""
+        original = self.parts(target)
+        self.copy(name, parts, original)
+
+    def copy(self, name: str, parts: tuple[str, ...], original: tuple[str, ...]) -> None:
+        """Write the file ``original``, which must be in the tree already, a second time."""
+        if self._kinds.get(original) != "file":
+            raise self.refuse(name, f"is a hard link to {'/'.join(original)!r}, no earlier file of the archive")
+        path = Path(self.root, *original)
+        info = path.stat()
+        self.count(name, info.st_size)
+        with path.open("rb") as source:
+            self.file(name, parts, info.st_size, source, bool(info.st_mode & 0o100))
+
+    def finish(self) -> None:
+        """Resolve every link through all others. Raises DecoupleError when one leaves the tree or goes in circles."""
+        for parts, target in self._links.items():
+            self._resolve(parts, target)
+
+    def _new(self, name: str, parts: tuple[str, ...], kind: str) -> None:
+        if not parts:
+            raise self.refuse(name, f"is a {kind} with no name")
+        if parts in self._kinds:
+            raise self.refuse(name, f"is there already as a {self._kinds[parts]}")
+        self.folder(name, parts[:-1])
+        self._kinds[parts] = kind
+
+    def _resolve(self, parts: tuple[str, ...], target: str) -> None:
+        here = list(parts[:-1])
+        pending = target.split("/")[::-1]
+        hops = 0
+        while pending:
+            part = pending.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                if not here:
+                    raise self.refuse("/".join(parts), f"is a link that leaves the tree: {target[:200]!r}")
+                here.pop()
+                continue
+            here.append(part)
+            further = self._links.get(tuple(here))
+            if further is not None:
+                hops += 1
+                if hops > 40:
+                    raise self.refuse("/".join(parts), "is a link that never ends")
+                here.pop()
+                pending.extend(further.split("/")[::-1])
+
+
+def unpack_tar(
+    archive: Path,
+    into: Path,
+    *,
+    strip: int = 1,
+    leave_out: Callable[[Sequence[str]], bool] | None = None,
+    limits: Limits = LIMITS,
+    progress: Progress = SILENT,
+) -> TreeWriter:
+    """Unpack a tar archive (plain, gz, xz, bz2) into the new folder ``into``; removes it again when it fails.
+
+    ``strip`` leading path components are dropped and must be the same for all entries; ``leave_out`` says which
+    entries (by what is left of their path) are not written. Modes become 644 or 755, owner and times are not restored.
+    Raises DecoupleError; ``into`` is not there then. The caller makes it atomic (:func:`new_folder`).
+    """
+    step(f"unpack {archive.name}")
+    into.mkdir(parents=True)
+    writer = TreeWriter(into, archive.name, limits)
+    total = archive.stat().st_size
+    progress.start(f"unpack {archive.name}", float(total), "bytes")
+    try:
+        with archive.open("rb") as raw, _decompressed(raw) as stream:
+            with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as tar:
+                _members(tar, writer, str(into), strip, leave_out, raw, progress)
+            while stream.read(_BLOCK):  # to the end, so that a checksum of the compression is checked
+                pass
+        writer.finish()
+    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, ValueError) as error:
+        shutil.rmtree(into, ignore_errors=True)
+        raise DecoupleError(
+            f"{archive}: damaged or no tar archive: {error}", next_step="delete it and fetch again"
+        ) from None
+    except OSError as error:
+        shutil.rmtree(into, ignore_errors=True)
+        if error.errno is None:  # gzip.BadGzipFile
+            raise DecoupleError(f"{archive}: damaged: {error}", next_step="delete it and fetch again") from None
+        raise storage_error(error, into.parent, f"unpacking {archive.name}") from None
+    except BaseException:
+        shutil.rmtree(into, ignore_errors=True)
+        raise
+    progress.finish()
+    return writer
+
+
+def _members(
+    tar: tarfile.TarFile,
+    writer: TreeWriter,
+    root: str,
+    strip: int,
+    leave_out: Callable[[Sequence[str]], bool] | None,
+    raw: IO[bytes],
+    progress: Progress,
+) -> None:
+    """Write every member of ``tar``."""
+    tops: set[tuple[str, ...]] = set()
+    seen = 0
+    data_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4; our own rules hold without it too
+    for member in tar:
+        name = member.name
+        writer.count(name, member.size)
+        parts = writer.parts(name)
+        if data_filter is not None and not member.isreg():  # for plain files it would only ask the disk what we know
+            try:
+                data_filter(member, root)
+            except tarfile.FilterError as error:
+                raise writer.refuse(name, f"is not allowed: {error}") from None
+        if len(parts) < strip or (len(parts) == strip and not member.isdir()):
+            if member.isdir():
+                continue
+            raise writer.refuse(name, "is not below the archive's one top folder")
+        tops.add(parts[:strip])
+        if len(tops) > 1:
+            raise writer.refuse(name, "is below a second top folder")
+        parts = parts[strip:]
+        if not parts or (leave_out and leave_out(parts)):
+            continue
+        if member.isdir():
+            writer.folder(name, parts)
+        elif member.issym():
+            writer.link(name, parts, member.linkname)
+        elif member.islnk():
+            original = writer.parts(member.linkname)
+            if (original[:strip],) != tuple(tops):
+                raise writer.refuse(name, f"is a hard link out of the tree: {member.linkname[:200]!r}")
+            writer.copy(name, parts, original[strip:])
+        elif member.isreg():
+            source = tar.extractfile(member)
+            assert source is not None
+            writer.file(name, parts, member.size, source, bool(member.mode & 0o100))
+        else:
+            raise writer.refuse(name, "is a device, a pipe or of a kind that no source tree has")
+        position = raw.tell()
+        progress.advance(position - seen)
+        seen = position
+
+
+@contextlib.contextmanager
+def _decompressed(raw: IO[bytes]) -> Iterator[IO[bytes]]:
+    """The bytes inside ``raw``, whatever it is compressed with."""
+    import bz2
+    import gzip
+
+    head = raw.read(6)
+    raw.seek(0)
+    if head.startswith(b"\x1f\x8b"):
+        with gzip.GzipFile(fileobj=raw) as stream:
+            yield cast(IO[bytes], stream)
+    elif head == b"\xfd7zXZ\0":
+        with lzma.open(raw) as stream:
+            yield cast(IO[bytes], stream)
+    elif head.startswith(b"BZh"):
+        with bz2.open(raw) as stream:
+            yield cast(IO[bytes], stream)
+    else:
+        yield raw
+
+
+@contextlib.contextmanager
+def new_folder(final: Path) -> Iterator[Path]:
+    """A temporary sibling that becomes ``final`` when the block ends well, and is removed when it does not.
+
+    Left-overs of killed runs are removed first, so the caller holds a lock on ``final``.
+    """
+    final.parent.mkdir(parents=True, exist_ok=True)
+    for left in final.parent.glob(f".{final.name}.*.part"):
+        shutil.rmtree(left, ignore_errors=True)
+    step(f"create a temporary folder for {final.name}")
+    temporary = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        step(f"rename {final.name} into place")
+        temporary.rename(final)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
