@@ -100,15 +100,18 @@ def _for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
     ordered = sorted(offers, key=_cuda_version)
     if machine.driver_cuda is None:
         return ordered[-1], "the newest; no NVIDIA driver here to ask (choose with --cuda)"
-    # CUDA's minor version compatibility: a driver of the same major version runs every minor version of it.
-    running = [label for label in ordered if _cuda_version(label).major <= machine.driver_cuda.major]
-    if not running:
-        raise DecoupleError(
-            f"the driver runs CUDA {machine.driver_cuda}, the index has only {', '.join(ordered)}",
-            next_step="update the driver, or choose with --cuda",
-        )
-    exact = [label for label in running if _cuda_version(label) <= machine.driver_cuda]
-    return (exact or running)[-1], f"the newest that the driver (CUDA {machine.driver_cuda}) runs"
+    older = [label for label in ordered if _cuda_version(label) <= machine.driver_cuda]
+    same_major = [label for label in ordered if _cuda_version(label).major == machine.driver_cuda.major]
+    runs = f"the driver (CUDA {machine.driver_cuda}) runs"
+    if older and (older[-1] in same_major or not same_major):
+        return older[-1], f"the newest that {runs}"
+    if same_major:
+        # CUDA's minor version compatibility: within a major version a driver also runs what is newer than itself.
+        return same_major[0], f"the nearest that {runs}, by minor version compatibility"
+    raise DecoupleError(
+        f"the driver runs CUDA {machine.driver_cuda}, the index has only {', '.join(ordered)}",
+        next_step="update the driver, or choose with --cuda",
+    )
 
 
 def _core_of(index: Index, package: DistributionPackage, release: str, machine: Machine) -> DistributionPackage:

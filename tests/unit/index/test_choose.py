@@ -1,0 +1,90 @@
+"""Which files suit a machine: Python, platform, CUDA driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from packaging.version import Version
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.index import site
+from decouple.index.choose import Machine, choose, driver_cuda, this_machine
+from decouple.index.remote import Index
+from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
+
+CORE = "torch-2.6.0+decoupled.1-py3-none-any.whl"
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Index:
+    dist = tmp_path / "dist"
+    for cuda in ("11.8", "12.4", "12.6"):
+        make_pair(dist, cuda=cuda)
+    make_wheel(dist, "torch", "2.7.1+decoupled.1", requires_python=">=3.9")
+    site.build(dist, tmp_path / "site")
+    return Index(str(tmp_path / "site"))
+
+
+def machine(python: str = "3.11", driver: str | None = None) -> Machine:
+    return Machine(Version(python), this_machine(python).tags, Version(driver) if driver else None)
+
+
+def names(index: Index, machine: Machine, cuda: str | None = None) -> list[str]:
+    return [package.filename for package in choose(index, "2.6", machine, cuda).packages]
+
+
+@pytest.mark.parametrize(
+    ("driver", "label"),
+    [(None, "cu126"), ("12.4", "cu124"), ("12.5", "cu124"), ("12.2", "cu124"), ("11.8", "cu118"), ("13.0", "cu126")],
+)
+def test_the_newest_cuda_that_the_driver_runs(index: Index, driver: str | None, label: str) -> None:
+    # 12.2 is older than every 12.x here, yet runs them by CUDA's minor version compatibility: the nearest is taken.
+    assert names(index, machine(driver=driver)) == [CORE, f"torch_cuda-2.6.0+{label}.1-py3-none-any.whl"]
+
+
+def test_cpu_is_the_core_alone(index: Index) -> None:
+    assert names(index, machine(), "cpu") == [CORE]
+
+
+def test_an_old_driver_is_told_what_there_is(index: Index) -> None:
+    with pytest.raises(DecoupleError, match=r"runs CUDA 10\.2, the index has only cu118, cu124, cu126"):
+        choose(index, "2.6", machine(driver="10.2"))
+
+
+def test_a_cuda_version_that_is_not_there(index: Index) -> None:
+    with pytest.raises(DecoupleError, match=r"no cu121 .* it has cu118, cu124, cu126"):
+        choose(index, "2.6", machine(), "cu121")
+
+
+def test_a_release_that_is_not_there(index: Index) -> None:
+    with pytest.raises(DecoupleError, match=r"torch 2\.9: nothing .* the index has 2\.6, 2\.7"):
+        choose(index, "2.9", machine(), "cpu")
+
+
+def test_a_python_that_does_not_fit(index: Index) -> None:
+    with pytest.raises(DecoupleError, match=r"nothing for Python 3\.8"):
+        choose(index, "2.6", machine("3.8"), "cpu")
+
+
+def test_a_yanked_file_is_not_chosen(index: Index, tmp_path: Path) -> None:
+    site.yank(tmp_path / "site", CORE, "broken")
+    with pytest.raises(DecoupleError, match="every file of it was yanked"):
+        choose(index, "2.6", machine(), "cpu")
+
+
+def test_the_core_is_the_one_that_torch_cuda_is_pinned_to(index: Index, tmp_path: Path) -> None:
+    newer = tmp_path / "newer"
+    make_wheel(newer, "torch", "2.6.0+decoupled.2", series=SERIES_B)
+    site.build(newer, tmp_path / "site")
+    assert names(index, machine(), "cpu") == ["torch-2.6.0+decoupled.2-py3-none-any.whl"]
+    assert names(index, machine(), "cu124")[0] == CORE
+
+
+def test_a_python_is_a_version() -> None:
+    with pytest.raises(UsageError, match="--python three"):
+        this_machine("three")
+
+
+def test_no_driver_is_no_error() -> None:
+    assert driver_cuda("libno-such-driver.so.1") is None
