@@ -1,4 +1,4 @@
-"""Patch headers: DEP-3 fields plus ``Decouple-Id``, ``Verify``, ``Drop-When``, ``Depends``, read and written losslessly.
+"""Patch headers: DEP-3 plus ``Decouple-Id``, ``Verify``, ``Drop-When``, ``Depends``; no byte of the text is lost.
 
 DEP-3 (https://dep-team.pages.debian.net/deps/dep3/) gives a patch ``Name: value`` fields in RFC 2822 form: a line that
 starts with white space continues the field before it, and a lone dot stands for an empty line. Fields may come in more
