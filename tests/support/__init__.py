@@ -1,0 +1,1 @@
+"""What tests share: real servers, real archives, real repositories; no mocks."""
