@@ -26,6 +26,8 @@ PER_RELEASE = {
     "fetch": "download, verify and unpack the source of this release",
     "apply": "fetch, then put the whole series on it: build/<release>/src",
     "refresh": "write the commits of build/<release>/src back to patches/",
+    "relocate": "which CUDA files move where and why; --write generates 0001-relocate-cuda-sources.patch",
+    "census": "every coupling to CUDA before and after the series, as a table, JSON and HTML",
     "status": "how far the applied tree, the series and the patches agree",
     "wheels": "fetch prebuilt wheels from an index (-- --index URL), verified against this checkout",
 }

@@ -1,0 +1,108 @@
+"""``decouple relocate``: the plan of what moves, and the rename-only patch that does it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from decouple.base.errors import CHECK_FAILED, OK
+
+if TYPE_CHECKING:
+    from decouple.relocate.plan import Plan
+    from decouple.relocate.rules import RuleFile
+    from decouple.relocate.shadow import Link
+
+PATCH = "0001-relocate-cuda-sources.patch"
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    from decouple.cli import trees
+
+    parser = subparsers.add_parser("relocate", help="which CUDA files move where, and the patch that moves them")
+    parser.add_argument("release", help="a release that series/ has, such as 2.6")
+    trees.add_arguments(parser)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--write", action="store_true", help=f"write patches/<release>/{PATCH}")
+    what.add_argument("--check", action="store_true", help="fail unless that patch is what the rules generate")
+    what.add_argument("--table", action="store_true", help="print every move and every suspect that stays")
+    what.add_argument("--json", action="store_true", help="print the whole plan as JSON")
+    what.add_argument("--unclassified", action="store_true", help="print the CUDA files that no rule places")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print, write or check; 1 when --check finds a difference or --unclassified finds a file."""
+    from decouple.base.files import write_atomically
+    from decouple.base.paths import find_project
+    from decouple.cli import trees
+    from decouple.relocate.patch import render
+    from decouple.relocate.plan import list_files, make_plan, unclassified
+    from decouple.relocate.rules import load
+    from decouple.relocate.shadow import links
+
+    rules = load()
+    tree = trees.pristine(arguments)
+    if arguments.unclassified:
+        found = unclassified(tree, rules)
+        print("\n".join(found) if found else "every CUDA file has its place")
+        return CHECK_FAILED if found else OK
+    plan = make_plan(tree, rules)
+    if arguments.write or arguments.check:
+        path = find_project() / "patches" / arguments.release / PATCH
+        text = render(plan, rules, arguments.release)
+        same = path.exists() and path.read_bytes() == text.encode()
+        if arguments.check:
+            print(f"{path.name}: {'is' if same else 'is NOT'} what the rules generate ({len(plan.moves)} renames)")
+            return OK if same else CHECK_FAILED
+        if not same:
+            write_atomically(path, text)
+        print(f"{path}: {len(plan.moves)} renames, {'unchanged' if same else 'written'}")
+        return OK
+    staying = frozenset(list_files(tree, rules.scope.folders)) - plan.mapping.keys()
+    if arguments.json:
+        print(json.dumps(_as_json(plan, rules, links(plan, staying, rules.shadow_folders)), indent=1))
+    elif arguments.table:
+        _table(plan)
+    else:
+        _summary(plan, rules)
+    return OK
+
+
+def _as_json(plan: Plan, rules: RuleFile, shadow: list[Link]) -> dict[str, object]:
+    return {
+        "schema": 1,
+        "root": rules.root,
+        "moves": [{"from": move.source, "to": move.target, "rules": move.rules} for move in plan.moves],
+        "stays": [{"path": s.path, "by": s.by, "reason": s.reason, "chain": s.chain} for s in plan.stays],
+        "idle_rules": plan.idle,
+        "shadow": [{"name": link.name, "target": link.target, "directory": link.directory} for link in shadow],
+    }
+
+
+def _table(plan: Plan) -> None:
+    for move in plan.moves:
+        print(f"move\t{move.source}\t{move.target}\t{', '.join(move.rules)}")
+    for stay in plan.stays:
+        print(f"stay\t{stay.path}\t-\t{stay.by}: {stay.reason}")
+
+
+def _summary(plan: Plan, rules: RuleFile) -> None:
+    places = Counter(_place(move.target, rules.root) for move in plan.moves)
+    print(f"{len(plan.moves)} files move below {rules.root}:")
+    for place, count in sorted(places.items()):
+        print(f"  {count:5}  {place}")
+    print(f"{len(plan.stays)} files that look like CUDA's stay:")
+    for by, count in sorted(Counter(stay.by for stay in plan.stays).items()):
+        print(f"  {count:5}  {by}")
+    print(f"stage 1 compiles or includes {len(plan.stage1)} files of the tree")
+    if plan.idle:
+        print(f"placed nothing here: {', '.join(plan.idle)}")
+
+
+def _place(target: str, root: str) -> str:
+    parts = target.removeprefix(root + "/").split("/")
+    depth = 3 if parts[:2] == ["csrc", "framework"] else 2 if parts[0] == "csrc" else 1
+    return "/".join(parts[:depth]) if len(parts) > depth else "/".join(parts[: depth - 1])
