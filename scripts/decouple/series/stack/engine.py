@@ -1,0 +1,400 @@
+"""quilt's verbs on a git tree.
+
+Every verb works out the commit the tree should stand on, with objects only, and then makes one transaction of it
+(``journal``). So the time of a verb depends on the files it touches, and a verb that fails has changed nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.fault import step
+from decouple.series import seriesfile
+from decouple.series.seriesfile import SeriesFile
+from decouple.series.stack import overlay as overlays
+from decouple.series.stack.applier import ApplyError, Offset, apply
+from decouple.series.stack.commits import (
+    CommitText,
+    NewCommit,
+    from_header,
+    read_chain,
+    write_chain,
+)
+from decouple.series.stack.journal import Applied, Journal, Overlaid, Plan, State
+from decouple.series.stack.patchtext import PatchText, load
+from decouple.series.stack.plumbing import Repository
+
+BRANCH = "refs/heads/decouple-"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where one series lives: its files in the project, its tree below ``build``."""
+
+    release: str
+    series: Path
+    """The series file."""
+    patches: Path
+    """The folder that names in it are relative to."""
+    source: Path
+    """The applied tree."""
+    project: Path | None = None
+    """The checkout with ``third_device/``; None: no overlay."""
+
+    @classmethod
+    def of(cls, project: Path, release: str) -> Places:
+        """The usual places in a checkout. Raises UsageError if it has no such series."""
+        series = project / "series" / release
+        if not series.is_file():
+            have = ", ".join(releases(project)) or "none"
+            raise UsageError(f"no series {series}", next_step=f"name one of: {have}")
+        return cls(release, series, project / "patches", project / "build" / release / "src", project)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a verb did."""
+
+    pushed: tuple[str, ...] = ()
+    popped: tuple[str, ...] = ()
+    offsets: Mapping[str, tuple[Offset, ...]] = field(default_factory=dict)
+    files: int = 0
+    """Paths of the work tree that changed."""
+    overlay: str = ""
+    """What happened to the overlay: "laid", "taken off", or nothing."""
+    top: str | None = None
+    stopped: DecoupleError | None = None
+    """The patch that did not apply, when those before it were kept."""
+
+
+def releases(project: Path) -> list[str]:
+    """The releases that have a series."""
+    return sorted(
+        path.name
+        for path in (project / "series").iterdir()
+        if path.is_file() and path.suffix != ".toml" and re.fullmatch(r"\d+(\.\d+)*\S*", path.name)
+    )
+
+
+class Stack:
+    """A series and the tree it is applied to. Open one with :meth:`open`; it holds the tree's lock until left."""
+
+    def __init__(self, places: Places, journal: Journal, state: State) -> None:
+        self.places = places
+        self.journal = journal
+        self.repository = journal.repository
+        self.state = state
+        self.recovered: list[str] = []
+        """What was done about a command that had been cut off."""
+        self._loaded: dict[str, PatchText] = {}
+
+    @classmethod
+    @contextmanager
+    def open(cls, places: Places) -> Iterator[Stack]:
+        """Open the applied tree of ``places``, finishing what an earlier command left.
+
+        Raises DecoupleError if there is no applied tree.
+        """
+        journal = Journal(Repository(places.source))
+        if not journal.exists:
+            raise DecoupleError(
+                f"{places.source} holds no applied series", next_step=f"run `decouple apply {places.release}`"
+            )
+        with journal.session() as words:
+            stack = cls(places, journal, journal.load())
+            stack.recovered = words
+            yield stack
+
+    # ---- what there is
+
+    @property
+    def series(self) -> SeriesFile:
+        """The series file as it is on disk."""
+        return seriesfile.read(self.places.series)
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """Names of the applied patches, bottom first."""
+        return tuple(item.name for item in self.state.applied)
+
+    @property
+    def unapplied(self) -> tuple[str, ...]:
+        """Names of the patches of the series that are not applied, in order."""
+        done = set(self.applied)
+        return tuple(name for name in self.series.names if name not in done)
+
+    @property
+    def top(self) -> str | None:
+        """The topmost applied patch."""
+        return self.state.applied[-1].name if self.state.applied else None
+
+    def patch(self, name: str) -> PatchText:
+        """The patch file ``name`` of the series, read once."""
+        if name not in self._loaded:
+            entry = next((entry for entry in self.series.entries if entry.name == name), None)
+            if entry is None:
+                raise UsageError(f"patch {name} is not in the series", next_step="`decouple series` lists what is")
+            self._loaded[name] = load(self.places.patches, entry)
+        return self._loaded[name]
+
+    def find(self, wanted: str) -> str:
+        """The full name of a patch given as ``2.6/0003-x.patch``, ``0003-x.patch``, ``0003-x``, ``0003`` or its id.
+
+        Raises UsageError if no patch, or more than one, fits.
+        """
+        names = dict.fromkeys((*self.series.names, *self.applied))
+        ways: tuple[Callable[[str], bool], ...] = (
+            lambda name: name == wanted,
+            lambda name: name.rsplit("/", 1)[-1] == wanted,
+            lambda name: name.rsplit("/", 1)[-1].removesuffix(".patch") == wanted,
+            lambda name: name.rsplit("/", 1)[-1].startswith(wanted + "-"),
+        )
+        for fits in ways:
+            found = [name for name in names if fits(name)]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise UsageError(f"{wanted!r} fits {', '.join(found)}", next_step="give the whole name")
+        raise UsageError(
+            f"no patch {wanted!r} in series {self.places.release}", next_step="`decouple series` lists them"
+        )
+
+    # ---- moving
+
+    def goto(
+        self,
+        names: Sequence[str],
+        *,
+        verb: str,
+        overlay: bool,
+        keep_partial: bool = False,
+        state: State | None = None,
+        files: Mapping[Path, bytes | None] | None = None,
+    ) -> Moved:
+        """Bring the tree to exactly ``names`` applied, with the overlay on top or not.
+
+        Patches that are applied with the same bytes stay; the others are made anew on top of them. With
+        ``keep_partial`` a patch that does not apply stops the move behind the one before it and is told in ``stopped``;
+        otherwise nothing moves and ApplyError is raised.
+        """
+        state = state or self.state
+        wanted = [self.patch(name) for name in names]
+        common = 0
+        for patch, item in zip(wanted, state.applied, strict=False):
+            if (patch.name, patch.sha256) != (item.name, item.sha256):
+                break
+            common += 1
+        kept = state.applied[:common]
+        stopped: DecoupleError | None = None
+        tip = kept[-1].commit if kept else state.base
+        try:
+            outcomes = apply(self.repository, tip, wanted[common:], self.journal.scratch)
+        except ApplyError as error:
+            if not keep_partial:
+                raise
+            stopped, outcomes = error, list(error.applied)
+            overlay = False
+        chain = [NewCommit(from_header(o.patch.header_text, o.patch.name), o.changes) for o in outcomes]
+        laid, digest = state.overlay, ""
+        if overlay and self.places.project:
+            content = overlays.gather(self.repository, self.places.project, self._series_bytes(wanted), wanted)
+            digest = content.digest
+            same = laid is not None and laid.digest == digest and not outcomes and common == len(state.applied)
+            if not same:
+                laid = None
+        else:
+            laid = None
+        commits = write_chain(self.repository, tip, chain)
+        made = tuple(
+            Applied(o.patch.name, o.patch.sha256, commit, o.offsets)
+            for o, commit in zip(outcomes, commits, strict=True)
+        )
+        new = replace(state, applied=(*kept, *made), overlay=laid)
+        if digest and laid is None:
+            (commit,) = write_chain(self.repository, new.tip, [overlays.commit(self.repository, new.tip, content)])
+            new = replace(new, overlay=Overlaid(commit, digest))
+        changed = 0
+        if new != self.state or files:
+            changed = len(self.journal.commit(Plan(verb, new, files or {})))
+        told = ""
+        if new.overlay != self.state.overlay:
+            told = "laid" if new.overlay else "taken off"
+        before = {item.name for item in self.state.applied}
+        popped = tuple(item.name for item in reversed(self.state.applied) if item not in new.applied)
+        self.state = new
+        return Moved(
+            pushed=tuple(item.name for item in made),
+            popped=tuple(name for name in popped if name not in {item.name for item in made} or name in before),
+            offsets={item.name: item.offsets for item in made if item.offsets},
+            files=changed,
+            overlay=told,
+            top=self.top,
+            stopped=stopped,
+        )
+
+    def push(self, what: str | int | None = 1, *, overlay: bool = True) -> Moved:
+        """Apply the next patch, the next N, those up to and including a name, or all (None).
+
+        The overlay goes on when the last patch is applied and the project has one. A patch that does not apply leaves
+        those before it applied, as quilt does; see ``stopped``.
+        """
+        self.check_unedited()
+        names = self.series.names
+        self._check_order()
+        done = len(self.applied)
+        if what is None:
+            target = len(names)
+        elif isinstance(what, int):
+            target = min(done + what, len(names))
+        else:
+            name = self.find(what)
+            if name in self.applied:
+                raise UsageError(f"{name} is applied already", next_step="`decouple top` names the topmost patch")
+            target = names.index(name) + 1
+        complete = target == len(names)
+        lay = complete and overlay and self.places.project is not None
+        if target == done and bool(self.state.overlay) == lay:
+            return Moved(top=self.top)
+        return self.goto(names[:target], verb="push", overlay=lay, keep_partial=True)
+
+    def pop(self, what: str | int | None = 1) -> Moved:
+        """Take off the top patch, the top N, those above a name, or all (None); the overlay goes first."""
+        self.check_unedited()
+        done = self.applied
+        if what is None:
+            left = 0
+        elif isinstance(what, int):
+            left = max(len(done) - what, 0)
+        else:
+            name = self.find(what)
+            if name not in done:
+                raise UsageError(f"{name} is not applied", next_step="`decouple applied` lists what is")
+            left = done.index(name) + 1
+        new = replace(self.state, applied=self.state.applied[:left], overlay=None)
+        changed = 0
+        if new != self.state:
+            changed = len(self.journal.commit(Plan("pop", new)))
+        moved = Moved(
+            popped=tuple(reversed(done[left:])),
+            files=changed,
+            overlay="taken off" if self.state.overlay else "",
+            top=new.applied[-1].name if new.applied else None,
+        )
+        self.state = new
+        return moved
+
+    # ---- is the tree what we left?
+
+    def chain(self) -> list[tuple[str, str, CommitText]]:
+        """The commits on top of the base, as HEAD has them now: (commit, tree, text).
+
+        Raises DecoupleError while a rebase or merge is going on, or if HEAD left the series' history.
+        """
+        for name in ("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"):
+            if (self.repository.git_dir / name).exists():
+                raise DecoupleError(
+                    f"{self.places.source} is in the middle of a {name.split('-')[0].split('_')[0].lower()}",
+                    next_step="finish it with git, or abort it",
+                )
+        head = self.repository.resolve("HEAD")
+        if head is None:
+            raise DecoupleError("HEAD names no commit", next_step="`git checkout` the series' branch")
+        return read_chain(self.repository, self.state.base, head)
+
+    def check_unedited(self) -> None:
+        """Raise DecoupleError if HEAD is not where the stack left it: moving would lose commits made by hand."""
+        head = self.repository.resolve("HEAD")
+        if head == self.state.head:
+            return
+        known = {item.commit for item in self.state.applied}
+        if self.state.overlay:
+            known.add(self.state.overlay.commit)
+        ours = [text.title for commit, _, text in self.chain() if commit not in known]
+        what = f"commit {ours[0]!r} is" if ours else "HEAD has been moved by hand and is"
+        raise DecoupleError(
+            f"{what} not in patches/ yet",
+            next_step=f"`decouple refresh {self.places.release}` writes it there; "
+            f"`git reset --hard {self.state.head[:12]}` drops it",
+        )
+
+    def _check_order(self) -> None:
+        """Raise DecoupleError if the applied patches are not the first ones of the series."""
+        names = self.series.names
+        if names[: len(self.applied)] != self.applied:
+            raise DecoupleError(
+                f"the applied patches are no longer the first {len(self.applied)} of {self.places.series}",
+                next_step=f"`decouple apply {self.places.release}` brings the tree to the series",
+            )
+
+    def _series_bytes(self, applied: Sequence[PatchText]) -> bytes:
+        """The series file as applied: the file itself, or its first lines where not all of it is applied."""
+        data = self.places.series.read_bytes()
+        series = seriesfile.parse(data.decode("utf-8"))
+        if series.names == tuple(patch.name for patch in applied):
+            return data
+        return "".join(f"{patch.name}\n" for patch in applied).encode()
+
+
+def create(places: Places, baseline: Path, commit: str, upstream: str, source: Mapping[str, str]) -> None:
+    """Make ``places.source`` from a bare repository: its objects by hard link, ``commit`` checked out.
+
+    The tree is made beside its place and moved there when it is complete. Raises DecoupleError if something else is
+    in the way.
+    """
+    target = places.source
+    if target.exists() and any(target.iterdir()):
+        raise DecoupleError(
+            f"{target} exists and is no applied tree of ours", next_step="move it away, or remove it, and run again"
+        )
+    part = target.with_name(f".{target.name}.part")
+    if part.exists():
+        step("remove an unfinished tree")
+        shutil.rmtree(part)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    repository = Repository(part)
+    step("make the repository")
+    part.mkdir()
+    repository.run("init", "-q", "--template=")
+    _link_objects(baseline / "objects", repository.git_dir / "objects")
+    info = part / ".git" / "info"
+    info.mkdir(exist_ok=True)
+    # no conversion of any kind: what is in the tree is what is on disk, whatever .gitattributes say
+    (info / "attributes").write_text("* -text -eol -ident -filter -working-tree-encoding\n", encoding="ascii")
+    for key, value in (
+        ("core.autocrlf", "false"),
+        ("core.trustctime", "false"),
+        ("core.checkStat", "minimal"),  # a bind mount or a copy changes inodes, not contents
+        ("gc.auto", "0"),
+        ("rerere.enabled", "false"),
+    ):
+        repository.run("config", key, value)
+    repository.run("symbolic-ref", "HEAD", f"{BRANCH}{places.release}")
+    repository.run("update-ref", "HEAD", commit)
+    repository.run("update-ref", "refs/decouple/base", commit)
+    repository.run("update-ref", "refs/decouple/upstream", upstream)
+    step("check the tree out")
+    repository.run("-c", "checkout.workers=0", "read-tree", "-m", "-u", "HEAD")
+    Journal(repository).save(State(places.release, upstream, commit, source=dict(source)))
+    if target.exists():
+        target.rmdir()
+    step("move the tree into place")
+    part.rename(target)
+
+
+def _link_objects(source: Path, target: Path) -> None:
+    """Give ``target`` every object file of ``source``: hard links, so that it costs nothing and outlives the cache."""
+    for path in source.rglob("*"):
+        if path.is_file() and path.suffix not in (".lock", ".keep") and not path.name.startswith("tmp_"):
+            copy = target / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(path, copy)
+            except OSError:  # another file system
+                shutil.copy2(path, copy)
