@@ -20,9 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-import requests
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from decouple import __version__
 from decouple.base.errors import DecoupleError
@@ -32,7 +30,14 @@ from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.fetched import VerifiedFile
 
+if TYPE_CHECKING:
+    import requests
+
+T = TypeVar("T")
+
 CHUNK = 1 << 20
+#: Headers of every request: the bytes as they are.
+HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"decouple/{__version__}"}
 #: A file of unknown size may not grow past this (PyTorch's release archive is about 0.3 GiB).
 LIMIT = 8 << 30
 #: Statuses after which the same request may well succeed.
@@ -41,11 +46,11 @@ _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MAGIC = {".gz": b"\x1f\x8b", ".tgz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".bz2": b"BZh", ".whl": b"PK\x03\x04"}
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """This URL will not give the file; the next one may."""
 
 
-class _Again(Exception):
+class Again(Exception):
     """This URL may give the file when asked again, after ``wait`` seconds when the server said so."""
 
     def __init__(self, why: str, wait: float | None = None, *, connected: bool = True) -> None:
@@ -71,7 +76,16 @@ class Downloader:
     longest_wait: float = 120.0
     timeout: tuple[float, float] = (15.0, 60.0)
     sleep: Callable[[float], None] = time.sleep
-    session: requests.Session = field(default_factory=requests.Session)
+    _session: list[requests.Session] = field(default_factory=list, init=False)
+
+    @property
+    def session(self) -> requests.Session:
+        """One session for all requests, made (and requests imported) at the first."""
+        if not self._session:
+            import requests
+
+            self._session.append(requests.Session())
+        return self._session[0]
 
     def get(self, file: RemoteFile) -> tuple[Path, VerifiedFile]:
         """The verified file in the cache. Raises DecoupleError that names every URL tried and why it failed."""
@@ -117,7 +131,7 @@ class Downloader:
         for url in file.urls:
             try:
                 sha256, size = self._from(url, file, final)
-            except _Refused as error:
+            except Refused as error:
                 failures.append(f"{url}: {error}")
                 continue
             return self._keep(file, final, url, size, sha256)
@@ -142,37 +156,51 @@ class Downloader:
         return final, VerifiedFile(file.name, url, size, sha256, against)
 
     def _from(self, url: str, file: RemoteFile, final: Path) -> tuple[str, int]:
-        """Fill ``.part`` from ``url`` and verify it; (sha256, size). Raises _Refused."""
-        why = ""
-        fresh = False
-        wait = self.first_wait
-        for attempt in range(self.attempts):
-            try:
-                self._once(url, file, final)
-                return self._check(file, final)
-            except _Again as error:
-                why = str(error)
-                pause = (
-                    min(error.wait, self.longest_wait) if error.wait is not None else wait * random.uniform(0.75, 1.25)
-                )
-                wait = min(wait * 2, self.longest_wait)
-                if attempt + 1 >= (self.attempts if error.connected else min(self.attempts, self.connect_attempts)):
-                    break
-                self.sleep(pause)
-            except _Refused:
-                _drop(final)
-                if fresh or not self._resumed:  # what was resumed may have been another file's beginning: once more
-                    raise
-                fresh = True
-        raise _Refused(f"{why} ({attempt + 1} attempt{'s' if attempt else ''})")
+        """Fill ``.part`` from ``url`` and verify it; (sha256, size). Raises Refused."""
 
-    _resumed: bool = False
+        def whole() -> tuple[str, int]:
+            self.patiently(lambda: self._once(url, file, final))
+            return self._check(file, final)
+
+        try:
+            return whole()
+        except Refused:
+            _drop(final)
+            if not self._resumed:
+                raise
+        try:  # what was resumed may have been the beginning of another file: once more from the start
+            return whole()
+        except Refused:
+            _drop(final)
+            raise
+
+    def patiently(self, request: Callable[[], T]) -> T:
+        """Call ``request`` until it does not raise Again, waiting in between. Raises Refused when it never works."""
+        import requests
+
+        wait = self.first_wait
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return request()
+            except requests.RequestException as error:
+                failure = Again(_reason(error), connected=not isinstance(error, requests.ConnectionError))
+            except Again as error:
+                failure = error
+            if attempt >= (self.attempts if failure.connected else min(self.attempts, self.connect_attempts)):
+                raise Refused(f"{failure} ({attempt} attempt{'s' if attempt > 1 else ''})")
+            pause = wait * random.uniform(0.75, 1.25) if failure.wait is None else failure.wait
+            self.sleep(min(pause, self.longest_wait))
+            wait = min(wait * 2, self.longest_wait)
+
+    _resumed: bool = field(default=False, init=False)
 
     def _once(self, url: str, file: RemoteFile, final: Path) -> None:
-        """One request; appends to ``.part`` until it is whole. Raises _Again or _Refused."""
+        """One request; appends to ``.part`` until it is whole. Raises Again or Refused."""
         part, have = _part(final), 0
         record = _read_json(_part_record(final)) or {}
-        headers = {"Accept-Encoding": "identity", "User-Agent": f"decouple/{__version__}"}
+        headers = dict(HEADERS)
         with contextlib.suppress(FileNotFoundError):
             have = part.stat().st_size
         if have and (file.size is None or have < file.size) and (record.get("validator") or file.sha256):
@@ -184,38 +212,27 @@ class Downloader:
             return
         else:
             have = 0
-        try:
-            with self.session.get(url, headers=headers, stream=True, timeout=self.timeout) as response:
-                start = self._accepted(response, url, file, have)
-                self._resumed = start > 0
-                self._write(response, url, file, final, start)
-        except requests.ConnectionError as error:
-            raise _Again(_reason(error), connected=False) from None
-        except requests.RequestException as error:
-            raise _Again(_reason(error)) from None
+        with self.session.get(url, headers=headers, stream=True, timeout=self.timeout) as response:
+            start = self._accepted(response, file, have)
+            self._resumed = start > 0
+            self._write(response, url, file, final, start)
 
-    def _accepted(self, response: requests.Response, url: str, file: RemoteFile, have: int) -> int:
-        """Where the body of this answer begins in the file. Raises _Again or _Refused for an answer of no use."""
+    def _accepted(self, response: requests.Response, file: RemoteFile, have: int) -> int:
+        """Where the body of this answer begins in the file. Raises Again or Refused for an answer of no use."""
         status = response.status_code
         if status == 416:  # our part is longer than the file: it is another one
             self._resumed = True
-            raise _Refused("the server has less of the file than the cache")
-        if status in _TRY_AGAIN:
-            raise _Again(f"HTTP {status} {response.reason}", _retry_after(response.headers.get("Retry-After")))
-        if status not in (200, 206):
-            raise _Refused(f"HTTP {status} {response.reason}")
-        kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
-        if kind in ("text/html", "application/xhtml+xml"):
-            raise _Refused(f"status {status}, but a web page ({kind}) instead of {file.name}: a proxy or a login page?")
+            raise Refused("the server has less of the file than the cache")
+        refuse_useless(response, file.name)
         start = 0
         if status == 206:
             first = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("-")[0]
             if first != str(have):
-                raise _Refused(f"asked for bytes from {have}, got those from {first or 'an unnamed place'}")
+                raise Refused(f"asked for bytes from {have}, got those from {first or 'an unnamed place'}")
             start = have
         length = response.headers.get("Content-Length", "")
         if file.size is not None and length.isdigit() and start + int(length) != file.size:
-            raise _Refused(f"wrong size: {start + int(length)} bytes offered, {file.size} expected")
+            raise Refused(f"wrong size: {start + int(length)} bytes offered, {file.size} expected")
         return start
 
     def _write(self, response: requests.Response, url: str, file: RemoteFile, final: Path, start: int) -> None:
@@ -233,10 +250,10 @@ class Downloader:
         got = start
         with part.open("r+b" if start else "wb") as out:
             out.seek(start)
-            while data := _read_some(response):
+            while data := read_some(response):
                 got += len(data)
                 if got > (whole if whole is not None else LIMIT):
-                    raise _Refused(f"more than the expected {whole or LIMIT} bytes")
+                    raise Refused(f"more than the expected {whole or LIMIT} bytes")
                 if got - len(data) == 0:
                     _check_magic(file, data)
                 step(f"write to {part.name}")
@@ -244,17 +261,17 @@ class Downloader:
                 self.progress.advance(len(data))
         self.progress.finish()
         if whole is not None and got < whole:
-            raise _Again(f"the connection ended after {got} of {whole} bytes")
+            raise Again(f"the connection ended after {got} of {whole} bytes")
 
     def _check(self, file: RemoteFile, final: Path) -> tuple[str, int]:
-        """Compare ``.part`` with what the manifest, else the pin, says. Raises _Refused."""
+        """Compare ``.part`` with what the manifest, else the pin, says. Raises Refused."""
         part = _part(final)
         size, sha256 = part.stat().st_size, sha256_of(part)
         want_size, want_hash, against = _expected(file, _read_json(_sibling(final, ".pin.json")))
         if want_size not in (None, size):
-            raise _Refused(f"wrong size: {size} bytes, {want_size} expected by the {against}")
+            raise Refused(f"wrong size: {size} bytes, {want_size} expected by the {against}")
         if want_hash not in (None, sha256):
-            raise _Refused(f"wrong SHA-256: {sha256}, {want_hash} expected by the {against}")
+            raise Refused(f"wrong SHA-256: {sha256}, {want_hash} expected by the {against}")
         return sha256, size
 
     @contextlib.contextmanager
@@ -281,6 +298,18 @@ def storage_error(error: OSError, where: Path, doing: str, needed: int | None = 
         )
     name = f"{error.filename}: " if error.filename else ""
     return DecoupleError(f"{name}{error.strerror or error} while {doing}", next_step="run the same command again")
+
+
+def refuse_useless(response: requests.Response, name: str) -> None:
+    """Raise Again or Refused for an answer that is not (a part of) the file ``name``."""
+    status = response.status_code
+    if status in _TRY_AGAIN:
+        raise Again(f"HTTP {status} {response.reason}", _retry_after(response.headers.get("Retry-After")))
+    if status not in (200, 206):
+        raise Refused(f"HTTP {status} {response.reason}")
+    kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
+    if kind in ("text/html", "application/xhtml+xml"):
+        raise Refused(f"status {status}, but a web page ({kind}) instead of {name}: a proxy or a login page?")
 
 
 def _key(file: RemoteFile) -> str:
@@ -323,8 +352,9 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-def _read_some(response: requests.Response) -> bytes:
+def read_some(response: requests.Response) -> bytes:
     """The next bytes of the body as sent; empty at its end. Raises requests' exceptions."""
+    import requests
     import urllib3
 
     try:
@@ -339,9 +369,7 @@ def _read_some(response: requests.Response) -> bytes:
 def _check_magic(file: RemoteFile, head: bytes) -> None:
     magic = _MAGIC.get(Path(file.name).suffix)
     if magic and not head.startswith(magic[: len(head)]):
-        raise _Refused(
-            f"this is no {Path(file.name).suffix} file (it begins with {head[:16]!r}): a proxy's error page?"
-        )
+        raise Refused(f"this is no {Path(file.name).suffix} file (it begins with {head[:16]!r}): a proxy's error page?")
 
 
 def _retry_after(value: str | None) -> float | None:

@@ -50,6 +50,18 @@ def fetch(
     return replace(_from(manifest, chosen, context), why=f"asked for with --source {source}")
 
 
+def _cached(manifest: Manifest, source: Source, context: Context) -> Fetched | None:
+    match source:
+        case GithubSource():
+            return github.cached(manifest, source, context)
+        case GitSource():
+            return git.cached(manifest, source, context)
+        case DebianSource():
+            return debian.cached(manifest, source, context)
+        case WheelSource():
+            return wheel.cached(manifest, source, context)
+
+
 def _from(manifest: Manifest, source: Source, context: Context) -> Fetched:
     match source:
         case GithubSource():
@@ -63,10 +75,15 @@ def _from(manifest: Manifest, source: Source, context: Context) -> Fetched:
 
 
 def _auto(manifest: Manifest, context: Context) -> Fetched:
-    """The first source of the manifest that can be had and built from.
+    """The first source of the manifest that is in the cache, else the first that can be had; only what can be built.
 
-    Asks a host that cannot be reached just once: the next provider is the better second try.
+    So a run with a warm cache needs no network and takes what the run before it took. Otherwise a host that cannot be
+    reached is asked just once: the next provider is the better second try.
     """
+    for source in manifest.sources:
+        found = None if isinstance(source, WheelSource) else _cached(manifest, source, context)
+        if found:
+            return replace(found, why="the first of the manifest's sources that is in the cache")
     impatient = replace(context, downloader=context.downloader.impatient())
     failures: list[str] = []
     for source in manifest.sources:

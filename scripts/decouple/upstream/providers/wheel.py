@@ -1,12 +1,142 @@
-"""placeholder until ranges land"""
+"""The text of an official wheel: Python files, headers, CMake files; read by range, laid out as in the source tree.
+
+Nothing can be built from it, but patches can be checked against it on a machine that reaches only PyPI. What the build
+generated (``ATen/ops``) is left out; headers go back to where the build took them from.
+"""
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
+import io
+import re
+import zipfile
+from pathlib import Path
+
 from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
 from decouple.release.manifest import Manifest, WheelSource
-from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetched import Fetched, VerifiedFile
 from decouple.upstream.providers.context import Context
+from decouple.upstream.ranges import TEXT_TAIL, Member, RemoteZip
+from decouple.upstream.unpack import TreeWriter
+
+#: What is not text, by its name; anything else that holds a NUL byte is left out when it is read.
+_BINARY = re.compile(
+    r"\.(so|dll|pyd|dylib|a|lib|exe|pyc|bin|png|jpg|npz|pt)(\.[0-9.]+)?$|^torch/(bin|lib)/|^torch\.libs/"
+)
+#: Where the build copied installed headers from.
+_ORIGIN = (
+    ("torch/include/torch/csrc/api/include/", "torch/csrc/api/include/"),
+    ("torch/include/torch/", "torch/"),
+    ("torch/include/ATen/", "aten/src/ATen/"),
+    ("torch/include/c10/", "c10/"),
+    ("torch/include/caffe2/", "caffe2/"),
+)
+#: Made by the build: in the wheel, but in no source tree.
+_GENERATED = re.compile(r"^torch/include/ATen/ops/|^torch/version\.py$|^torch/share/cmake/")
+_DIST_INFO = re.compile(r"^[^/]+\.dist-info/")
+
+
+def source_path(name: str) -> str | None:
+    """The path in the source tree of a wheel's member; None for what no source tree has.
+
+    >>> source_path("torch/include/c10/cuda/CUDAStream.h")
+    'c10/cuda/CUDAStream.h'
+    """
+    if _GENERATED.match(name) or _DIST_INFO.match(name):
+        return None
+    for installed, origin in _ORIGIN:
+        if name.startswith(installed):
+            return origin + name.removeprefix(installed)
+    return name
+
+
+def identity(source: WheelSource) -> str:
+    """The key of the unpacked text."""
+    key = source.wheel.sha256 or hashlib.sha256(source.wheel.urls[0].encode()).hexdigest()
+    return f"wheel-{key[:32]}"
+
+
+def cached(manifest: Manifest, source: WheelSource, context: Context) -> Fetched | None:
+    """The text if it was read before."""
+    return context.unpacked(manifest, identity(source))
 
 
 def fetch(manifest: Manifest, source: WheelSource, context: Context) -> Fetched:
-    raise DecoupleError("wheel: not there yet")
+    """Read the wheel's text, check each file against the wheel's RECORD, lay it out. Raises DecoupleError."""
+
+    def make(folder: Path) -> Fetched:
+        remote = RemoteZip(source.wheel, context.downloader, context.progress, tail=TEXT_TAIL)
+        members = remote.load(is_text)
+        recorded = record(remote)
+        commit = git_version(remote)
+        if commit != manifest.commit:
+            raise DecoupleError(
+                f"{source.wheel.name}: made from commit {commit}, the manifest says {manifest.commit}",
+                next_step=f"correct the manifest with: decouple manifest fill {manifest.release}",
+            )
+        count = _lay_out(remote, members, recorded, folder / "tree", context)
+        file = VerifiedFile(
+            source.wheel.name, remote.url, remote.size, source.wheel.sha256 or "", "per file, by the wheel's own RECORD"
+        )
+        notes = (
+            f"{count} text files of the wheel in {remote.requests} requests, {remote.received / 2**20:.1f} MiB of "
+            f"{remote.size / 2**20:.0f}; nothing can be built from them",
+            "the SHA-256 of the whole wheel cannot be checked by range",
+        )
+        return Fetched("wheel", "python", folder / "tree", identity(source), files=(file,), notes=notes)
+
+    return context.unpack(manifest, identity(source), make)
+
+
+def is_text(info: zipfile.ZipInfo) -> bool:
+    """Whether a member is worth a request."""
+    return not info.is_dir() and not _BINARY.search(info.filename)
+
+
+def record(remote: RemoteZip) -> dict[str, str]:
+    """The wheel's RECORD: member name -> SHA-256 as hex. Raises DecoupleError."""
+    name = next((name for name in remote.names() if re.fullmatch(r"[^/]+\.dist-info/RECORD", name)), "RECORD")
+    result = {}
+    for row in csv.reader(io.StringIO(remote.read(name).decode())):
+        if len(row) == 3 and row[1].startswith("sha256="):
+            digest = row[1].removeprefix("sha256=")
+            result[row[0]] = base64.urlsafe_b64decode(digest + "=" * (-len(digest) % 4)).hex()
+    return result
+
+
+def git_version(remote: RemoteZip) -> str:
+    """The commit that ``torch/version.py`` of the wheel names. Raises DecoupleError."""
+    match = re.search(r"^git_version = '([0-9a-f]{40})'", remote.read("torch/version.py").decode(), re.M)
+    if not match:
+        raise DecoupleError(f"{remote.url}: torch/version.py names no commit")
+    return match[1]
+
+
+def _lay_out(remote: RemoteZip, members: list[Member], recorded: dict[str, str], tree: Path, context: Context) -> int:
+    step("write the wheel's text")
+    tree.mkdir()
+    writer = TreeWriter(tree, remote.file.name)
+    context.progress.start("write files", len(members))
+    count = 0
+    for member in members:
+        context.progress.advance()
+        name = member.info.filename
+        target = source_path(name)
+        if target is None:
+            continue
+        writer.count(name, member.info.file_size)
+        data = remote.read(member)
+        if b"\0" in data[:8192]:
+            continue
+        if hashlib.sha256(data).hexdigest() != recorded.get(name):
+            raise DecoupleError(
+                f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later"
+            )
+        writer.file(name, writer.parts(target), len(data), io.BytesIO(data), executable=False)
+        count += 1
+    context.progress.finish()
+    writer.finish()
+    return count

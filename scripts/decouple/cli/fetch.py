@@ -1,0 +1,68 @@
+"""``decouple fetch``: get the source of a release into the shared cache."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from decouple.base.errors import OK
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``fetch``."""
+    command = subparsers.add_parser(
+        "fetch",
+        help="download, verify and unpack the source of a release",
+        description="Download, verify and unpack the source of a release into the cache that all checkouts share, "
+        "and keep it there as a git baseline. What is there already is not fetched again.",
+    )
+    command.add_argument("release", help="a release with a manifest in series/, e.g. 2.6")
+    command.add_argument(
+        "--source",
+        default="auto",
+        metavar="SOURCE",
+        help="auto (the first of the manifest's sources that can be had), github, git, debian, wheel (Python files and "
+        "headers only, nothing to build from) or local:PATH (a folder or an archive)",
+    )
+    command.add_argument(
+        "--debian-patches", action="store_true", help="lay Debian's own patches under ours (source debian only)"
+    )
+    command.add_argument("--offline", action="store_true", help="use the cache only")
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Fetch, make the baseline, say what was taken, why, and from where. Raises DecoupleError."""
+    from decouple import upstream
+    from decouple.base.paths import cache_dir, find_project
+    from decouple.cli.output import progress
+    from decouple.release.manifest import load_release
+
+    manifest = load_release(find_project(), arguments.release)
+    source = "debian" if arguments.debian_patches and arguments.source == "auto" else arguments.source
+    report = progress()
+    cache = cache_dir()
+    fetched = upstream.fetch(manifest, source, cache=cache, offline=arguments.offline, progress=report)
+    base = None
+    if fetched.kind == "source":
+        base = upstream.ensure_baseline(cache, manifest, fetched, arguments.debian_patches, report)
+    if arguments.json:
+        document = fetched.to_json() | {"version": manifest.version}
+        if base:
+            document["baseline"] = {"repo": str(base.repo), "commit": base.commit, "tree": base.tree}
+        print(json.dumps(document, indent=2, sort_keys=True))
+        return OK
+    print(f"PyTorch {manifest.version} from {fetched.provider}: {fetched.why}")
+    for file in fetched.files:
+        print(f"  {file.name}: {file.size} bytes, verified: {file.verified}")
+        print(f"    sha256 {file.sha256 or 'not known'}")
+        print(f"    from {file.url}")
+    print(f"  tree {fetched.path}")
+    if base:
+        patched = " with Debian's patches" if arguments.debian_patches else ""
+        print(f"  git baseline{patched}: commit {base.commit}, tree {base.tree}")
+        print(f"    in {base.repo}")
+    for note in fetched.notes:
+        print(f"  note: {note}")
+    return OK

@@ -1,0 +1,193 @@
+"""Reading members of a zip file on a web server by HTTP range, without downloading the rest.
+
+A wheel of 770 MB has 20 MB of text. Three requests get it: the end of the file with the central directory, and the
+ranges of the wanted members, coalesced where little lies between them.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.base.progress import SILENT, Progress
+from decouple.release.manifest import RemoteFile
+from decouple.upstream.download import HEADERS, Again, Downloader, Refused, read_some, refuse_useless
+
+#: How much of the end is asked for first; the central directory of a torch wheel is 1 to 2 MB.
+TAIL = 2 << 20
+#: The same when the text is wanted too: its last stretch lies right before the directory, so it comes along.
+TEXT_TAIL = 6 << 20
+#: Two members with less than this between them are one request.
+GAP = 1 << 20
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member; ``first`` and ``end`` bound it in the file, local header included."""
+
+    info: zipfile.ZipInfo
+    first: int
+    end: int
+
+
+class RemoteZip:
+    """A zip file behind the first of ``file``'s URLs that serves ranges. Raises DecoupleError from every method."""
+
+    def __init__(
+        self, file: RemoteFile, downloader: Downloader, progress: Progress = SILENT, *, tail: int = TAIL
+    ) -> None:
+        self.file = file
+        self.requests = 0
+        self.received = 0
+        self._downloader = downloader
+        self._progress = progress
+        self._segments: list[tuple[int, bytes]] = []
+        self.size = 0
+        self.url = ""
+        failures = []
+        for url in file.urls:
+            try:
+                self.url = url
+                self._request(f"bytes=-{tail}")
+                break
+            except Refused as error:
+                failures.append(f"{url}: {error}")
+        else:
+            raise DecoupleError(
+                f"cannot read {file.name} by range: " + "; ".join(failures),
+                next_step="try again later, another --source",
+            )
+        try:
+            self._zip = zipfile.ZipFile(_Sparse(self))
+        except (zipfile.BadZipFile, ValueError) as error:
+            raise DecoupleError(f"{self.url}: no zip file: {error}", next_step="try again later") from None
+        ordered = sorted(self._zip.infolist(), key=lambda info: info.header_offset)
+        ends = [info.header_offset for info in ordered[1:]] + [self._zip.start_dir]
+        self.members = [Member(info, info.header_offset, end) for info, end in zip(ordered, ends, strict=True)]
+
+    def names(self) -> list[str]:
+        """The names of all members."""
+        return [member.info.filename for member in self.members]
+
+    def load(self, wanted: Callable[[zipfile.ZipInfo], bool]) -> list[Member]:
+        """Get all members that are ``wanted``, in as few requests as :data:`GAP` allows, and return them."""
+        chosen = [member for member in self.members if wanted(member.info)]
+        ranges = list(coalesce((member.first, member.end) for member in chosen))
+        self._progress.start(f"{self.file.name} by range", float(sum(end - first for first, end in ranges)), "bytes")
+        for first, end in ranges:
+            self.need(first, end)
+        self._progress.finish()
+        return chosen
+
+    def read(self, member: Member | str) -> bytes:
+        """The content of a member; its CRC is checked. Raises DecoupleError also when there is none of that name."""
+        name = member if isinstance(member, str) else member.info.filename
+        try:
+            return self._zip.read(name)
+        except KeyError:
+            raise DecoupleError(f"{self.url}: has no {name}") from None
+        except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
+            raise DecoupleError(f"{self.url}: {name} is damaged: {error}", next_step="try again later") from None
+
+    def need(self, first: int, end: int) -> None:
+        """Make the bytes from ``first`` up to ``end`` present."""
+        if end <= first or any(start <= first and end <= start + len(data) for start, data in self._segments):
+            return
+        try:
+            self._request(f"bytes={first}-{end - 1}")
+        except Refused as error:
+            raise DecoupleError(f"{self.url}: bytes {first} to {end}: {error}", next_step="try again later") from None
+
+    def at(self, position: int, size: int) -> bytes:
+        """``size`` bytes from ``position``, asked for if they are not there."""
+        size = max(0, min(size, self.size - position))
+        self.need(position, position + size)
+        for start, data in self._segments:
+            if start <= position and position + size <= start + len(data):
+                return data[position - start : position - start + size]
+        raise DecoupleError(f"{self.url}: bytes {position} to {position + size} did not come")
+
+    def _request(self, asked: str) -> None:
+        start, data = self._downloader.patiently(lambda: self._once(asked))
+        self._segments.append((start, data))
+
+    def _once(self, asked: str) -> tuple[int, bytes]:
+        """One request; where its bytes begin and the bytes. Raises Again or Refused."""
+        if self._downloader.offline:
+            raise Refused("not in the cache, and --offline forbids to ask for it")
+        session, timeout = self._downloader.session, self._downloader.timeout
+        with session.get(self.url, headers=HEADERS | {"Range": asked}, stream=True, timeout=timeout) as response:
+            self.requests += 1
+            refuse_useless(response, self.file.name)
+            if response.status_code != 206:
+                raise Refused("the server ignores ranges and would send the whole file")
+            placed, _, total = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("/")
+            first, _, last = placed.partition("-")
+            if not (first.isdigit() and last.isdigit() and total.isdigit()):
+                raise Refused("the answer does not say where its bytes belong")
+            known = self.size or self.file.size
+            if known is not None and int(total) != known:
+                raise Refused(f"wrong size: the file has {total} bytes, {known} expected")
+            if not asked.startswith(("bytes=-", f"bytes={first}-")):
+                raise Refused(f"asked for {asked}, got those from {first}")
+            self.size = int(total)
+            wanted = int(last) - int(first) + 1
+            pieces, got = [], 0
+            while piece := read_some(response):
+                pieces.append(piece)
+                got += len(piece)
+                self._progress.advance(len(piece))
+                if got > wanted:
+                    raise Refused(f"more than the expected {wanted} bytes")
+            self.received += got
+            if got < wanted:
+                raise Again(f"the connection ended after {got} of {wanted} bytes")
+            return int(first), b"".join(pieces)
+
+
+class _Sparse(io.RawIOBase):
+    """A RemoteZip as the seekable file that zipfile wants."""
+
+    def __init__(self, remote: RemoteZip) -> None:
+        self._remote = remote
+        self._position = 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._remote.size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int | None = -1) -> Any:
+        if size is None or size < 0:
+            size = self._remote.size - self._position
+        data = self._remote.at(self._position, size)
+        self._position += len(data)
+        return data
+
+
+def coalesce(ranges: Iterable[tuple[int, int]], gap: int = GAP) -> list[tuple[int, int]]:
+    """Join ranges (first, end) that have less than ``gap`` between them.
+
+    >>> coalesce([(0, 10), (12, 20), (100, 110)], gap=5)
+    [(0, 20), (100, 110)]
+    """
+    result: list[tuple[int, int]] = []
+    for first, end in sorted(ranges):
+        if result and first - result[-1][1] < gap:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((first, end))
+    return result
