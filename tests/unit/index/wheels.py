@@ -36,11 +36,12 @@ def make_wheel(
         f"Version: {version}",
         "Summary: a small wheel for tests",
         f"Requires-Python: {requires_python}",
+        "Description-Content-Type: text/plain",
         *(f"Requires-Dist: {requirement}" for requirement in requires),
     ]
     members = {
         f"{package}/__init__.py": f"__version__ = {version!r}\n".encode(),
-        f"{info}/METADATA": ("\n".join(metadata) + "\n\n").encode(),
+        f"{info}/METADATA": ("\n".join(metadata) + "\n\nA small wheel.\n").encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
         f"{info}/{MEMBER}": manifest
         if manifest is not None
@@ -74,12 +75,19 @@ def make_manifest(project: str, version: str, cuda: str | None, series: str) -> 
     )
 
 
-def make_pair(folder: Path, *, revision: int = 1, series: str = SERIES_A, cuda: str = "12.4") -> tuple[Path, Path]:
+def make_pair(
+    folder: Path,
+    *,
+    revision: int = 1,
+    series: str = SERIES_A,
+    cuda: str = "12.4",
+    core_members: dict[str, bytes] | None = None,
+) -> tuple[Path, Path]:
     """A core wheel and the torch-cuda wheel that is pinned to it."""
     core = f"2.6.0+decoupled.{revision}"
     label = "cu" + cuda.replace(".", "")
     return (
-        make_wheel(folder, "torch", core, series=series),
+        make_wheel(folder, "torch", core, series=series, extra_members=core_members),
         make_wheel(
             folder, "torch-cuda", f"2.6.0+{label}.{revision}", requires=(f"torch=={core}",), cuda=cuda, series=series
         ),

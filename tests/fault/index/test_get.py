@@ -1,0 +1,180 @@
+"""Whatever an index or its server does wrong: one clear line, and nothing in the folder that is installed from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.index import choose, get, provenance, site
+from decouple.index.remote import Index
+from decouple.index.wheel import Wheel
+from decouple.upstream.download import Downloader
+from tests.support.server import (
+    Fault,
+    FaultyServer,
+    not_found,
+    proxy_page,
+    range_ignored,
+    redirected,
+    slow,
+    status,
+    too_many,
+    truncated,
+    wrong_bytes,
+)
+from tests.unit.index.wheels import SERIES_A, SERIES_B, make_pair
+
+FILE = "/files/2.6/torch-2.6.0+decoupled.1-py3-none-any.whl"
+PADDING = {"torch/data.bin": bytes(range(256)) * 4096}  # 1 MiB, so that a download can break in the middle
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[FaultyServer]:
+    make_pair(tmp_path / "dist", core_members=PADDING)
+    site.build(tmp_path / "dist", tmp_path / "site")
+    with FaultyServer({"/": tmp_path / "site"}) as running:
+        yield running
+
+
+def fetch(server: FaultyServer, tmp_path: Path, trust: get.Trust | None = None) -> list[Wheel]:
+    """What ``decouple wheels 2.6`` does, with short waits."""
+    index = Index(server.url("/simple/"))
+    chosen = choose.choose(index, "2.6", choose.this_machine(), "cu124")
+    downloader = Downloader(tmp_path / "cache", attempts=3, first_wait=0.01)
+    return get.get(index, chosen.packages, tmp_path / "out", trust or get.Trust(SERIES_A), downloader)
+
+
+def left_behind(tmp_path: Path) -> list[str]:
+    folder = tmp_path / "out"
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_what_is_fetched_is_what_was_published(server: FaultyServer, tmp_path: Path) -> None:
+    wheels = fetch(server, tmp_path)
+    assert [wheel.name for wheel in wheels] == ["torch", "torch-cuda"]
+    assert left_behind(tmp_path) == sorted(wheel.path.name for wheel in wheels)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [truncated(after=300_000), too_many("0"), slow(0.01), range_ignored(), status(503)],
+    ids=["truncated body", "429 with Retry-After", "slow server", "range ignored", "503"],
+)
+def test_a_passing_fault_is_overcome(server: FaultyServer, tmp_path: Path, fault: Fault) -> None:
+    server.fault(FILE, truncated(after=100_000), times=1)
+    server.fault(FILE, fault, times=1)
+    assert len(fetch(server, tmp_path)) == 2
+
+
+def test_a_redirect_to_another_host_is_followed_and_verified(server: FaultyServer, tmp_path: Path) -> None:
+    with FaultyServer({"/core.whl": (tmp_path / "dist" / Path(FILE).name)}) as other:
+        server.fault(FILE, redirected(other.url("/core.whl")))
+        assert len(fetch(server, tmp_path)) == 2
+
+
+def test_a_redirect_to_other_bytes_is_refused(server: FaultyServer, tmp_path: Path) -> None:
+    with FaultyServer({"/core.whl": b"PK\x03\x04 something else entirely"}) as other:
+        server.fault(FILE, redirected(other.url("/core.whl")))
+        with pytest.raises(DecoupleError, match="cannot download"):
+            fetch(server, tmp_path)
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (not_found(), "404"),
+        (wrong_bytes(), "sha256|SHA-256"),
+        (proxy_page(), "cannot download"),
+        (truncated(after=10), "cannot download"),
+        (too_many("0"), "429"),
+    ],
+    ids=["404", "bytes changed", "sign-in page with 200", "always truncated", "always 429"],
+)
+def test_a_lasting_fault_leaves_nothing(server: FaultyServer, tmp_path: Path, fault: Fault, told: str) -> None:
+    server.fault(FILE, fault)
+    with pytest.raises(DecoupleError, match=told) as raised:
+        fetch(server, tmp_path)
+    assert "\n" not in str(raised.value)
+    assert left_behind(tmp_path) == []
+
+
+def test_an_index_swapped_after_resolution(server: FaultyServer, tmp_path: Path) -> None:
+    index = Index(server.url("/simple/"))
+    chosen = choose.choose(index, "2.6", choose.this_machine(), "cu124")
+    make_pair(tmp_path / "other", series=SERIES_B)
+    site.build(tmp_path / "other", tmp_path / "swapped")
+    server.files = {"/": tmp_path / "swapped"}
+    with pytest.raises(DecoupleError):
+        get.get(
+            index, chosen.packages, tmp_path / "out", get.Trust(SERIES_A), Downloader(tmp_path / "cache", attempts=1)
+        )
+    assert left_behind(tmp_path) == []
+
+
+def test_a_right_hash_with_the_manifest_of_another_series(server: FaultyServer, tmp_path: Path) -> None:
+    with pytest.raises(DecoupleError, match="made from another series") as raised:
+        fetch(server, tmp_path, get.Trust(SERIES_B))
+    assert "--trust-index" in str(raised.value)
+    assert left_behind(tmp_path) == []
+    assert len(fetch(server, tmp_path, get.Trust(None))) == 2
+
+
+def test_a_wheel_that_leaves_site_packages(tmp_path: Path) -> None:
+    """The publisher refuses it; an index made by hand with the right hash gets no further."""
+    make_pair(tmp_path / "dist")
+    site.build(tmp_path / "dist", tmp_path / "site")
+    evil, _ = make_pair(tmp_path / "evil", core_members={"../../evil.pth": b"import os\n"})
+    with pytest.raises(DecoupleError, match="leaves the folder"):
+        site.build(tmp_path / "evil", tmp_path / "elsewhere")
+    target = tmp_path / "site" / FILE.lstrip("/")
+    target.write_bytes(evil.read_bytes())
+    import hashlib
+
+    page = tmp_path / "site/simple/torch/index.json"
+    document = json.loads(page.read_bytes())
+    document["files"][0] |= {"hashes": {"sha256": hashlib.sha256(evil.read_bytes()).hexdigest()}}
+    document["files"][0]["size"] = evil.stat().st_size
+    page.write_text(json.dumps(document))
+    with FaultyServer({"/": tmp_path / "site"}) as server:
+        with pytest.raises(DecoupleError, match="leaves the folder"):
+            fetch(server, tmp_path)
+    assert left_behind(tmp_path) == []
+
+
+def test_no_hash_no_download(server: FaultyServer, tmp_path: Path) -> None:
+    page = tmp_path / "site/simple/torch/index.json"
+    document = json.loads(page.read_bytes())
+    document["files"][0]["hashes"] = {}
+    page.write_text(json.dumps(document))
+    with pytest.raises(DecoupleError, match="gives no sha256"):
+        fetch(server, tmp_path)
+    assert not any(request.path == quote(FILE) for request in server.requests)
+
+
+def test_only_the_right_signature_is_taken(server: FaultyServer, tmp_path: Path) -> None:
+    key = provenance.make_key(tmp_path / "release.key")
+    with pytest.raises(DecoupleError, match="404"):  # nothing is signed yet
+        fetch(server, tmp_path, get.Trust(SERIES_A, key))
+    from decouple.index.wheel import read
+
+    for path in (tmp_path / "dist").glob("*.whl"):
+        provenance.sign(read(path), tmp_path / "release.key")
+    site.build(tmp_path / "dist", tmp_path / "site")
+    assert len(fetch(server, tmp_path, get.Trust(SERIES_A, key))) == 2
+    stranger = provenance.make_key(tmp_path / "stranger.key")
+    with pytest.raises(DecoupleError, match="not signed by stranger"):
+        fetch(server, tmp_path / "again", get.Trust(SERIES_A, stranger))
+    assert left_behind(tmp_path / "again") == []
+
+
+def test_offline_serves_what_was_fetched_before(server: FaultyServer, tmp_path: Path) -> None:
+    fetch(server, tmp_path)
+    seen = len([request for request in server.requests if request.path.endswith(".whl")])
+    fetch(server, tmp_path)
+    assert len([request for request in server.requests if request.path.endswith(".whl")]) == seen
