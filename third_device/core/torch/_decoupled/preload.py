@@ -1,0 +1,112 @@
+"""Loading of device backends around the creation of ``torch._C``.
+
+A backend that compiles against torch's C++ libraries (CUDA, above all) must be in the process *before* ``torch._C`` is
+created: ATen asks for the CUDA hooks while it creates the module and remembers "none" for good
+(``aten/src/ATen/detail/CUDAHooksInterface.cpp``). Its Python bindings need ``libtorch_python`` and come right *after*.
+So ``torch/__init__.py`` calls `load_libraries` before and `fill_bindings` after.
+
+A backend takes part through the entry point group ``torch.backends.preload``. The target is a callable without
+arguments, in a module that does not import torch. It opens the backend's libraries with ``RTLD_GLOBAL`` and returns the
+dotted name of its extension module with bindings, or None if it has none. ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` leaves all
+backends out, as it does for upstream's own group ``torch.backends``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from importlib import metadata
+from types import ModuleType
+from typing import Any
+
+__all__ = ["GROUP", "fill", "fill_bindings", "load_libraries"]
+
+GROUP = "torch.backends.preload"
+OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD"
+CUDA_MODULE = "torch.cuda._CUDAC"
+"""Where the RFC (pytorch/rfcs, pull request 82) has the CUDA bindings."""
+
+_waiting: list[tuple[str, str]] = []  # entry point name, extension module: loaded, bindings not yet filled in
+
+
+def load_libraries() -> None:
+    """Call every entry point of the group, to be done before ``torch._C`` is imported.
+
+    Raises RuntimeError, naming the backend and the opt-out, if one fails.
+    """
+    _waiting.clear()
+    if os.environ.get(OPT_OUT, "1") != "1":
+        return
+    for entry in _entry_points():
+        try:
+            module = entry.load()()
+        except Exception as error:
+            raise RuntimeError(_failed(entry.name, "load", error)) from error
+        if module is not None:
+            _waiting.append((entry.name, module))
+
+
+def fill_bindings() -> None:
+    """Import the extension modules that `load_libraries` was told of and put their names into ``torch._C``.
+
+    Raises RuntimeError, naming the backend and the opt-out, if one fails or if two bring the CUDA bindings.
+    """
+    while _waiting:
+        backend, name = _waiting.pop(0)
+        try:
+            bindings = importlib.import_module(name)
+        except Exception as error:
+            raise RuntimeError(_failed(backend, "import the bindings of", error)) from error
+        if hasattr(bindings, "_cuda_getDeviceCount"):
+            _claim_cuda(backend, bindings)
+        fill(sys.modules["torch._C"], bindings)
+
+
+def fill(target: ModuleType, source: ModuleType) -> None:
+    """Give ``target`` every name of ``source`` but those of the import system, sub-modules name by name.
+
+    What ``target`` had under such a name is replaced: a core without CUDA says "no" there, the bindings know better.
+    """
+    for name, value in list(vars(source).items()):
+        if name.startswith("__"):
+            continue
+        present = getattr(target, name, None)
+        if isinstance(value, ModuleType) and isinstance(present, ModuleType):
+            fill(present, value)
+            continue
+        setattr(target, name, value)
+        if isinstance(value, ModuleType):
+            sys.modules.setdefault(f"{target.__name__}.{name}", value)
+
+
+def _claim_cuda(backend: str, bindings: ModuleType) -> None:
+    """Make ``bindings`` importable as ``torch.cuda._CUDAC`` and say in ``torch.version`` what it was built for."""
+    other = sys.modules.get(CUDA_MODULE)
+    if other is not None and other is not bindings:
+        raise RuntimeError(
+            f"Two backends bring bindings for CUDA: {other.__name__} and {bindings.__name__} (backend {backend!r}). "
+            f"Uninstall one, or set {OPT_OUT}=0 to load none."
+        )
+    sys.modules[CUDA_MODULE] = bindings
+    compiled = getattr(bindings, "_cuda_getCompiledVersion", None)
+    if compiled is not None:
+        number = compiled()  # CUDA_VERSION of cuda.h: 1000 * major + 10 * minor
+        version: Any = importlib.import_module("torch.version")
+        version.cuda = f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _entry_points() -> list[metadata.EntryPoint]:
+    """The group's entry points by name, so that the order does not depend on the order of directories."""
+    if sys.version_info >= (3, 10):
+        found = list(metadata.entry_points(group=GROUP))
+    else:
+        found = list(metadata.entry_points().get(GROUP, ()))
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _failed(backend: str, what: str, error: Exception) -> str:
+    return (
+        f"Failed to {what} the backend {backend!r} ({GROUP}): {error}. "
+        f"Set {OPT_OUT}=0 to import torch without its backends."
+    )
