@@ -1,1 +1,1 @@
-"""Build roots, the two stages, ccache, wheels and their manifests. Knows not how patches are made."""
+"""The build room: environments (host or Debian root), the two stages, wheels and their manifests."""

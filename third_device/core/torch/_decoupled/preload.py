@@ -7,8 +7,8 @@ So ``torch/__init__.py`` calls `load_libraries` before and `fill_bindings` after
 
 A backend takes part through the entry point group ``torch.backends.preload``. The target is a callable without
 arguments, in a module that does not import torch. It opens the backend's libraries with ``RTLD_GLOBAL`` and returns the
-dotted name of its extension module with bindings, or None if it has none. ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` leaves all
-backends out, as it does for upstream's own group ``torch.backends``.
+dotted name of its extension module with bindings, or None if it has none. ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` leaves
+all backends out, as it does for upstream's own group ``torch.backends``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import Any
 
-__all__ = ["GROUP", "fill", "fill_bindings", "load_libraries"]
+__all__ = ["GROUP", "cuda_folder", "fill", "fill_bindings", "load_libraries"]
 
 GROUP = "torch.backends.preload"
 OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -80,6 +80,13 @@ def fill(target: ModuleType, source: ModuleType) -> None:
             sys.modules.setdefault(f"{target.__name__}.{name}", value)
 
 
+def cuda_folder() -> str | None:
+    """The folder of the package that brought the CUDA bindings, with its ``include`` and ``lib``; None without one."""
+    bindings = sys.modules.get(CUDA_MODULE)
+    path = getattr(bindings, "__file__", None)
+    return os.path.dirname(path) if path else None
+
+
 def _claim_cuda(backend: str, bindings: ModuleType) -> None:
     """Make ``bindings`` importable as ``torch.cuda._CUDAC`` and say in ``torch.version`` what it was built for."""
     other = sys.modules.get(CUDA_MODULE)
@@ -98,7 +105,7 @@ def _claim_cuda(backend: str, bindings: ModuleType) -> None:
 
 def _entry_points() -> list[metadata.EntryPoint]:
     """The group's entry points by name, so that the order does not depend on the order of directories."""
-    if sys.version_info >= (3, 10):
+    if sys.version_info >= (3, 10):  # noqa: UP036  # torch 2.6 still runs on Python 3.9
         found = list(metadata.entry_points(group=GROUP))
     else:
         found = list(metadata.entry_points().get(GROUP, ()))

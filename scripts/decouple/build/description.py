@@ -1,0 +1,170 @@
+"""The description of a build root: TOML to frozen dataclasses, and the digests that say when it changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+
+SCHEMA = 1
+DEFAULT = Path(__file__).with_name("rootfs-trixie.toml")
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """What mmdebstrap gets; ``seconds`` and ``disk_mib`` are estimates."""
+
+    suite: str
+    variant: str
+    components: tuple[str, ...]
+    mirror: str
+    keyring: str
+    seconds: int
+    disk_mib: int
+
+
+@dataclass(frozen=True)
+class Mount:
+    """``proc``: a new procfs; ``host``: the host's folder of the same path."""
+
+    kind: str
+    at: str
+
+
+@dataclass(frozen=True)
+class Trap:
+    """A package that is handled in its own way, and why."""
+
+    package: str
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class PypiPiece:
+    """One file of PyPI, unpacked into ``prefix`` (a path in the root), where symbolic links (name, target) are made."""
+
+    project: str
+    version: str
+    file: str
+    sha256: str
+    prefix: str
+    links: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Debian packages unpacked into ``prefix`` without being installed."""
+
+    prefix: str
+    packages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Packages installed together; ``seen`` are versions of the last whole build."""
+
+    name: str
+    summary: str
+    packages: tuple[str, ...]
+    pypi: tuple[PypiPiece, ...]
+    beside: tuple[Beside, ...]
+    seen: Mapping[str, str]
+    seconds: int
+    disk_mib: int
+
+    def content(self) -> dict[str, Any]:
+        """What makes the layer different when it changes: not the texts, estimates or versions seen."""
+        return {
+            "packages": sorted(self.packages),
+            "pypi": [asdict(piece) for piece in self.pypi],
+            "beside": [asdict(piece) for piece in self.beside],
+        }
+
+
+@dataclass(frozen=True)
+class Description:
+    """A whole root. ``path`` names it in errors."""
+
+    path: Path
+    name: str
+    bootstrap: Bootstrap
+    mounts: tuple[Mount, ...]
+    traps: tuple[Trap, ...]
+    layers: tuple[Layer, ...]
+
+    def layer(self, name: str) -> Layer:
+        """One layer. Raises DecoupleError for a name that is not there."""
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        known = ", ".join(layer.name for layer in self.layers)
+        raise DecoupleError(f"{self.path}: no layer {name!r}", next_step=f"use one of {known}")
+
+    def digest(self) -> str:
+        """Names the root in the cache: 16 hex digits over what mmdebstrap gets. Layers have their own records."""
+        content = {"schema": SCHEMA, **asdict(self.bootstrap)}
+        for estimate in ("seconds", "disk_mib"):
+            del content[estimate]
+        return _digest(content)[:16]
+
+
+def layer_digest(layer: Layer) -> str:
+    """64 hex digits over what the layer puts into the root."""
+    return _digest(layer.content())
+
+
+def load(path: Path = DEFAULT) -> Description:
+    """Read a description. Raises DecoupleError naming the file and the key."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise DecoupleError(f"{path}: not TOML: {error}") from error
+    except OSError as error:
+        raise DecoupleError(f"{path}: {error.strerror}") from error
+    if data.get("schema") != SCHEMA:
+        raise DecoupleError(f"{path}: schema: expected {SCHEMA}, found {data.get('schema')!r}")
+    try:
+        return Description(
+            path=path,
+            name=data["name"],
+            bootstrap=Bootstrap(**_tuples(data["bootstrap"])),
+            mounts=tuple(Mount(**mount) for mount in data.get("mount", ())),
+            traps=tuple(Trap(**trap) for trap in data.get("trap", ())),
+            layers=tuple(_layer(layer) for layer in data["layer"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise DecoupleError(f"{path}: {error}", next_step=f"compare with {DEFAULT.name}") from error
+
+
+def _layer(data: Mapping[str, Any]) -> Layer:
+    return Layer(
+        name=data["name"],
+        summary=data["summary"],
+        packages=tuple(data["packages"]),
+        pypi=tuple(
+            PypiPiece(**{**piece, "links": tuple((name, target) for name, target in piece.get("links", ()))})
+            for piece in data.get("pypi", ())
+        ),
+        beside=tuple(Beside(**_tuples(piece)) for piece in data.get("beside", ())),
+        seen=dict(data.get("seen", {})),
+        seconds=data["seconds"],
+        disk_mib=data["disk_mib"],
+    )
+
+
+def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        for key, value in data.items()
+    }
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

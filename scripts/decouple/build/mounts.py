@@ -1,0 +1,46 @@
+"""What is mounted where, and removing a folder without ever going through a mount."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
+
+MOUNTINFO = Path("/proc/self/mountinfo")
+
+
+def mounts_below(folder: Path, mountinfo: Path = MOUNTINFO) -> list[Path]:
+    """Mount points at or below ``folder`` in this mount namespace, deepest first (``proc_pid_mountinfo(5)``)."""
+    wanted = folder.resolve()
+    found = []
+    for line in mountinfo.read_text().splitlines():
+        escaped = line.split(" ")[4]
+        point = Path(escaped.encode().decode("unicode_escape"))  # \040 is a space
+        if point == wanted or wanted in point.parents:
+            found.append(point)
+    return sorted(found, key=lambda path: -len(path.parts))
+
+
+def remove_tree(folder: Path) -> None:
+    """Delete ``folder`` when nothing is mounted at or below it; a folder that is not there is fine.
+
+    Raises DecoupleError naming the first mount otherwise: it is somebody else's and what is behind it is not ours.
+    """
+    if not folder.is_symlink() and not folder.exists():
+        return
+    if folder.is_symlink():
+        raise DecoupleError(f"{folder}: is a symbolic link; not deleting through it", next_step=f"rm {folder}")
+    mounted = mounts_below(folder)
+    if mounted:
+        raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
+    device = folder.lstat().st_dev
+    for base, folders, _ in os.walk(folder):
+        for name in folders:
+            path = Path(base, name)
+            if not path.is_symlink() and path.lstat().st_dev != device:
+                raise DecoupleError(f"{path}: on another file system; not deleted", next_step=f"umount {path}")
+    step(f"delete {folder.name}")
+    shutil.rmtree(folder)

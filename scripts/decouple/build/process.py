@@ -1,0 +1,99 @@
+"""Long commands: everything they say goes to a log, an interrupt reaches them, the last words become the error."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from decouple.base.errors import DecoupleError
+
+_TELLING = re.compile(
+    r"^E: |\bCMake Error|\berror:|: fatal error|Error:|No space left on device|^wrapped_cmake: |^ERROR", re.MULTILINE
+)
+
+
+def run_logged(
+    argv: Sequence[str],
+    *,
+    log: Path,
+    what: str,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    on_line: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Run ``argv``; append its output to ``log`` and give each line to ``on_line``.
+
+    The child gets a process group of its own: an interrupt or termination of this process is passed on, waited for,
+    and then raised as KeyboardInterrupt. Raises DecoupleError with the first telling line when it fails.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    recent: collections.deque[str] = collections.deque(maxlen=400)
+    with log.open("a", encoding="utf-8", errors="replace") as out:
+        out.write(f"== {what}\n")
+        out.flush()
+        try:
+            process = subprocess.Popen(
+                list(argv),
+                env=None if environ is None else dict(environ),
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise DecoupleError(f"{what}: {argv[0]}: {error.strerror}", next_step=f"install {argv[0]}") from error
+        with _forwarding(process):
+            assert process.stdout is not None
+            for line in process.stdout:
+                out.write(line)
+                out.flush()
+                recent.append(line.rstrip("\n"))
+                on_line(line.rstrip("\n"))
+            code = process.wait()
+    if code:
+        raise DecoupleError(f"{what}: {_last_words(list(recent), code)}", next_step=f"read {log}")
+
+
+def _last_words(lines: list[str], code: int) -> str:
+    telling = [line for line in lines if _TELLING.search(line)]
+    full = [line for line in telling if "No space left on device" in line]
+    if full:
+        return f"the disk is full: {full[0].strip()}"
+    if telling:
+        return telling[0].strip()
+    said = [line for line in lines if line.strip()]
+    how = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+    return f"{how}: {said[-1].strip()}" if said else how
+
+
+@contextlib.contextmanager
+def _forwarding(process: subprocess.Popen[str]) -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    old = signal.signal(signal.SIGTERM, stop) if main else None
+    try:
+        yield
+    except BaseException:
+        for number, patience in ((signal.SIGINT, 40), (signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=patience)
+                break
+        raise
+    finally:
+        if main:
+            signal.signal(signal.SIGTERM, old)

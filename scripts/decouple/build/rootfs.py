@@ -1,0 +1,265 @@
+"""Making, checking and removing the Debian root of a description.
+
+A root lies in ``<cache>/rootfs/<name>-<digest>/``: ``root`` is the tree, ``done.json`` says which stages are in it.
+Every stage is recorded after it was carried out, so a run that was interrupted goes on with the first stage that is
+not recorded. A layer that only gained packages gets the new ones on top; any other change starts the root anew.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
+from decouple.base.files import locked, sha256_of, write_atomically
+from decouple.base.progress import SILENT, Progress
+from decouple.build.description import Description, Layer, PypiPiece, layer_digest
+from decouple.build.mounts import mounts_below, remove_tree
+from decouple.build.process import run_logged
+from decouple.build.sandbox import Bind, Sandbox, as_owner, clean_environment, is_root
+
+_APT = """
+set -e
+export DEBIAN_FRONTEND=noninteractive
+dpkg --configure -a
+apt-get -q update
+apt-get -q -y -f install
+apt-get -q -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io install "$@"
+apt-get clean
+"""
+#: $1 prefix, then packages. Unpacks what apt gives (and has verified) without installing it.
+_BESIDE = """
+set -e
+prefix=$1
+shift
+work=$(mktemp -d)
+chmod 755 "$work"
+cd "$work"
+apt-get -q -o APT::Sandbox::User=root download "$@"
+rm -rf "$prefix"
+mkdir -p "$prefix"
+for package in *.deb; do dpkg-deb -x "$package" "$prefix"; done
+cd /
+rm -rf "$work"
+"""
+
+
+@dataclass(frozen=True)
+class Root:
+    """A finished root: its tree, the layers in it and every installed package's version."""
+
+    description: Description
+    folder: Path
+    layers: tuple[str, ...]
+
+    @property
+    def tree(self) -> Path:
+        """The root directory itself."""
+        return self.folder / "root"
+
+    def sandbox(self, binds: Sequence[Bind] = ()) -> Sandbox:
+        """Commands inside, with ``binds`` besides the description's own mounts."""
+        return Sandbox(self.tree, self.description.mounts, tuple(binds))
+
+    def versions(self) -> dict[str, str]:
+        """Package name -> version of everything installed, as dpkg records it in the root."""
+        return installed(self.tree)
+
+
+def folder_of(cache: Path, description: Description) -> Path:
+    """Where the cache keeps the root of ``description``."""
+    return cache / "rootfs" / f"{description.name}-{description.digest()}"
+
+
+def ensure(
+    cache: Path, description: Description, layers: Sequence[str], *, log: Path, progress: Progress = SILENT
+) -> Root:
+    """The root of ``description`` with ``layers`` in it, made or completed as needed. A second call takes no time.
+
+    Raises DecoupleError when mmdebstrap, apt, or a check fails; what was done so far stays and the next call goes on.
+    """
+    wanted = [description.layer(name) for name in layers]
+    folder = folder_of(cache, description)
+    with locked(folder.with_suffix(".lock")):
+        done = _read_done(folder)
+        for layer in wanted:
+            if layer.name in done["layers"] and not _extends(done["layers"][layer.name], layer):
+                done = _start_anew(folder)
+                break
+        root = Root(description, folder, tuple(layers))
+        if not done["bootstrap"]:
+            _start_anew(folder)
+            progress.start(f"Debian {description.bootstrap.suite} root")
+            _bootstrap(description, folder, log)
+            done["bootstrap"] = True
+            _write_done(folder, done)
+            progress.finish()
+        for layer in wanted:
+            recorded = done["layers"].get(layer.name)
+            if recorded and recorded["digest"] == layer_digest(layer):
+                continue
+            progress.start(f"layer {layer.name}", None)
+            _install(root, layer, cache, log)
+            done["layers"][layer.name] = {"digest": layer_digest(layer), **layer.content()}
+            _write_done(folder, done)
+            progress.finish()
+        missing = verify(root)
+        if missing:
+            raise DecoupleError(
+                f"{folder}: {missing[0]}",
+                next_step="delete the root with `decouple clean 2.6 --rootfs` and build again",
+            )
+    return root
+
+
+def verify(root: Root) -> list[str]:
+    """What a finished root lacks, one line each: packages not installed, pieces not unpacked, mounts left behind."""
+    faults = [f"{point} is still mounted" for point in mounts_below(root.folder)]
+    versions = root.versions()
+    for name in root.layers:
+        layer = root.description.layer(name)
+        faults += [f"package {package} is not installed" for package in layer.packages if package not in versions]
+        for prefix in (*(piece.prefix for piece in layer.pypi), *(piece.prefix for piece in layer.beside)):
+            if not (root.tree / prefix.lstrip("/")).is_dir():
+                faults.append(f"{prefix} was not unpacked")
+    return faults
+
+
+def moved(root: Root) -> list[str]:
+    """Packages whose version is not the one last seen, as "name: seen X, now Y" (a notice, not a fault)."""
+    versions = root.versions()
+    seen = {name: version for layer in root.layers for name, version in root.description.layer(layer).seen.items()}
+    return [
+        f"{name}: seen {seen[name]}, now {versions[name]}" for name in sorted(seen) if versions.get(name) != seen[name]
+    ]
+
+
+def installed(tree: Path) -> dict[str, str]:
+    """Package -> version of the packages that dpkg's status file calls installed (``deb822(5)``)."""
+    status = tree / "var/lib/dpkg/status"
+    found: dict[str, str] = {}
+    if not status.exists():
+        return found
+    for paragraph in status.read_text(encoding="utf-8", errors="replace").split("\n\n"):
+        fields = dict(
+            line.split(": ", 1) for line in paragraph.splitlines() if ": " in line and not line.startswith(" ")
+        )
+        if fields.get("Status") == "install ok installed":
+            found[fields["Package"]] = fields["Version"]
+    return found
+
+
+def remove(cache: Path, description: Description) -> bool:
+    """Delete the root from the cache; False when there was none. Raises DecoupleError when something is mounted."""
+    folder = folder_of(cache, description)
+    if not folder.exists():
+        return False
+    with locked(folder.with_suffix(".lock")):
+        _remove(folder)
+    folder.with_suffix(".lock").unlink(missing_ok=True)
+    return True
+
+
+def _remove(folder: Path) -> None:
+    if is_root():
+        remove_tree(folder)
+        return
+    mounted = mounts_below(folder)
+    if mounted:
+        raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
+    step(f"delete {folder.name}")
+    subprocess.run([*as_owner(), "rm", "-rf", "--one-file-system", str(folder)], check=True)
+
+
+def _start_anew(folder: Path) -> dict[str, Any]:
+    if folder.exists():
+        _remove(folder)
+    return {"bootstrap": False, "layers": {}}
+
+
+def _read_done(folder: Path) -> dict[str, Any]:
+    path = folder / "done.json"
+    if not path.exists():
+        return {"bootstrap": False, "layers": {}}
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def _write_done(folder: Path, done: dict[str, Any]) -> None:
+    step("record a stage of the root")
+    write_atomically(folder / "done.json", json.dumps(done, indent=2, sort_keys=True) + "\n")
+
+
+def _extends(recorded: dict[str, Any], layer: Layer) -> bool:
+    """Whether the layer of today is what was recorded, with nothing taken away."""
+    content = json.loads(json.dumps(layer.content()))
+    return all(all(item in content[kind] for item in recorded[kind]) for kind in ("packages", "pypi", "beside"))
+
+
+def _bootstrap(description: Description, folder: Path, log: Path) -> None:
+    if shutil.which("mmdebstrap") is None:
+        raise DecoupleError("mmdebstrap: not found", next_step="apt-get install mmdebstrap, or use --env host")
+    what = description.bootstrap
+    folder.mkdir(parents=True, exist_ok=True)
+    step("bootstrap the root")
+    run_logged(
+        [
+            "mmdebstrap",
+            "--quiet",
+            f"--mode={'root' if is_root() else 'unshare'}",
+            f"--variant={what.variant}",
+            f"--components={','.join(what.components)}",
+            f"--keyring={what.keyring}",
+            what.suite,
+            str(folder / "root"),
+            what.mirror,
+        ],
+        log=log,
+        what=f"mmdebstrap {what.suite}",
+    )
+
+
+def _install(root: Root, layer: Layer, cache: Path, log: Path) -> None:
+    def inside(script: str, arguments: Sequence[str], what: str, *binds: Bind) -> None:
+        resolver = Bind(Path("/etc/resolv.conf"), "/etc/resolv.conf")
+        argv = [*clean_environment({}), "sh", "-c", script, "sh", *arguments]
+        run_logged(root.sandbox([resolver, *binds]).command(argv), log=log, what=what)
+
+    if layer.packages:
+        step(f"install layer {layer.name}")
+        inside(_APT, layer.packages, f"apt-get install (layer {layer.name})")
+    for piece in layer.beside:
+        step(f"unpack {piece.prefix}")
+        inside(_BESIDE, (piece.prefix, *piece.packages), f"unpack {piece.prefix}")
+    for wheel in layer.pypi:
+        file = fetch_pypi(wheel, cache / "pypi", log)
+        step(f"unpack {wheel.prefix}")
+        links = "".join(f' && ln -sfn "{target}" "$1/{name}"' for name, target in wheel.links)
+        script = f'rm -rf "$1" && mkdir -p "$1" && python3 -m zipfile -e "$2" "$1"{links}'
+        inside(script, (wheel.prefix, f"/run/{wheel.file}"), f"unpack {wheel.prefix}", Bind(file, f"/run/{wheel.file}"))
+
+
+def fetch_pypi(piece: PypiPiece, folder: Path, log: Path, run: Callable[..., None] = run_logged) -> Path:
+    """The file of PyPI in ``folder``, by pip, which resumes, verifies the hash and knows the user's own index settings.
+
+    Raises DecoupleError when it cannot be had or is not the one described.
+    """
+    path = folder / piece.file
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        wanted = folder / f"{piece.project}.requirements"
+        write_atomically(wanted, f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}\n")
+        argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(folder)]
+        run([*argv, "-r", str(wanted)], log=log, what=f"pip download {piece.project}=={piece.version}")
+    if not path.exists() or sha256_of(path) != piece.sha256:
+        raise DecoupleError(
+            f"{path}: not the file with SHA-256 {piece.sha256[:12]}…", next_step=f"delete {path} and run again"
+        )
+    return path

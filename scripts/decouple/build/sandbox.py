@@ -1,0 +1,118 @@
+"""Running a command inside a root, in a mount namespace of its own.
+
+Mounts are made inside the namespace and vanish with its last process, whatever ends it: nothing is left on the host,
+so nothing can be deleted through a mount. As root the namespace is all it takes; otherwise a user namespace maps the
+user to root and the ranges of /etc/subuid to everybody else (``unshare --map-auto``, util-linux 2.38 or newer).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.build.description import Mount
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: $1 root, $2 folder to start in, then pairs to mount up to "--", then the command. Runs inside the namespace.
+_ENTER = r"""
+set -e
+root=$1 start=$2
+shift 2
+while [ "$1" != -- ]; do
+    case $1 in
+    proc) mount -t proc proc "$root$2" ;;
+    *) mount --rbind "$1" "$root$2" ;;
+    esac
+    shift 2
+done
+shift
+exec chroot "$root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$start" "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A host path seen at ``inside`` in the root."""
+
+    outside: Path
+    inside: str
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A root and what is mounted in it while a command runs."""
+
+    root: Path
+    mounts: tuple[Mount, ...]
+    binds: tuple[Bind, ...] = ()
+
+    def command(self, argv: Sequence[str], *, start: str = "/") -> list[str]:
+        """The command line that runs ``argv`` inside, in folder ``start``. Makes the mount points it needs."""
+        pairs: list[str] = []
+        for mount in self.mounts:
+            pairs += [mount.kind if mount.kind == "proc" else mount.at, mount.at]
+        for bind in self.binds:
+            _make_mount_point(self.root, bind)
+            pairs += [str(bind.outside), bind.inside]
+        return [*unshare(), "sh", "-c", _ENTER, "sh", str(self.root), start, *pairs, "--", *argv]
+
+
+def _make_mount_point(root: Path, bind: Bind) -> None:
+    """Make the folder or empty file to mount on; inside the user namespace when the root belongs to it."""
+    point = root / bind.inside.lstrip("/")
+    if point.exists():
+        return
+    if bind.outside.is_dir():
+        argv = ["mkdir", "-p", str(point)]
+    else:
+        argv = ["sh", "-c", 'mkdir -p "${1%/*}" && touch "$1"', "sh", str(point)]
+    subprocess.run([*as_owner(), *argv], check=True)
+
+
+def is_root() -> bool:
+    """Whether no user namespace is needed."""
+    return os.geteuid() == 0
+
+
+def as_owner() -> list[str]:
+    """The prefix under which a command owns the files of a root: nothing as root, a user namespace otherwise."""
+    return [] if is_root() else ["unshare", "--user", "--map-root-user", "--map-auto"]
+
+
+def unshare() -> list[str]:
+    """The prefix for a private mount and process namespace; a killed parent takes everything inside with it."""
+    check()
+    private = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
+    return ["unshare", *as_owner()[1:], *private, "--"]
+
+
+def check() -> None:
+    """Raise DecoupleError naming what this machine lacks to make namespaces."""
+    if shutil.which("unshare") is None:
+        raise DecoupleError("unshare: not found", next_step="apt-get install util-linux")
+    if is_root():
+        return
+    if shutil.which("newuidmap") is None:
+        raise DecoupleError(
+            "newuidmap: not found, so a user namespace cannot hold Debian's users",
+            next_step="apt-get install uidmap, or run as root, or use --env host",
+        )
+    tried = subprocess.run([*as_owner(), "true"], capture_output=True, text=True)
+    if tried.returncode:
+        raise DecoupleError(
+            f"user namespaces do not work here: {tried.stderr.strip() or 'unshare failed'}",
+            next_step="give the user a range in /etc/subuid and /etc/subgid, or run as root",
+        )
+
+
+def clean_environment(variables: Mapping[str, str]) -> list[str]:
+    """``env -i`` with ``variables``, a plain PATH and HOME, and the proxies of the caller."""
+    kept = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+    merged = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb")}
+    merged |= kept | dict(variables)
+    return ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in sorted(merged.items()))]

@@ -1,0 +1,143 @@
+"""NewDeviceCppExtension on a real torch: a backend package of one library, an extension of it, built and imported.
+
+Any torch will do; ``DECOUPLE_TEST_TORCH`` names a Python that has one when this one has not.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+MODULE = Path(__file__).parents[3] / "third_device/core/torch/_decoupled/cpp_extension.py"
+PROLOGUE = f"""
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("new_device", {str(MODULE)!r})
+new_device = importlib.util.module_from_spec(spec)
+sys.modules["new_device"] = new_device
+spec.loader.exec_module(new_device)
+"""
+
+
+def load_module() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("new_device", MODULE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["new_device"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+new_device = load_module()
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    """A Python that has torch."""
+    candidates = [os.environ.get("DECOUPLE_TEST_TORCH", sys.executable)]
+    for candidate in candidates:
+        if subprocess.run([candidate, "-c", "import torch"], capture_output=True).returncode == 0:
+            return candidate
+    pytest.skip(f"{candidates[0]} has no torch; set DECOUPLE_TEST_TORCH to a Python that has")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like site-packages with the backend package ``tiny_backend``: a header and a library."""
+    folder = tmp_path_factory.mktemp("site")
+    package = folder / "tiny_backend"
+    for part in ("include", "lib"):
+        (package / part).mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "include" / "tiny_backend.h").write_text("int tiny_backend_answer();\n")
+    source = folder / "tiny_backend.cpp"
+    source.write_text("int tiny_backend_answer() { return 42; }\n")
+    library = package / "lib" / "libtiny_backend.so"
+    subprocess.run(["c++", "-shared", "-fPIC", "-Wl,-soname,libtiny_backend.so", "-o", library, source], check=True)
+    (folder / "module.cpp").write_text(
+        "#include <torch/csrc/utils/pybind.h>\n#include <tiny_backend.h>\n"
+        "int internal_detail() { return tiny_backend_answer(); }\n"
+        "int64_t elements(const at::Tensor& tensor) { return tensor.numel() + tiny_backend_answer(); }\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("answer", &internal_detail).def("elements", &elements); }\n'
+    )
+    return folder
+
+
+def run(python: str, code: str, folder: Path, **variables: str) -> str:
+    done = subprocess.run(
+        [python, "-c", code], cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_build_extension_and_move_the_result(python: str, site: Path, tmp_path: Path) -> None:
+    build = PROLOGUE + (
+        "from setuptools import setup\n"
+        "from torch.utils.cpp_extension import BuildExtension\n"
+        "sys.argv[1:] = ['-q', 'build_ext', '--build-lib', '.', '--build-temp', 'objects']\n"
+        "extension = new_device.NewDeviceCppExtension('tiny_user.inner._C', ['module.cpp'], backend='tiny_backend')\n"
+        "setup(name='tiny_user', ext_modules=[extension], cmdclass={'build_ext': BuildExtension}, packages=[])\n"
+    )
+    run(python, build, site, PYTHONPATH=str(site), MAX_JOBS="1")
+    moved = tmp_path / "elsewhere"
+    site_copy = subprocess.run(["cp", "-r", str(site), str(moved)], check=False)
+    assert site_copy.returncode == 0
+    library = next((moved / "tiny_user" / "inner").glob("_C.*so"))
+    (site / "tiny_backend" / "lib" / "libtiny_backend.so").rename(site / "hidden.so")  # only $ORIGIN can find it now
+    try:
+        said = run(
+            python,
+            "import torch, tiny_user.inner._C as c; print(c.answer(), c.elements(torch.zeros(2, 4)))",
+            tmp_path,
+            PYTHONPATH=str(moved),
+        )
+    finally:
+        (site / "hidden.so").rename(site / "tiny_backend" / "lib" / "libtiny_backend.so")
+    assert said.split() == ["42", "50"]
+    symbols = subprocess.run(["nm", "-DC", str(library)], capture_output=True, text=True, check=True).stdout
+    assert "PyInit__C" in symbols
+    assert "internal_detail" not in symbols  # hidden visibility
+    dynamic = subprocess.run(["readelf", "-d", str(library)], capture_output=True, text=True, check=True).stdout
+    assert "libtorch_python.so" in dynamic
+    assert "$ORIGIN/../../tiny_backend/lib" in dynamic
+    assert str(site) not in dynamic
+
+
+@pytest.mark.slow
+def test_just_in_time(python: str, site: Path, tmp_path: Path) -> None:
+    code = PROLOGUE + (
+        "module = new_device.load_new_device('tiny_jit', ['module.cpp'], backend='tiny_backend')\nprint(module.answer())\n"
+    )
+    path = str(Path(python).parent) + os.pathsep + os.environ["PATH"]
+    said = run(python, code, site, PYTHONPATH=str(site), TORCH_EXTENSIONS_DIR=str(tmp_path), MAX_JOBS="1", PATH=path)
+    assert said.split()[-1] == "42"
+
+
+def test_an_absent_backend_is_named() -> None:
+    with pytest.raises(new_device.BackendNotFoundError, match="'torch_nowhere' is not installed; pip install it"):
+        new_device.find_backend("torch_nowhere")
+
+
+def test_a_backend_without_headers_or_libraries_is_named(tmp_path: Path) -> None:
+    with pytest.raises(new_device.BackendNotFoundError, match="has no include/"):
+        new_device.find_backend("torch_foo", tmp_path)
+    (tmp_path / "include").mkdir()
+    (tmp_path / "lib").mkdir()
+    with pytest.raises(new_device.BackendNotFoundError, match=r"has no lib\*\.so"):
+        new_device.find_backend("torch_foo", tmp_path)
+    (tmp_path / "lib" / "libfoo.so").touch()
+    with pytest.raises(new_device.BackendNotFoundError, match=r"has no libbar\.so"):
+        new_device.find_backend("torch_foo", tmp_path, ["bar"])
+    assert new_device.find_backend("torch_foo", tmp_path).libraries == ("foo",)
+
+
+def test_flags_of_cuda_extensions_keep_their_compiler() -> None:
+    made = new_device._with_flags({"cxx": ["-O2"], "nvcc": ["-lineinfo"]})
+    assert made == {"cxx": ["-fvisibility=hidden", "-fvisibility-inlines-hidden", "-O2"], "nvcc": ["-lineinfo"]}
