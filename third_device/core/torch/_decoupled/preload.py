@@ -17,6 +17,7 @@ import importlib
 import os
 import sys
 from importlib import metadata
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -84,7 +85,7 @@ def cuda_folder() -> str | None:
     """The folder of the package that brought the CUDA bindings, with its ``include`` and ``lib``; None without one."""
     bindings = sys.modules.get(CUDA_MODULE)
     path = getattr(bindings, "__file__", None)
-    return os.path.dirname(path) if path else None
+    return str(Path(path).parent) if path else None
 
 
 def _claim_cuda(backend: str, bindings: ModuleType) -> None:
