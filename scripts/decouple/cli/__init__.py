@@ -16,6 +16,7 @@ from decouple.base.errors import CHECK_FAILED, DecoupleError
 
 COMMANDS: tuple[str, ...] = (
     "fetch",
+    "lint",
     "relocate",
     "index",
     "wheels",

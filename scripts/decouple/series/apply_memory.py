@@ -272,7 +272,8 @@ class _Application:
         old_mode = (file.old_mode or (before.mode if before else None)) if old is not None else None
         if before and old_mode is not None and (before.mode ^ old_mode) & _TYPE:
             raise _refuse("type", f"{old} is of another type ({before.mode:06o}, the patch says {old_mode:06o})")
-        new_mode = file.new_mode or old_mode or REGULAR
+        # a mode that only the index line gives does not change the file's own
+        new_mode = file.new_mode or (before.mode if before and deletes is not True else old_mode) or REGULAR
         if new is not None and (creates or file.rename or file.copy):
             self._check_free(new)
         if before and old is not None and new is not None and old_mode and (old_mode ^ new_mode) & _TYPE:

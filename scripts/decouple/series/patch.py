@@ -25,7 +25,6 @@ SYMLINK = 0o120000
 SUBMODULE = 0o160000
 REGULAR = 0o100644
 EXECUTABLE = 0o100755
-_TYPE = 0o170000
 _LONGEST_NAME_LINE = 16384  # twice PATH_MAX and its quotes; bounds the search for the middle of "diff --git A B"
 _LARGEST = 2**31 - 1
 
@@ -296,8 +295,7 @@ class _Scanner:
                 self._fault(self.at, "orphan-hunk", "a hunk without a file header in front of it")
                 return None
             if line.startswith(b"diff --git "):
-                section = self._git_header()
-                return (section, True) if section else None
+                return self._git_header(), True
             if line.startswith(b"--- ") and self._starts(self.at + 1, b"+++ ") and self._starts(self.at + 2, b"@@ -"):
                 section = self._traditional_header()
                 self.at += 2
@@ -341,7 +339,7 @@ class _Scanner:
             raise _Bad(self.at + 1, "name", f"no file name is left after stripping {self.strip} path components")
         return section
 
-    def _git_header(self) -> _Section | None:
+    def _git_header(self) -> _Section:
         begin = self.at
         if len(self.lines[begin]) > _LONGEST_NAME_LINE:
             raise _Bad(begin + 1, "name", f"the line is longer than {_LONGEST_NAME_LINE} bytes")
@@ -367,7 +365,8 @@ class _Scanner:
                 raise _Bad(begin + 1, "name", "a new file has an old name")
             section.old_path = None
         if index == begin + 1:
-            return None  # a lone "diff --git" line says nothing; git takes it for prose
+            # git goes on, but keeps the name for whatever section comes next and may even end by an assertion there
+            raise _Bad(begin + 1, "lone-header", "a 'diff --git' line without anything that belongs to it")
         self.at = index
         return section
 
@@ -513,6 +512,8 @@ class _Scanner:
             line = self.lines[index]
             kind = chr(line[0]) if line[:1] in (b" ", b"-", b"+") else " " if line == b"\n" else ""
             if not kind:
+                if line.startswith(b"\\"):
+                    raise _Bad(index + 1, "hunk-line", "'\\ No newline' without a line in front of it")
                 if line == b"\r\n":
                     raise _Bad(index + 1, "hunk-line", "an empty line with CR LF is no context line")
                 raise _Bad(begin + 1, "hunk-count", f"{_missing(old, new)} short of its count at line {index + 1}")
@@ -590,15 +591,14 @@ def _text(raw: bytes) -> str:
 
 
 def _mode(text: bytes, number: int) -> int:
-    """An octal mode in git's canonical form."""
+    """An octal mode; only those that git writes (what it makes of others differs between its versions)."""
     match = re.match(rb"[ \t]*([0-7]{1,11})[ \t\r\n]", text)
     if not match:
         raise _Bad(number, "mode", "not an octal file mode")
     mode = int(match.group(1), 8)
-    kind = mode & _TYPE
-    if kind == 0o100000:
-        return EXECUTABLE if mode & 0o100 else REGULAR
-    return kind if kind in (SYMLINK, 0o040000) else SUBMODULE
+    if mode not in (REGULAR, EXECUTABLE, SYMLINK, SUBMODULE):
+        raise _Bad(number, "mode", f"{mode:06o} is none of git's modes 100644, 100755, 120000, 160000")
+    return mode
 
 
 # -- names -----------------------------------------------------------------------------------------------------------

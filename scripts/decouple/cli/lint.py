@@ -1,0 +1,66 @@
+"""``decouple lint``: every fault of every patch in one run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from decouple.base.errors import CHECK_FAILED, OK
+
+if TYPE_CHECKING:
+    from decouple.series.faults import Fault
+    from decouple.series.lint import Report
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add ``lint``."""
+    command = subparsers.add_parser(
+        "lint",
+        help="every fault of every patch of the named releases, or of all",
+        description="List every fault of the series files and patches, one per line. Exit code 1 if there is any.",
+    )
+    command.add_argument("release", nargs="*", metavar="RELEASE", help="as named in series/ (all)")
+    command.add_argument("--format", choices=("plain", "json", "github"), default="plain", help="how to print (plain)")
+    command.add_argument("--codes", action="store_true", help="list the codes and what they stand for")
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Lint and print; 1 if anything is wrong."""
+    from decouple.base.paths import find_project
+    from decouple.series.faults import CODES
+    from decouple.series.lint import lint
+
+    if arguments.codes:
+        width = max(map(len, CODES))
+        for code, meaning in CODES.items():
+            print(f"{code:{width}}  {meaning}")
+        return OK
+    report = lint(find_project(), arguments.release)
+    print(_text(report, arguments.format), end="")
+    return CHECK_FAILED if report.faults else OK
+
+
+def _text(report: Report, form: str) -> str:
+    if form == "json":
+        return json.dumps([vars(fault) for fault in report.faults], indent=2) + "\n"
+    if form == "github":
+        return "".join(_annotation(fault) + "\n" for fault in report.faults)
+    counts = Counter(fault.code for fault in report.faults)
+    what = ", ".join(f"{count} {code}" for code, count in counts.most_common()) or "no faults"
+    where = f"{report.patches} patches of {len(report.series)} series ({', '.join(report.series)})"
+    return "".join(f"{fault}\n" for fault in report.faults) + f"{where}: {what}\n"
+
+
+def _annotation(fault: Fault) -> str:
+    """A workflow command of GitHub Actions (docs.github.com, "Workflow commands", setting an error message)."""
+
+    def escaped(text: str, also: str = "") -> str:
+        for letter in "%\r\n" + also:
+            text = text.replace(letter, f"%{ord(letter):02X}")
+        return text
+
+    where = f"file={escaped(fault.file, ':,')},line={fault.line},title={escaped(fault.code, ':,')}"
+    return f"::error {where}::{escaped(fault.message)}"

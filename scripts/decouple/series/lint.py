@@ -1,0 +1,168 @@
+"""Lint: every fault of every series file and every patch, in one run.
+
+What one patch must be is in ``lint_patch``; here is what only the whole shows: names on disk, ids, dependencies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.series import seriesfile
+from decouple.series.faults import Fault
+from decouple.series.lint_patch import lint_patch
+from decouple.series.overlap import overlaps
+from decouple.series.patch import Patch
+from decouple.series.seriesfile import SeriesFile
+
+_NAME = re.compile(r"(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.patch\Z")
+
+
+def releases(project: Path) -> list[str]:
+    """The releases that have a series file, sorted. Raises DecoupleError if there is no series folder."""
+    folder = project / "series"
+    if not folder.is_dir():
+        raise DecoupleError(f"no folder {folder}", next_step="run in a checkout, or set DECOUPLE_PROJECT")
+    return sorted(path.name for path in folder.iterdir() if path.is_file() and re.fullmatch(r"\d[\d.]*", path.name))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What lint looked at and what it found."""
+
+    series: tuple[str, ...]
+    patches: int
+    faults: tuple[Fault, ...]
+    """Sorted by file and line."""
+
+
+def lint(project: Path, chosen: Sequence[str] = ()) -> Report:
+    """Every fault of the chosen releases, of all if none is named.
+
+    Unused files are looked for in the patch folders of the chosen releases, but count as used if any release's series
+    names them: a later series lists a patch of an earlier release as long as it applies unchanged. Raises UsageError
+    for a release without a series file.
+    """
+    known = releases(project)
+    for release in chosen:
+        if release not in known:
+            raise UsageError(f"no series file series/{release}", next_step=f"known: {', '.join(known) or 'none'}")
+    faults: set[Fault] = set()
+    used: set[str] = set()
+    read: dict[tuple[str, int], tuple[Patch, list[Fault]]] = {}
+    for release in known:
+        series, found = _series(project, release)
+        used.update(series.names)
+        if not chosen or release in chosen:
+            faults.update(found)
+            faults.update(_whole(project, release, series, read))
+    for release in chosen or [path.name for path in sorted((project / "patches").glob("*")) if path.is_dir()]:
+        faults.update(_unused(project, release, used))
+    return Report(tuple(chosen or known), len(read), tuple(sorted(faults)))
+
+
+def _series(project: Path, release: str) -> tuple[SeriesFile, list[Fault]]:
+    file = f"series/{release}"
+    data = (project / file).read_bytes()
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        text = data.decode("utf-8", "replace")
+        series, problems = seriesfile.scan(text)
+        return series, [Fault(file, line, "not-utf8", "not UTF-8"), *_problems(file, problems)]
+    series, problems = seriesfile.scan(text)
+    faults = _problems(file, problems)
+    if text and not text.endswith("\n"):
+        faults.append(Fault(file, text.count("\n") + 1, "no-newline", "the last line has no newline"))
+    return series, faults
+
+
+def _problems(file: str, problems: Sequence[seriesfile.Problem]) -> list[Fault]:
+    return [Fault(file, problem.line, problem.code, problem.message) for problem in problems]
+
+
+def _whole(
+    project: Path, release: str, series: SeriesFile, read: dict[tuple[str, int], tuple[Patch, list[Fault]]]
+) -> list[Fault]:
+    """The faults of the patches of one series, alone and together."""
+    file = f"series/{release}"
+    faults: list[Fault] = []
+    patches: list[Patch] = []
+    previous: tuple[str, int] | None = None
+    for entry in series.entries:
+        if entry.strip != 1:
+            faults.append(
+                Fault(file, entry.line, "strip-level", f"{entry.name} has -p{entry.strip}; refresh it as -p1")
+            )
+        path = PurePosixPath(entry.name)
+        match = _NAME.match(path.name)
+        if not match:
+            faults.append(Fault(file, entry.line, "patch-name", f"{entry.name}: call it NNNN-short-name.patch"))
+        else:
+            number = (str(path.parent), int(match.group(1)))
+            if previous and previous[0] == number[0] and number[1] <= previous[1]:
+                faults.append(
+                    Fault(file, entry.line, "patch-name", f"{entry.name}: its number is not past {previous[1]:04}")
+                )
+            previous = number
+        on_disk = project / "patches" / entry.name
+        if not on_disk.is_file():
+            faults.append(Fault(file, entry.line, "missing-patch", f"patches/{entry.name} is not there"))
+            continue
+        key = (entry.name, entry.strip)
+        if key not in read:
+            read[key] = lint_patch(on_disk.read_bytes(), f"patches/{entry.name}", strip=entry.strip)
+        patch, own = read[key]
+        faults += own
+        patches.append(patch)
+    faults += _identities(patches)
+    faults += _overlaps(patches)
+    return faults
+
+
+def _identities(patches: Sequence[Patch]) -> list[Fault]:
+    """Ids are unique in a series, and Depends names earlier ones."""
+    faults = []
+    seen: dict[str, Patch] = {}
+    for patch in patches:
+        field = patch.header.find("Depends")
+        for identity in sorted(patch.header.depends):
+            if identity not in seen:
+                line = field.line if field else 1
+                faults.append(Fault(patch.name, line, "unknown-depends", f"no earlier patch has the id {identity}"))
+        own = patch.header.find("Decouple-Id")
+        if own and own.value:
+            if own.value in seen:
+                message = f"{own.value} is the id of {seen[own.value].name}, too"
+                faults.append(Fault(patch.name, own.line, "duplicate-id", message))
+            seen.setdefault(own.value, patch)
+    return faults
+
+
+def _overlaps(patches: Sequence[Patch]) -> list[Fault]:
+    faults = []
+    for overlap in overlaps(patches):
+        identity = overlap.earlier.header.decouple_id
+        if identity in overlap.later.header.depends:
+            continue
+        message = (
+            f"{overlap.path}: the hunk at line {overlap.hunk.old_start} contains lines that {overlap.earlier.name} "
+            f"changed; if that is meant, add Depends: {identity or 'its Decouple-Id'}"
+        )
+        faults.append(Fault(overlap.later.name, overlap.hunk.line, "overlap", message))
+    return faults
+
+
+def _unused(project: Path, release: str, used: set[str]) -> list[Fault]:
+    folder = project / "patches" / release
+    faults = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            name = path.relative_to(project / "patches").as_posix()
+            if name not in used:
+                faults.append(Fault(f"patches/{name}", 1, "unused-patch", "no series names it"))
+    return faults
