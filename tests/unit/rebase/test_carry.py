@@ -1,0 +1,157 @@
+"""Planted evolutions of upstream, and what a patch cut for the release before becomes on each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.series.rebase.carry import carry
+from decouple.series.rebase.verdicts import Carried, Verdict
+from tests.unit.rebase.releases import Files, Upstream, numbered
+
+OLD = numbered(1, 400)
+PATCHED = numbered(1, 400, {200: "cut here\n"})
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    return Upstream(tmp_path / "upstream")
+
+
+def carried(upstream: Upstream, old: Files, patched: Files, new: Files) -> Carried:
+    before = upstream.release(old)
+    step = upstream.patch(before, patched)
+    tip = upstream.release(new)
+    result = carry(upstream.repository, step, tip, upstream.repository.root)
+    assert (result.changes is None) == result.verdict.stops
+    return result
+
+
+def text(upstream: Upstream, result: Carried, path: str) -> str:
+    assert result.changes is not None
+    entry = result.changes[path]
+    assert entry is not None
+    return upstream.repository.run("cat-file", "blob", entry.id).decode()
+
+
+def test_nothing_near_it_changed(upstream: Upstream) -> None:
+    new = numbered(1, 400, {20: "upstream\n"})
+    result = carried(upstream, {"a": OLD}, {"a": PATCHED}, {"a": new, "b": "new file\n"})
+    assert result.verdict is Verdict.UNMODIFIED
+    assert result.body is None, "the old file serves"
+
+
+def test_a_hunk_moved_by_300_lines(upstream: Upstream) -> None:
+    new = "".join(f"new {number}\n" for number in range(300)) + OLD
+    result = carried(upstream, {"a": OLD}, {"a": PATCHED}, {"a": new})
+    assert result.verdict is Verdict.OFFSET
+    assert "+300 lines" in result.notes[0].text
+    assert result.body is not None
+    assert b"@@ -497,7 +497,7 @@" in result.body
+
+
+def test_context_changed(upstream: Upstream) -> None:
+    new = numbered(1, 400, {197: "other context\n"})
+    result = carried(upstream, {"a": OLD}, {"a": PATCHED}, {"a": new})
+    assert result.verdict is Verdict.MERGED
+    assert "cut here\n" in text(upstream, result, "a")
+    assert result.notes[0].found, "the report shows what stands there instead"
+
+
+def test_a_renamed_file(upstream: Upstream) -> None:
+    result = carried(upstream, {"old/a.cpp": OLD}, {"old/a.cpp": PATCHED}, {"new/b.cpp": OLD})
+    assert result.verdict is Verdict.MERGED
+    assert text(upstream, result, "new/b.cpp") == PATCHED
+
+
+def test_a_split_file(upstream: Upstream) -> None:
+    # The half with the patched line went to a new file; neither half may be patched by guesswork.
+    first, second = numbered(1, 150), numbered(151, 400, {200: "rewritten\n"})
+    result = carried(upstream, {"a": OLD}, {"a": PATCHED}, {"a": first, "a_more": second})
+    assert result.verdict is Verdict.CONFLICT
+
+
+def test_merged_upstream_verbatim(upstream: Upstream) -> None:
+    result = carried(upstream, {"a": OLD}, {"a": PATCHED}, {"a": PATCHED})
+    assert result.verdict is Verdict.ALREADY_UPSTREAM
+    assert "its reverse applies" in result.notes[0].text
+
+
+def test_merged_upstream_with_another_context(upstream: Upstream) -> None:
+    new = numbered(1, 400, {197: "other context\n", 200: "cut here\n"})
+    result = carried(upstream, {"a": OLD}, {"a": PATCHED}, {"a": new})
+    assert result.verdict is Verdict.ALREADY_UPSTREAM
+    assert "another context" in result.notes[0].text
+
+
+def test_merged_upstream_and_then_reverted(upstream: Upstream) -> None:
+    result = carried(upstream, {"a": OLD}, {"a": PATCHED}, {"a": OLD + "later work\n"})
+    assert result.verdict is Verdict.UNMODIFIED
+
+
+def test_upstream_removed_the_place_and_the_reverse_is_fooled(upstream: Upstream) -> None:
+    # The patch adds a line between two that stand twice; upstream removed the first place and wrote the line at the
+    # second one. The reverse applies there, yet the place the patch was cut for is gone.
+    block = "alpha\nbeta\ngamma\ndelta\nepsilon\nzeta\n"
+    with_line = block.replace("gamma\n", "gamma\nadded\n")
+    middle = numbered(1, 60)
+    result = carried(
+        upstream,
+        {"a": block + middle + block},
+        {"a": with_line + middle + block},
+        {"a": middle + with_line},
+    )
+    assert result.verdict in (Verdict.CONFLICT, Verdict.AMBIGUOUS)
+
+
+def test_the_context_stands_twice_and_the_first_place_was_rewritten(upstream: Upstream) -> None:
+    # git apply finds the second copy and would change the wrong function without a word.
+    block = "".join(f"common {number}\n" for number in range(8))
+    changed = block.replace("common 4\n", "cut here\n")
+    middle = numbered(1, 30)
+    rewritten = block.replace("common 4\n", "upstream's own\n").replace("common 3\n", "upstream's too\n")
+    result = carried(
+        upstream,
+        {"a": block + middle + block},
+        {"a": changed + middle + block},
+        {"a": rewritten + middle + block},
+    )
+    assert result.verdict is Verdict.CONFLICT
+    assert "the place it was cut for" in result.notes[0].text
+
+
+def test_applies_forwards_and_backwards(upstream: Upstream) -> None:
+    # Upstream has the change in one copy of a repeated block and not in the other.
+    block = "".join(f"common {number}\n" for number in range(8))
+    changed = block.replace("common 4\n", "cut here\n")
+    middle = numbered(1, 30)
+    result = carried(upstream, {"a": block + middle}, {"a": changed + middle}, {"a": block + middle + changed})
+    assert result.verdict is Verdict.AMBIGUOUS
+
+
+def test_a_deleted_target(upstream: Upstream) -> None:
+    result = carried(upstream, {"a": OLD, "b": "b\n"}, {"a": PATCHED, "b": "b\n"}, {"b": "b\n"})
+    assert result.verdict is Verdict.TARGET_GONE
+    assert any("rename search" in note.text for note in result.notes)
+
+
+def test_upstream_rewrote_the_line(upstream: Upstream) -> None:
+    new = numbered(1, 400, {200: "upstream's own\n"})
+    result = carried(upstream, {"a": OLD}, {"a": PATCHED}, {"a": new})
+    assert result.verdict is Verdict.CONFLICT
+    (note,) = [note for note in result.notes if note.found]
+    assert (note.path, note.line) == ("a", 197)
+    assert "line 200" in note.expected
+    assert "upstream's own" in note.found
+
+
+def test_line_ends_flipped(upstream: Upstream) -> None:
+    result = carried(upstream, {"a": OLD}, {"a": PATCHED}, {"a": OLD.replace("\n", "\r\n")})
+    assert result.verdict is Verdict.CONFLICT
+    assert any("end in CRLF here" in note.text for note in result.notes)
+
+
+def test_a_new_file_that_upstream_has_too(upstream: Upstream) -> None:
+    result = carried(upstream, {"a": OLD}, {"a": OLD, "c": "ours\n"}, {"a": OLD, "c": "theirs\n"})
+    assert result.verdict is Verdict.CONFLICT
