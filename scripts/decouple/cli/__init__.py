@@ -16,7 +16,9 @@ from decouple.base.errors import CHECK_FAILED, DecoupleError
 
 COMMANDS: tuple[str, ...] = (
     "fetch",
+    "stack",
     "lint",
+    "manifest",
     "relocate",
     "index",
     "wheels",

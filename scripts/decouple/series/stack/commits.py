@@ -34,12 +34,8 @@ COMMITTER = "decouple <decouple@localhost>"
 #: Date of commits whose header has none: 2025-01-29, the day of the first release this project patches.
 DATE = "1738108800 +0000"
 
-_MONTHS = {name: at for at, name in enumerate(calendar.month_abbr) if name}
-    name: at
-    for at, name in enumerate(
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], start=1
-    )
-}
+_NAMES = "JanFebMarAprMayJunJulAugSepOctNovDec"  # calendar.month_abbr speaks the user's language
+_MONTHS = {_NAMES[at : at + 3]: at // 3 + 1 for at in range(0, 36, 3)}
 _RFC2822 = re.compile(r"(?:\w{3},?\s+)?(\d{1,2})\s+(\w{3})\s+(\d{4})\s+(\d\d):(\d\d)(?::(\d\d))?\s*([+-]\d{4})?")
 _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)\Z")
 _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*:(?:\s|\Z)")

@@ -33,6 +33,10 @@ from decouple.series.stack.plumbing import Repository
 
 BRANCH = "refs/heads/decouple-"
 
+Files = Mapping[Path, bytes | None]
+"""Files of the project to write with a move; None: to delete."""
+NO_FILES: Files = {}
+
 
 @dataclass(frozen=True)
 class Places:
@@ -170,74 +174,79 @@ class Stack:
 
     def goto(
         self,
-        names: Sequence[str],
+        wanted: Sequence[PatchText],
         *,
         verb: str,
         overlay: bool,
         keep_partial: bool = False,
-        state: State | None = None,
-        files: Mapping[Path, bytes | None] | None = None,
+        files: Files = NO_FILES,
+        start: State | None = None,
     ) -> Moved:
-        """Bring the tree to exactly ``names`` applied, with the overlay on top or not.
+        """Bring the tree to exactly ``wanted`` applied, with the overlay on top or not; ``files`` go with it.
 
         Patches that are applied with the same bytes stay; the others are made anew on top of them. With
         ``keep_partial`` a patch that does not apply stops the move behind the one before it and is told in ``stopped``;
-        otherwise nothing moves and ApplyError is raised.
+        otherwise nothing moves and ApplyError is raised. ``start`` puts the patches on another base, or records
+        another source.
         """
-        state = state or self.state
-        wanted = [self.patch(name) for name in names]
+        old, start = self.state, start or self.state
         common = 0
-        for patch, item in zip(wanted, state.applied, strict=False):
+        for patch, item in zip(wanted, start.applied, strict=False):
             if (patch.name, patch.sha256) != (item.name, item.sha256):
                 break
             common += 1
-        kept = state.applied[:common]
-        stopped: DecoupleError | None = None
-        tip = kept[-1].commit if kept else state.base
+        kept = start.applied[:common]
+        tip = kept[-1].commit if kept else start.base
+        stopped: ApplyError | None = None
         try:
             outcomes = apply(self.repository, tip, wanted[common:], self.journal.scratch)
         except ApplyError as error:
             if not keep_partial:
                 raise
-            stopped, outcomes = error, list(error.applied)
-            overlay = False
-        chain = [NewCommit(from_header(o.patch.header_text, o.patch.name), o.changes) for o in outcomes]
-        laid, digest = state.overlay, ""
-        if overlay and self.places.project:
-            content = overlays.gather(self.repository, self.places.project, self._series_bytes(wanted), wanted)
-            digest = content.digest
-            same = laid is not None and laid.digest == digest and not outcomes and common == len(state.applied)
-            if not same:
-                laid = None
-        else:
-            laid = None
+            stopped, outcomes, overlay = error, list(error.applied), False
+        texts = [from_header(outcome.patch.header_text, outcome.patch.name) for outcome in outcomes]
+        chain = [NewCommit(text, outcome.changes) for text, outcome in zip(texts, outcomes, strict=True)]
         commits = write_chain(self.repository, tip, chain)
         made = tuple(
-            Applied(o.patch.name, o.patch.sha256, commit, o.offsets)
-            for o, commit in zip(outcomes, commits, strict=True)
+            Applied(outcome.patch.name, outcome.patch.sha256, commit, outcome.offsets)
+            for outcome, commit in zip(outcomes, commits, strict=True)
         )
-        new = replace(state, applied=(*kept, *made), overlay=laid)
-        if digest and laid is None:
-            (commit,) = write_chain(self.repository, new.tip, [overlays.commit(self.repository, new.tip, content)])
-            new = replace(new, overlay=Overlaid(commit, digest))
-        changed = 0
-        if new != self.state or files:
-            changed = len(self.journal.commit(Plan(verb, new, files or {})))
-        told = ""
-        if new.overlay != self.state.overlay:
-            told = "laid" if new.overlay else "taken off"
-        before = {item.name for item in self.state.applied}
-        popped = tuple(item.name for item in reversed(self.state.applied) if item not in new.applied)
-        self.state = new
+        new = replace(start, applied=(*kept, *made))
+        series = files.get(self.places.series) or self.places.series.read_bytes()
+        new = replace(new, overlay=self.laid(new, wanted, series) if overlay else None)
+        changed = self.transact(Plan(verb, new, files))
+        told = "" if new.overlay == old.overlay else "laid" if new.overlay else "taken off"
         return Moved(
             pushed=tuple(item.name for item in made),
-            popped=tuple(name for name in popped if name not in {item.name for item in made} or name in before),
+            popped=tuple(item.name for item in reversed(old.applied[common:])),
             offsets={item.name: item.offsets for item in made if item.offsets},
             files=changed,
             overlay=told,
             top=self.top,
             stopped=stopped,
         )
+
+    def laid(self, state: State, patches: Sequence[PatchText], series: bytes) -> Overlaid | None:
+        """The overlay on top of ``state``'s patches, written if it is not the one there is; None without a project."""
+        if self.places.project is None:
+            return None
+        if seriesfile.parse(series.decode("utf-8")).names != tuple(patch.name for patch in patches):
+            series = "".join(f"{patch.name}\n" for patch in patches).encode()
+        files = overlays.gather(self.repository, self.places.project, series, patches)
+        have = self.state.overlay
+        if have and have.digest == files.digest and self.state.tip == state.tip:
+            return have
+        (commit,) = write_chain(self.repository, state.tip, [overlays.commit(self.repository, state.tip, files)])
+        return Overlaid(commit, files.digest)
+
+    def transact(self, plan: Plan) -> int:
+        """Carry out ``plan`` unless it changes nothing; returns how many paths of the work tree changed."""
+        changed = 0
+        if plan.state != self.state or plan.files or plan.index or self.repository.resolve("HEAD") != plan.state.head:
+            changed = len(self.journal.commit(plan))
+            self.state = plan.state
+            self._loaded.clear()
+        return changed
 
     def push(self, what: str | int | None = 1, *, overlay: bool = True) -> Moved:
         """Apply the next patch, the next N, those up to and including a name, or all (None).
@@ -262,7 +271,8 @@ class Stack:
         lay = complete and overlay and self.places.project is not None
         if target == done and bool(self.state.overlay) == lay:
             return Moved(top=self.top)
-        return self.goto(names[:target], verb="push", overlay=lay, keep_partial=True)
+        wanted = [self.patch(name) for name in names[:target]]
+        return self.goto(wanted, verb="push", overlay=lay, keep_partial=True)
 
     def pop(self, what: str | int | None = 1) -> Moved:
         """Take off the top patch, the top N, those above a name, or all (None); the overlay goes first."""
@@ -277,20 +287,19 @@ class Stack:
             if name not in done:
                 raise UsageError(f"{name} is not applied", next_step="`decouple applied` lists what is")
             left = done.index(name) + 1
-        new = replace(self.state, applied=self.state.applied[:left], overlay=None)
-        changed = 0
-        if new != self.state:
-            changed = len(self.journal.commit(Plan("pop", new)))
-        moved = Moved(
-            popped=tuple(reversed(done[left:])),
-            files=changed,
-            overlay="taken off" if self.state.overlay else "",
-            top=new.applied[-1].name if new.applied else None,
+        had = self.state.overlay
+        changed = self.transact(Plan("pop", replace(self.state, applied=self.state.applied[:left], overlay=None)))
+        return Moved(
+            popped=tuple(reversed(done[left:])), files=changed, overlay="taken off" if had else "", top=self.top
         )
-        self.state = new
-        return moved
 
     # ---- is the tree what we left?
+
+    def edited_files(self) -> tuple[str, ...]:
+        """Tracked files that differ from HEAD."""
+        self.repository.try_run("update-index", "-q", "--refresh")
+        raw = self.repository.run("diff-index", "-z", "--name-only", "HEAD", "--")
+        return tuple(name.decode("utf-8", "surrogateescape") for name in raw.split(b"\0") if name)
 
     def chain(self) -> list[tuple[str, str, CommitText]]:
         """The commits on top of the base, as HEAD has them now: (commit, tree, text).
@@ -333,14 +342,6 @@ class Stack:
                 next_step=f"`decouple apply {self.places.release}` brings the tree to the series",
             )
 
-    def _series_bytes(self, applied: Sequence[PatchText]) -> bytes:
-        """The series file as applied: the file itself, or its first lines where not all of it is applied."""
-        data = self.places.series.read_bytes()
-        series = seriesfile.parse(data.decode("utf-8"))
-        if series.names == tuple(patch.name for patch in applied):
-            return data
-        return "".join(f"{patch.name}\n" for patch in applied).encode()
-
 
 def create(places: Places, baseline: Path, commit: str, upstream: str, source: Mapping[str, str]) -> None:
     """Make ``places.source`` from a bare repository: its objects by hard link, ``commit`` checked out.
@@ -362,7 +363,7 @@ def create(places: Places, baseline: Path, commit: str, upstream: str, source: M
     step("make the repository")
     part.mkdir()
     repository.run("init", "-q", "--template=")
-    _link_objects(baseline / "objects", repository.git_dir / "objects")
+    link_objects(baseline / "objects", repository.git_dir / "objects")
     info = part / ".git" / "info"
     info.mkdir(exist_ok=True)
     # no conversion of any kind: what is in the tree is what is on disk, whatever .gitattributes say
@@ -388,7 +389,7 @@ def create(places: Places, baseline: Path, commit: str, upstream: str, source: M
     part.rename(target)
 
 
-def _link_objects(source: Path, target: Path) -> None:
+def link_objects(source: Path, target: Path) -> None:
     """Give ``target`` every object file of ``source``: hard links, so that it costs nothing and outlives the cache."""
     for path in source.rglob("*"):
         if path.is_file() and path.suffix not in (".lock", ".keep") and not path.name.startswith("tmp_"):

@@ -17,7 +17,6 @@ DIFF_FLAGS = (
     "--rename-empty",  # also an empty __init__.py: the relocation is renames and nothing else
     "-U3",  # three lines of context: what quilt, git am and GNU patch expect
     "--inter-hunk-context=0",
-    "--no-binary",  # text only; a binary change is refused below
     "--diff-algorithm=myers",  # git's default today, pinned
     "--indent-heuristic",
     "--no-ext-diff",
