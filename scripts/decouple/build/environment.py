@@ -1,0 +1,153 @@
+"""Where commands run: on the host, or inside the Debian root; and how the places of a build are called there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from decouple.base.paths import build_dir
+from decouple.build.process import run_logged
+from decouple.build.rootfs import Root
+from decouple.build.sandbox import Bind, clean_environment
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folders of one release's build on the host; ``core`` is where the stage-1 wheel is unpacked for stage 2."""
+
+    project: Path
+    release: str
+    tree: Path
+    stage1: Path
+    stage2: Path
+    core: Path
+    raw: Path
+    dist: Path
+    state: Path
+    ccache: Path
+    logs: Path
+
+    @classmethod
+    def of(cls, project: Path, release: str, cache: Path, tree: Path | None = None) -> Places:
+        """The usual places; ``tree`` replaces ``build/<release>/src``."""
+        base = build_dir(project, release)
+        source = tree or base / "src"
+        return cls(
+            project=project,
+            release=release,
+            tree=source,
+            stage1=source / "build",
+            stage2=base / "stage2",
+            core=base / "core",
+            raw=base / "wheels",
+            dist=project / "dist" / release,
+            state=base / "state",
+            ccache=cache / "ccache",
+            logs=cache / "logs" / release,
+        )
+
+    def make(self) -> None:
+        """Create every folder but the tree's."""
+        for folder in (self.stage2, self.core, self.raw, self.dist, self.state, self.ccache, self.logs):
+            folder.mkdir(parents=True, exist_ok=True)
+
+
+class Environment(Protocol):
+    """What the stages need of an environment."""
+
+    @property
+    def kind(self) -> str:
+        """Either "host" or "rootfs"."""
+
+    @property
+    def places(self) -> Places:
+        """The folders on the host."""
+
+    def names(self) -> dict[str, str]:
+        """What the places are called inside: tree, stage1, stage2, core, raw, ccache, base, release."""
+
+    def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
+        """The command line that runs ``command`` inside, with exactly ``variables`` and a PATH, in folder ``start``."""
+
+
+@dataclass(frozen=True)
+class HostEnvironment:
+    """The machine's own toolchain; every place keeps its name."""
+
+    places: Places
+    kind: str = "host"
+
+    def names(self) -> dict[str, str]:
+        places = self.places
+        named = {name: str(getattr(places, name)) for name in ("tree", "stage1", "stage2", "core", "raw", "ccache")}
+        return {**named, "base": str(places.tree.parent), "release": places.release, "project": str(places.project)}
+
+    def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
+        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
+        given = [f"{name}={value}" for name, value in sorted({**kept, **variables}.items())]
+        return ["env", "-C", start, "-i", *given, *command]
+
+
+@dataclass(frozen=True)
+class RootEnvironment:
+    """The Debian root. Places have fixed names, so that wheels and ccache keys do not depend on the checkout's path."""
+
+    places: Places
+    root: Root
+    kind: str = "rootfs"
+
+    def names(self) -> dict[str, str]:
+        base = f"/decouple/{self.places.release}"
+        return {
+            "base": base,
+            "tree": f"{base}/src",
+            "stage1": f"{base}/src/build",
+            "stage2": f"{base}/stage2",
+            "core": f"{base}/core",
+            "raw": "/decouple/dist",
+            "ccache": "/decouple/ccache",
+            "project": "/decouple/project",
+            "release": self.places.release,
+        }
+
+    def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
+        names, places = self.names(), self.places
+        binds = [
+            Bind(getattr(places, place), names[place])
+            for place in ("tree", "stage2", "core", "raw", "ccache", "project")
+        ]
+        return self.root.sandbox(binds).command([*clean_environment(variables), *command], start=start)
+
+
+def run(
+    environment: Environment,
+    command: Sequence[str],
+    *,
+    variables: Mapping[str, str],
+    start: str,
+    log: Path,
+    what: str,
+    on_line: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Run a long command inside, into ``log``. Raises DecoupleError with its telling line when it fails."""
+    run_logged(environment.argv(command, variables, start), log=log, what=what, on_line=on_line)
+
+
+def ask(environment: Environment, command: Sequence[str], variables: Mapping[str, str]) -> str | None:
+    """What a short command says on standard output, None when it fails or is not there."""
+    done = subprocess.run(
+        environment.argv(command, variables, "/"), capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def shell(environment: Environment, variables: Mapping[str, str]) -> int:
+    """An interactive shell inside, in the tree; returns its exit status."""
+    prompt = {"PS1": f"decouple {environment.places.release} ({environment.kind}) \\w \\$ "}
+    return subprocess.run(
+        environment.argv(["bash", "--norc", "-i"], {**variables, **prompt}, environment.names()["tree"])
+    ).returncode

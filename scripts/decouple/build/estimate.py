@@ -1,0 +1,104 @@
+"""What a build will cost, said before it starts, and refused when the machine cannot hold it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.build.settings import Cost
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Wall seconds with a cold compiler cache, MiB still to be written on the build's disk, memory for one job."""
+
+    what: str
+    objects: int
+    objects_done: int
+    seconds: float
+    disk_mib: int
+    job_mib: int
+
+    def line(self) -> str:
+        """One line for the user."""
+        left = self.objects - self.objects_done
+        done = f" ({self.objects_done} of {self.objects} are there)" if self.objects_done else ""
+        return (
+            f"{self.what}: {left} objects to go{done}, about {_span(self.seconds)} with a cold compiler cache "
+            f"(minutes with a warm one), {self.disk_mib / 1024:.1f} GiB of disk"
+        )
+
+
+def estimate(what: str, cost: Cost, *, done: int, jobs: int) -> Estimate:
+    """The cost of what is left, when ``done`` objects are in the build directory and ``jobs`` run at once."""
+    done = min(done, cost.objects)
+    share = 1 - done / cost.objects
+    return Estimate(
+        what, cost.objects, done, cost.core_seconds * share / jobs, round(cost.disk_mib * share), cost.job_mib
+    )
+
+
+def refuse_if_too_small(
+    estimates: Sequence[Estimate], *, folder: Path, memory: int | None, extra_disk_mib: int = 0
+) -> None:
+    """Raise DecoupleError, with numbers, when the disk of ``folder`` or the memory cannot hold the build.
+
+    ``memory`` in bytes (None: not known); ``extra_disk_mib`` for what comes besides, such as the Debian root.
+    """
+    needed = sum(one.disk_mib for one in estimates) + extra_disk_mib
+    free = shutil.disk_usage(_existing(folder)).free // MIB
+    if free < needed:
+        raise DecoupleError(
+            f"{folder}: {needed / 1024:.1f} GiB of disk are needed, {free / 1024:.1f} GiB are free",
+            next_step=f"free {(needed - free) / 1024:.1f} GiB, or build one stage at a time (--stage 1)",
+        )
+    for one in estimates:
+        if memory is not None and memory < one.job_mib * MIB:
+            raise DecoupleError(
+                f"{one.what}: one compile needs {one.job_mib / 1024:.1f} GiB of memory, "
+                f"{memory / GIB:.1f} GiB are free",
+                next_step="free memory or add swap"
+                + (", or leave flash attention out (--no-flash)" if "2" in one.what else ""),
+            )
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that can be had (``MemAvailable`` of ``proc_meminfo(5)``)."""
+    path = Path("/proc/meminfo")
+    if path.exists():
+        for line in path.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def objects_in(build_dir: Path) -> int:
+    """Objects that ninja has already made in ``build_dir``, by its own log."""
+    log = build_dir / ".ninja_log"
+    if not log.exists():
+        return 0
+    names = {line.split("\t")[3] for line in log.read_text(errors="replace").splitlines() if line.count("\t") == 4}
+    return sum(1 for name in names if name.endswith(".o") and (build_dir / name).exists())
+
+
+def _existing(folder: Path) -> Path:
+    while not folder.exists():
+        folder = folder.parent
+    return folder
+
+
+def _span(seconds: float) -> str:
+    minutes = max(1, round(seconds / 60))
+    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"

@@ -1,0 +1,74 @@
+"""What a stage is made from, as one digest: a second run with nothing changed takes seconds, a changed one builds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import sha256_of, write_atomically
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a finished stage leaves in ``build/<release>/state``: its inputs' digest and the wheel it made."""
+
+    digest: str
+    wheel: str
+    sha256: str
+    seconds: float
+    objects: int
+
+
+def tree_state(tree: Path) -> tuple[str, str]:
+    """(git tree id of HEAD, digest of what differs from it in tracked files; empty when nothing does).
+
+    Raises DecoupleError when ``tree`` is not an applied tree.
+    """
+    if not (tree / ".git").exists():
+        raise DecoupleError(f"{tree}: not an applied tree", next_step="run `nox -s apply-2.6` first")
+    git = ["git", "-C", str(tree), "-c", f"safe.directory={tree}"]
+    head = subprocess.run([*git, "rev-parse", "HEAD^{tree}"], capture_output=True, text=True)
+    changed = subprocess.run([*git, "diff", "HEAD", "--no-ext-diff", "--binary"], capture_output=True)
+    if head.returncode or changed.returncode:
+        raise DecoupleError(f"{tree}: git: {head.stderr.strip() or changed.stderr.decode().strip()}")
+    return head.stdout.strip(), hashlib.sha256(changed.stdout).hexdigest() if changed.stdout else ""
+
+
+def epoch_of(tree: Path) -> int:
+    """SOURCE_DATE_EPOCH of a build: when the newest commit of the applied tree was committed (seconds since 1970)."""
+    argv = ["git", "-C", str(tree), "-c", f"safe.directory={tree}", "log", "-1", "--format=%ct"]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    return int(done.stdout) if done.returncode == 0 and done.stdout.strip() else 0
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """64 hex digits over ``content`` (anything JSON can hold)."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def read_stamp(path: Path) -> Stamp | None:
+    """The stamp in ``path``; None when there is none or it cannot be read."""
+    try:
+        return Stamp(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write_stamp(path: Path, stamp: Stamp) -> None:
+    """Record a finished stage."""
+    write_atomically(path, json.dumps(asdict(stamp), indent=2, sort_keys=True) + "\n")
+
+
+def up_to_date(path: Path, digest: str, dist: Path) -> Stamp | None:
+    """The stamp, when it is of the same inputs and its wheel is still the one it made."""
+    stamp = read_stamp(path)
+    if stamp is None or stamp.digest != digest:
+        return None
+    wheel = dist / stamp.wheel
+    return stamp if wheel.exists() and sha256_of(wheel) == stamp.sha256 else None

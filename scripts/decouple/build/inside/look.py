@@ -1,0 +1,57 @@
+"""Says as JSON what an environment has for stage 2. Runs inside it, with nothing but Python's standard library.
+
+Argument: the prefix that the core is installed under.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+
+def says(*command: str) -> str:
+    """A command's standard output, empty when there is no such command."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout
+    except OSError:
+        return ""
+
+
+def nvcc() -> tuple[str | None, list[str]]:
+    """nvcc's release ("12.4") and the architectures it knows ("90", "90a")."""
+    program = os.environ.get("CUDACXX") or shutil.which("nvcc") or ""
+    if not Path(program).is_file():
+        return None, []
+    release = re.search(r"release (\d+\.\d+)", says(program, "--version"))
+    return (release.group(1) if release else None), re.findall(r"compute_(\d+[af]?)", says(program, "--list-gpu-arch"))
+
+
+def cudnn() -> str | None:
+    """The version in the first ``cudnn_version.h`` where stage 2 looks for it."""
+    named = [os.environ.get("CUDNN_INCLUDE_DIR"), f"{os.environ.get('CUDNN_ROOT', '')}/include"]
+    for folder in (*named, "/usr/include", "/usr/local/cuda/include"):
+        header = Path(folder or "/nowhere", "cudnn_version.h")
+        if header.exists():
+            numbers = dict(re.findall(r"#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) (\d+)", header.read_text()))
+            return ".".join(numbers.get(part, "0") for part in ("MAJOR", "MINOR", "PATCHLEVEL"))
+    return None
+
+
+def torch(prefix: str) -> str | None:
+    """``__version__`` of the torch package under ``prefix``."""
+    for pattern in ("torch/version.py", "lib/python3*/*-packages/torch/version.py"):
+        for file in sorted(Path(prefix).glob(pattern)):
+            match = re.search(r"__version__ *= *'([^']+)'", file.read_text())
+            if match:
+                return match.group(1)
+    return None
+
+
+if __name__ == "__main__":
+    release, archs = nvcc()
+    print(json.dumps({"nvcc": release, "archs": archs, "cudnn": cudnn(), "torch": torch(sys.argv[1])}))

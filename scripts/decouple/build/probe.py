@@ -1,0 +1,96 @@
+"""Looked at before a build: is everything there that the stage needs? Each lack is one line with the next step.
+
+``ask_inside`` runs ``inside/look.py`` in the environment; ``check_stage2`` judges what it said.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.build.environment import Environment, ask
+
+_SCRIPT = Path(__file__).parent / "inside" / "look.py"
+_ARCH = re.compile(r"(\d+)\.(\d[af]?)(\+PTX)?")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the environment has: CUDA's and cuDNN's version, nvcc's architectures ("90a"), the version of the core."""
+
+    nvcc: str | None
+    archs: tuple[str, ...]
+    cudnn: str | None
+    torch: str | None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What stage 2 needs: versions of CUDA ("12.4") and torch ("2.6.0"), architectures as in TORCH_CUDA_ARCH_LIST."""
+
+    cuda: str | None
+    torch: str
+    archs: tuple[str, ...]
+    core_prefix: str
+    cudnn: bool = True
+
+
+def ask_inside(environment: Environment, variables: Mapping[str, str], core_prefix: str) -> Found:
+    """Look. Raises DecoupleError when there is no Python inside to ask."""
+    said = ask(environment, ["python3", "-c", _SCRIPT.read_text(encoding="utf-8"), core_prefix], variables)
+    if said is None:
+        raise DecoupleError(
+            f"python3 does not run in the {environment.kind} environment",
+            next_step="install python3, or use --env rootfs",
+        )
+    document = json.loads(said)
+    return Found(document["nvcc"], tuple(document["archs"]), document["cudnn"], document["torch"])
+
+
+def check_stage2(found: Found, wanted: Wanted) -> None:
+    """Raise DecoupleError for the first thing that stage 2 lacks."""
+    if found.nvcc is None:
+        raise DecoupleError(
+            "no nvcc: stage 2 compiles CUDA", next_step="set CUDACXX or CUDA_HOME, or use --env rootfs, which brings it"
+        )
+    if wanted.cuda and found.nvcc != wanted.cuda:
+        raise DecoupleError(
+            f"CUDA {found.nvcc} is installed, this release is built with {wanted.cuda}",
+            next_step=f"install CUDA {wanted.cuda} and set CUDACXX to its nvcc, or use --env rootfs",
+        )
+    check_archs(wanted.archs, found.archs, found.nvcc)
+    if wanted.cudnn and found.cudnn is None:
+        raise DecoupleError(
+            "cuDNN's headers are missing (no cudnn_version.h in CUDNN_ROOT, CUDNN_INCLUDE_DIR or /usr)",
+            next_step="set CUDNN_ROOT to its folder, or build with USE_CUDNN=0",
+        )
+    if found.torch is None:
+        raise DecoupleError(
+            f"no torch in {wanted.core_prefix} to build against",
+            next_step="build stage 1 first (--stage 1), or use --core stock",
+        )
+    if found.torch.split("+")[0] != wanted.torch:
+        raise DecoupleError(
+            f"the core in {wanted.core_prefix} is torch {found.torch}, the source is {wanted.torch}",
+            next_step=f"build stage 1 again, or install torch {wanted.torch}",
+        )
+
+
+def check_archs(archs: Sequence[str], known: Sequence[str], nvcc: str) -> None:
+    """Raise DecoupleError for an architecture that is misspelt or that this nvcc does not know."""
+    for arch in archs:
+        match = _ARCH.fullmatch(arch)
+        if match is None:
+            raise DecoupleError(f"--arch {arch}: not an architecture", next_step="write them as '8.0;9.0' or '9.0+PTX'")
+        if known and (match[1] + match[2]) not in known and (match[1] + match[2].rstrip("af")) not in known:
+            listed = ", ".join(f"{name[:-1]}.{name[-1]}" for name in known if name[-1].isdigit())
+            raise DecoupleError(f"--arch {arch}: nvcc {nvcc} does not know it", next_step=f"choose from {listed}")
+
+
+def split_archs(text: str) -> tuple[str, ...]:
+    """``TORCH_CUDA_ARCH_LIST`` as upstream splits it: space, comma or semicolon."""
+    return tuple(part for part in re.split(r"[ ,;]+", text) if part)

@@ -1,0 +1,349 @@
+"""Building the two wheels. Every step may be interrupted; the next run goes on from there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
+from decouple.base.files import locked, sha256_of, write_atomically
+from decouple.base.progress import SILENT, Progress
+from decouple.build import inputs, probe, settings, wheels
+from decouple.build.environment import Environment, RootEnvironment, ask, run
+from decouple.build.estimate import objects_in
+from decouple.build.mounts import remove_tree
+from decouple.release.wheel_manifest import WheelManifest
+
+_STATUS = re.compile(r"\[(\d+)/(\d+)[ \]]")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the source comes from: what ``cli`` knows of the release, the series and the overlay."""
+
+    version: str
+    upstream: Mapping[str, str]
+    sources: tuple[Mapping[str, Any], ...]
+    series_digest: str
+    patches: tuple[Mapping[str, str], ...]
+    overlay_digest: str
+    cuda: str | None
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user chose: profile of stage 1, core of stage 2, architectures, kernels, jobs, part of stage 2."""
+
+    profile: str = "core"
+    core: str = "built"
+    archs: tuple[str, ...] = ("9.0",)
+    flash: bool = True
+    jobs: int | None = None
+    slice: str = "all"
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A stage's wheel; ``built`` is False when it was up to date. Wall seconds and objects are of the last build."""
+
+    stage: int
+    wheel: Path
+    built: bool
+    seconds: float
+    objects: int
+
+
+def build_stage1(
+    environment: Environment,
+    provenance: Provenance,
+    choices: Choices,
+    *,
+    progress: Progress = SILENT,
+    say: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """The core wheel of the applied tree. Raises DecoupleError naming the step that failed and its log."""
+    names = environment.names()
+    variables = variables_of(environment, 1, provenance, choices)
+    version = variables["PYTORCH_BUILD_VERSION"]
+
+    def build(log: Path) -> Path:
+        for prepare in settings.facts()["stage1"]["prepare"]:
+            made = environment.places.tree / prepare["unless"]
+            if prepare["environment"] == environment.kind and not made.exists():
+                made.parent.mkdir(parents=True, exist_ok=True)
+                run(
+                    environment,
+                    prepare["command"],
+                    variables=variables,
+                    start=names["tree"],
+                    log=log,
+                    what=prepare["what"],
+                )
+        _configure(environment, variables, log, progress)
+        _compile(environment, variables, log, progress)
+        return _bdist(environment, variables, log, progress)
+
+    return _stage(environment, provenance, choices, 1, version, variables, build, say)
+
+
+def build_stage2(
+    environment: Environment,
+    provenance: Provenance,
+    choices: Choices,
+    *,
+    progress: Progress = SILENT,
+    say: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """The torch_cuda wheel, built by the project's own PEP 517 backend. Raises DecoupleError naming what is missing."""
+    names = environment.names()
+    variables = variables_of(environment, 2, provenance, choices)
+    prefix = variables["TORCH_CUDA_CORE_PREFIX"]
+    if choices.core == "built":
+        _unpack_core(environment, provenance.version)
+    cudnn = variables.get("USE_CUDNN", "1") not in ("0", "OFF")
+    wanted = probe.Wanted(provenance.cuda, provenance.version, choices.archs, prefix, cudnn)
+    probe.check_stage2(probe.ask_inside(environment, variables, prefix), wanted)
+    version = f"{provenance.version}+cu{(provenance.cuda or '').replace('.', '')}"
+
+    def build(log: Path) -> Path:
+        raw = _fresh(environment.places.raw / "stage2")
+        command = ["python3", "-m", "pip", "wheel", "-v", "--no-deps", "--no-index", "--no-build-isolation"]
+        command += ["--wheel-dir", f"{names['raw']}/stage2", f"{names['tree']}/third_device/torch_cuda"]
+        progress.start("stage 2", None, "objects")
+        run(
+            environment,
+            command,
+            variables=variables,
+            start=names["stage2"],
+            log=log,
+            what="stage 2",
+            on_line=_Follow(progress, "stage 2"),
+        )
+        progress.finish()
+        return _only_wheel(raw)
+
+    return _stage(environment, provenance, choices, 2, version, variables, build, say)
+
+
+def variables_of(
+    environment: Environment, stage: int, provenance: Provenance, choices: Choices | None = None
+) -> dict[str, str]:
+    """The whole environment that a stage's commands run in."""
+    choices = choices or Choices()
+    names = environment.names()
+    if stage == 1:
+        profile = settings.choose("profile", choices.profile)
+        more = dict(profile["environment"], PYTORCH_BUILD_VERSION=f"{provenance.version}+{profile['local_version']}")
+    else:
+        more = {
+            "TORCH_CUDA_ARCH_LIST": ";".join(choices.archs),
+            "TORCH_CUDA_CORE": choices.core,
+            "TORCH_CUDA_CORE_PREFIX": settings.choose("core", choices.core)["prefix"].format_map(names),
+            "TORCH_CUDA_SLICE": choices.slice,
+            "USE_FLASH_ATTENTION": "1" if choices.flash else "0",
+            "USE_MEM_EFF_ATTENTION": "1" if choices.flash else "0",
+        }
+    return settings.environment(stage, environment.kind, names, more) | _shared(environment, choices)
+
+
+def _shared(environment: Environment, choices: Choices) -> dict[str, str]:
+    """Variables of both stages: job limit, time of the sources, what the user set by hand."""
+    made = {"SOURCE_DATE_EPOCH": str(inputs.epoch_of(environment.places.tree))}
+    made |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    if choices.jobs:
+        made["MAX_JOBS"] = str(choices.jobs)
+    return {**made, **choices.variables}
+
+
+def _stage(
+    environment: Environment,
+    provenance: Provenance,
+    choices: Choices,
+    stage: int,
+    version: str,
+    variables: Mapping[str, str],
+    build: Callable[[Path], Path],
+    say: Callable[[str], None],
+) -> Outcome:
+    """What both stages share: the check of the inputs, the build, the manifest, the finished wheel, the stamp."""
+    places = environment.places
+    tree, dirty = inputs.tree_state(places.tree)
+    toolchain = _toolchain(environment, stage, variables)
+    relevant = {name: value for name, value in variables.items() if name not in ("MAX_JOBS", "CCACHE_MAXSIZE")}
+    core = ""
+    if stage == 2 and choices.core == "built":
+        core = (places.core / "wheel.sha256").read_text()
+    digest = inputs.digest_of(
+        {"tree": tree, "dirty": dirty, "toolchain": toolchain, "variables": relevant, "version": version, "core": core}
+    )
+    stamp_path = places.state / f"stage{stage}.json"
+    with locked(places.state / f"stage{stage}.lock"):
+        stamp = inputs.up_to_date(stamp_path, digest, places.dist)
+        if stamp:
+            return Outcome(stage, places.dist / stamp.wheel, False, stamp.seconds, stamp.objects)
+        log = places.logs / f"stage{stage}.log"
+        say(f"stage {stage}: building, log {log}")
+        began = time.monotonic()
+        try:
+            raw = build(log)
+        finally:  # an interrupted run's time counts too
+            seconds = _spent(places.state / f"stage{stage}.seconds", digest, time.monotonic() - began)
+        manifest = WheelManifest(
+            release=places.release,
+            project="torch" if stage == 1 else "torch-cuda",
+            version=version,
+            upstream=provenance.upstream,
+            sources=provenance.sources,
+            series_digest=provenance.series_digest,
+            patches=provenance.patches,
+            overlay_digest=provenance.overlay_digest,
+            tree=f"{tree}+{dirty[:12]}" if dirty else tree,
+            cuda=provenance.cuda if stage == 2 else None,
+            arch_list=choices.archs if stage == 2 else (),
+            toolchain=toolchain,
+            flags={"profile": choices.profile} if stage == 1 else {"core": choices.core, "flash": choices.flash},
+            environment=dict(sorted(relevant.items())),
+            # How long it took differs each time; it stands in the stamp and in ci/status, so that wheels can be equal.
+            times={"source_date_epoch": int(variables["SOURCE_DATE_EPOCH"])},
+        )
+        wheel = wheels.finish(raw, places.dist, manifest, int(variables["SOURCE_DATE_EPOCH"]))
+        objects = objects_in(places.stage1 if stage == 1 else places.stage2)
+        inputs.write_stamp(stamp_path, inputs.Stamp(digest, wheel.name, sha256_of(wheel), seconds, objects))
+    return Outcome(stage, wheel, True, seconds, objects)
+
+
+def _configure(environment: Environment, variables: Mapping[str, str], log: Path, progress: Progress) -> None:
+    """Run upstream's configure step unless the same variables were configured before."""
+    places = environment.places
+    stamp = places.state / "stage1.configured"
+    digest = inputs.digest_of({name: value for name, value in variables.items() if name != "MAX_JOBS"})
+    if (places.stage1 / "build.ninja").exists() and stamp.exists() and stamp.read_text() == digest:
+        return
+    progress.start("configure stage 1")
+    command = ["python3", "setup.py", "build", "--cmake", "--cmake-only"]
+    run(environment, command, variables=variables, start=environment.names()["tree"], log=log, what="configure stage 1")
+    write_atomically(stamp, digest)
+    progress.finish()
+
+
+def _compile(environment: Environment, variables: Mapping[str, str], log: Path, progress: Progress) -> None:
+    names = environment.names()
+    toolkit = f"{names['project']}/third_device/tools/wrapped_cmake"
+    command = ["python3", toolkit, "build", names["stage1"], "install", "--events"]
+    progress.start("stage 1", None, "objects")
+    run(
+        environment,
+        command,
+        variables=variables,
+        start=names["stage1"],
+        log=log,
+        what="compile stage 1",
+        on_line=_Follow(progress, "stage 1"),
+    )
+    progress.finish()
+
+
+def _bdist(environment: Environment, variables: Mapping[str, str], log: Path, progress: Progress) -> Path:
+    raw = _fresh(environment.places.raw / "stage1")
+    names = environment.names()
+    progress.start("wheel of stage 1")
+    command = ["python3", "setup.py", "-q", "bdist_wheel", "--dist-dir", f"{names['raw']}/stage1"]
+    run(environment, command, variables=variables, start=names["tree"], log=log, what="wheel of stage 1")
+    progress.finish()
+    return _only_wheel(raw)
+
+
+def _unpack_core(environment: Environment, version: str) -> None:
+    """Unpack the newest stage-1 wheel for stage 2 to build against, unless it is there."""
+    places = environment.places
+    stamp = inputs.read_stamp(places.state / "stage1.json")
+    wheel = places.dist / stamp.wheel if stamp else None
+    if wheel is None or not wheel.exists():
+        raise DecoupleError(
+            f"{places.dist}: no core wheel of {version} to build stage 2 against",
+            next_step="build stage 1 first (--stage 1), or use --core stock",
+        )
+    marker = places.core / "wheel.sha256"
+    digest = sha256_of(wheel)
+    if marker.exists() and marker.read_text() == digest:
+        return
+    remove_tree(places.core)
+    places.core.mkdir(parents=True)
+    step("unpack the core wheel")
+    shutil.unpack_archive(wheel, places.core, "zip")
+    write_atomically(marker, digest)
+
+
+def _toolchain(environment: Environment, stage: int, variables: Mapping[str, str]) -> dict[str, Any]:
+    """The first line that each program says of its version; in the root also the versions of its packages."""
+    table: dict[str, Sequence[str]] = dict(settings.facts()["toolchain"])
+    if stage == 2:
+        table |= settings.facts()["toolchain_cuda"]
+    made: dict[str, Any] = {}
+    for name, command in table.items():
+        said = ask(environment, command, variables)
+        made[name] = said.splitlines()[0] if said else None
+    if isinstance(environment, RootEnvironment):
+        root = environment.root
+        named = {package for layer in root.layers for package in root.description.layer(layer).packages}
+        versions = root.versions()
+        made["packages"] = {name: versions[name] for name in sorted(named) if name in versions}
+    return made
+
+
+def _spent(path: Path, digest: str, seconds: float) -> float:
+    """Wall seconds of this build, with those of interrupted runs on the same inputs (recorded in ``path``)."""
+    before = 0.0
+    if path.exists():
+        recorded = json.loads(path.read_text())
+        before = recorded["seconds"] if recorded["digest"] == digest else 0.0
+    write_atomically(path, json.dumps({"digest": digest, "seconds": before + seconds}) + "\n")
+    return before + seconds
+
+
+def _fresh(folder: Path) -> Path:
+    remove_tree(folder)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _only_wheel(folder: Path) -> Path:
+    found = sorted(folder.glob("*.whl"))
+    if len(found) != 1:
+        raise DecoupleError(f"{folder}: {len(found)} wheels, expected one", next_step="run the same command again")
+    return found[0]
+
+
+class _Follow:
+    """Turns what a build prints (events of wrapped_cmake, or ninja's status lines) into progress."""
+
+    def __init__(self, progress: Progress, what: str) -> None:
+        self._progress, self._what = progress, what
+        self._done = 0
+        self._total: int | None = None
+
+    def __call__(self, line: str) -> None:
+        if line.startswith('{"done"'):
+            event = json.loads(line)
+            done, total = event["done"], event["total"]
+        else:
+            match = _STATUS.search(line)
+            if match is None:
+                return
+            done, total = int(match[1]), int(match[2])
+        if total != self._total:
+            if self._total is not None:
+                self._progress.finish()
+            self._progress.start(self._what, total, "objects")
+            self._done, self._total = 0, total
+        if done > self._done:
+            self._progress.advance(done - self._done)
+            self._done = done

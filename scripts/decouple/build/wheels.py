@@ -1,0 +1,101 @@
+"""Finishing a wheel: the manifest goes in, and everything that depends on when or where it was zipped goes out."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+import zipfile
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
+from decouple.release.wheel_manifest import MEMBER, SUFFIX, WheelManifest
+
+#: The earliest time a zip member can carry.
+_ZIP_EPOCH = 315532800
+_CHUNK = 1 << 20
+
+
+def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path:
+    """Write ``raw`` into ``folder`` with ``manifest`` in it; returns the wheel. The manifest also lies beside it.
+
+    The same members give the same bytes: they are sorted (the dist-info last, as PEP 427 recommends), carry ``epoch``
+    (seconds since 1970) as their time, 0644 or 0755 as their mode, and are compressed with one fixed setting.
+    Raises DecoupleError when ``raw`` is not a wheel.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / raw.name
+    partial = target.with_suffix(".part")
+    payload = manifest.to_json()
+    step(f"write {target.name}")
+    try:
+        with zipfile.ZipFile(raw) as source, zipfile.ZipFile(partial, "w") as out:
+            info = dist_info(source, raw)
+            record_name, member = f"{info}/RECORD", f"{info}/{MEMBER}"
+            names = sorted(
+                {name for name in source.namelist() if not name.endswith("/")} - {record_name, member},
+                key=lambda name: (name.startswith(f"{info}/"), name),
+            )
+            lines = []
+            for name in names:
+                executable = bool(source.getinfo(name).external_attr >> 16 & 0o111)
+                lines.append(_copy(source, out, name, _member(name, executable, epoch)))
+            with out.open(_member(member, False, epoch), "w") as sink:
+                sink.write(payload)
+            lines.append(_record(member, hashlib.sha256(payload).digest(), len(payload)))
+            with out.open(_member(record_name, False, epoch), "w") as sink:
+                sink.write(("".join(sorted(lines)) + f"{record_name},,\n").encode())
+    except zipfile.BadZipFile as error:
+        raise DecoupleError(f"{raw}: {error}", next_step="build the wheel again") from error
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    partial.replace(target)
+    target.with_name(target.name + SUFFIX).write_bytes(payload)
+    return target
+
+
+def dist_info(wheel: zipfile.ZipFile, path: Path) -> str:
+    """The one ``*.dist-info`` folder of a wheel. Raises DecoupleError when there is none, or more."""
+    found = {name.split("/")[0] for name in wheel.namelist() if name.split("/")[0].endswith(".dist-info")}
+    if len(found) != 1:
+        raise DecoupleError(f"{path}: {len(found)} dist-info folders, expected one", next_step="build the wheel again")
+    return found.pop()
+
+
+def read_manifest(wheel: Path) -> WheelManifest:
+    """The manifest in a wheel. Raises DecoupleError when it is no wheel, or not one of ours."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            name = f"{dist_info(archive, wheel)}/{MEMBER}"
+            if name not in archive.namelist():
+                raise DecoupleError(f"{wheel}: no {MEMBER} in it, so decouple did not build it")
+            return WheelManifest.from_json(archive.read(name), f"{wheel.name}:{name}")
+    except (OSError, zipfile.BadZipFile) as error:
+        raise DecoupleError(f"{wheel}: not a wheel: {error}") from error
+
+
+def _member(name: str, executable: bool, epoch: int) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, time.gmtime(max(epoch, _ZIP_EPOCH))[:6])
+    info.create_system = 3
+    info.external_attr = (0o100755 if executable else 0o100644) << 16
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info._compresslevel = 6  # type: ignore[attr-defined]  # ZipFile.open(ZipInfo) takes the level from here
+    return info
+
+
+def _copy(source: zipfile.ZipFile, out: zipfile.ZipFile, name: str, info: zipfile.ZipInfo) -> str:
+    digest, size = hashlib.sha256(), 0
+    info.file_size = source.getinfo(name).file_size  # decides zip64 before the first byte
+    with source.open(name) as reader, out.open(info, "w", force_zip64=info.file_size > 1 << 31) as sink:
+        while chunk := reader.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+            sink.write(chunk)
+    return _record(name, digest.digest(), size)
+
+
+def _record(name: str, digest: bytes, size: int) -> str:
+    quoted = f'"{name}"' if "," in name else name
+    return f"{quoted},sha256={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()},{size}\n"
