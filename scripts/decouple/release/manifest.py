@@ -84,7 +84,7 @@ class Toolchain:
     python: tuple[str, ...]
     #: CUDA version as torch/version.py of the wheel says, e.g. "12.4"; None also for a CPU-only wheel.
     cuda: str | None
-    #: PyPI pins of NVIDIA's libraries as the wheel's metadata names them, e.g. "nvidia-cudnn-cu12==9.1.0.70".
+    #: PyPI pins of the CUDA libraries as the metadata of the wheel names them, e.g. "nvidia-cudnn-cu12==9.1.0.70".
     libraries: tuple[str, ...]
     #: The compiler, as the .comment section of the wheel's libc10.so says, e.g. "11.2.1".
     gcc: str | None
@@ -330,7 +330,7 @@ def _toolchain(table: _Table) -> Toolchain:
         python=table.strings("python", r"3\.\d+t?", 'a list of Python versions, like ["3.12"]'),
         cuda=table.maybe("cuda", 'a CUDA version, like "12.4"', lambda value: _match(value, r"\d+(\.\d+)+")),
         libraries=table.strings(
-            "libraries", r"nvidia-[a-z0-9-]+==[0-9.]+", 'a list of pins, like "nvidia-x-cu12==1.2"'
+            "libraries", r"(nvidia|cuda)-[a-z0-9-]+==[0-9.]+", 'a list of pins, like "nvidia-nccl-cu12==2.21.5"'
         ),
         gcc=table.maybe("gcc", 'a gcc version, like "11.2.1"', lambda value: _match(value, r"\d+(\.\d+)+")),
         cuda_max_gcc=table.maybe("cuda_max_gcc", "a major version of gcc, like 13", _count),

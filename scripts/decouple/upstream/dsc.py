@@ -48,11 +48,14 @@ def unsigned(text: str) -> str:
 
 
 def source_files(fields: Mapping[str, str], where: str) -> dict[str, SourceFile]:
-    """The files that a .dsc or a paragraph of Sources lists, by name. Raises DecoupleError when the list is no list."""
+    """The files that a .dsc, a paragraph of Sources or a Release file lists, by name.
+
+    Raises DecoupleError when the list is no list.
+    """
     sha1 = {name: digest for digest, _, name in _checksums(fields.get("checksums-sha1", ""), where)}
-    listed = _checksums(fields.get("checksums-sha256", ""), where)
+    listed = _checksums(fields.get("checksums-sha256") or fields.get("sha256", ""), where)
     if not listed:
-        raise DecoupleError(f"{where}: no Checksums-Sha256", next_step="delete it and fetch again")
+        raise DecoupleError(f"{where}: no list of SHA-256 sums", next_step="delete it and fetch again")
     return {name: SourceFile(name, size, digest, sha1.get(name)) for digest, size, name in listed}
 
 

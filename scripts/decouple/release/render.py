@@ -1,0 +1,50 @@
+"""Writing a manifest as TOML: the same manifest is always the same bytes, and reads back as the same manifest."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from decouple.release.manifest import NOT_KNOWN, SCHEMA, Manifest, RemoteFile
+
+_HEAD = """\
+# PyTorch {version}: facts read off published files. Written by `decouple manifest fill {release} --write`, and only by
+# it: what is edited by hand is overwritten. "{not_known}" stands where a fact could not be read; nothing is guessed.
+# `auto` tries the sources in the order in which they stand here.
+
+"""
+
+
+def render(manifest: Manifest) -> str:
+    """The text of ``series/<release>.toml``."""
+    lines = [f"schema = {SCHEMA}"]
+    for name in ("release", "version", "tag", "commit"):
+        lines.append(f"{name} = {_value(getattr(manifest, name))}")
+    for source in manifest.sources:
+        lines += ["", "[[source]]", f"provider = {_value(source.provider)}"]
+        values = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}
+        del values["provider"]
+        lines += [f"{name} = {_value(value)}" for name, value in values.items() if not isinstance(value, RemoteFile)]
+        for name, value in values.items():
+            if isinstance(value, RemoteFile):
+                lines += ["", f"[source.{name}]", *_table(value)]
+    lines += ["", "[toolchain]", *_table(manifest.toolchain)]
+    head = _HEAD.format(version=manifest.version, release=manifest.release, not_known=NOT_KNOWN)
+    return head + "\n".join(lines) + "\n"
+
+
+def _table(item: object) -> list[str]:
+    assert dataclasses.is_dataclass(item) and not isinstance(item, type)
+    return [f"{field.name} = {_value(getattr(item, field.name))}" for field in dataclasses.fields(item)]
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return _value(NOT_KNOWN)
+    if isinstance(value, tuple):
+        if sum(len(str(item)) + 4 for item in value) < 90:
+            return f"[{', '.join(_value(item) for item in value)}]"
+        return "[\n" + "".join(f"    {_value(item)},\n" for item in value) + "]"
+    if isinstance(value, int):
+        return str(value)
+    return json.dumps(value)  # a basic string of TOML is written as one of JSON, for the characters we have
