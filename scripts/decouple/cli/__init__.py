@@ -19,6 +19,7 @@ COMMANDS: tuple[str, ...] = (
     "fetch",
     "stack",
     "lint",
+    "check",
     "manifest",
     "relocate",
     "index",

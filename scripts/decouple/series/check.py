@@ -1,0 +1,157 @@
+"""Check: what would become of every patch of a series on a given source, without a checkout.
+
+The series is applied in memory to the files it touches. A patch is taken whole or not at all; behind one that does not
+apply the check goes on with the tree as it was before it, and says which of the failures that follow may come from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.series import apply_memory, seriesfile
+from decouple.series import patch as patches
+from decouple.series.apply_memory import Failure, FileResult, Result, Source, Tree
+from decouple.series.patch import Patch
+
+
+class Status(enum.Enum):
+    """What would become of a patch."""
+
+    CLEAN = "clean"
+    OFFSET = "offset"
+    """It applies, but hunks are not at the lines that they name."""
+    AMBIGUOUS = "ambiguous"
+    """It applies, and so does its reverse: it may be in the source already. Nobody but a person can tell."""
+    UPSTREAM = "already upstream"
+    """It does not apply, and its reverse does: the source has it."""
+    CONFLICT = "conflict"
+    GONE = "target gone"
+    """A file that it changes is not there."""
+    UNSEEN = "not in this source"
+    """None of its files is in a source that has only part of the tree."""
+
+
+APPLIES = frozenset({Status.CLEAN, Status.OFFSET, Status.AMBIGUOUS})
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """One section of a patch that does not apply."""
+
+    path: str
+    failure: Failure
+    present: bool = False
+    """Whether the reverse of this section applies: this part of the patch is in the source already."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What would become of one patch."""
+
+    patch: Patch
+    status: Status
+    offsets: tuple[tuple[str, apply_memory.Placed], ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    unseen: tuple[str, ...] = ()
+    """Paths that a partial source does not have; nothing is known about them."""
+    after: tuple[str, ...] = ()
+    """Earlier patches that failed and touch the same files: perhaps only they are at fault."""
+
+    @property
+    def furthest(self) -> int:
+        """The largest offset, in lines."""
+        return max((abs(placed.offset) for _, placed in self.offsets), default=0)
+
+
+def load(project: Path, release: str) -> list[Patch]:
+    """The patches of a release in order. Raises DecoupleError for the first that cannot be read."""
+    folder = project / "patches"
+    series = seriesfile.read(project / "series" / release)
+    return [patches.read(folder / entry.name, name=entry.name, strip=entry.strip) for entry in series.entries]
+
+
+def wanted(series: Iterable[Patch]) -> set[str]:
+    """Every path whose content a check may read: a source fetches no other."""
+    return {path for patch in series for path in patch.touched}
+
+
+def check(
+    series: Sequence[Patch], source: Source, *, under: Sequence[Patch] = (), partial: bool = False
+) -> list[Verdict]:
+    """One verdict for each patch. ``under``: patches that come before the series, such as Debian's own; those that do
+    not apply are left out. ``partial``: the source lacks files of the real tree, so a missing one means nothing.
+    """
+    tree = Tree(source)
+    for patch in under:
+        tree.update(apply_memory.apply(patch, tree).changes)
+    verdicts: list[Verdict] = []
+    failed: dict[str, list[str]] = {}  # path -> patches that touch it and did not apply
+    hidden: set[str] = set()  # paths that a rename of an unseen file would have made
+    for patch in series:
+        seen, unseen = _split(patch, tree, hidden) if partial else (patch, ())
+        if patch.files and not seen.files:
+            verdicts.append(Verdict(patch, Status.UNSEEN, unseen=unseen))
+            continue
+        verdict, changes = _verdict(patch, seen, tree)
+        before = tuple(dict.fromkeys(name for path in patch.touched for name in failed.get(path, ())))
+        bad = verdict.status in (Status.CONFLICT, Status.GONE)
+        verdicts.append(dataclasses.replace(verdict, unseen=unseen, after=before if bad else ()))
+        tree.update(changes)
+        if bad:
+            for path in patch.touched:
+                failed.setdefault(path, []).append(patch.name)
+    return verdicts
+
+
+def _split(patch: Patch, tree: Tree, hidden: set[str]) -> tuple[Patch, tuple[str, ...]]:
+    """The sections whose old file a partial source has (or that need none), and the paths of the others."""
+    seen, unseen = [], []
+    for section in patch.files:
+        old = section.old_path
+        if old is not None and section.creates is False and (old in hidden or tree.get(old) is None):
+            unseen.append(old)
+            if section.new_path is not None:
+                hidden.add(section.new_path)
+        else:
+            seen.append(section)
+    return dataclasses.replace(patch, files=tuple(seen)), tuple(unseen)
+
+
+def _verdict(patch: Patch, seen: Patch, tree: Tree) -> tuple[Verdict, dict[str, apply_memory.File | None]]:
+    forward = apply_memory.apply(seen, tree)
+    backward = apply_memory.apply(seen, tree, reverse=True)
+    undoable = backward.applies and _modes_reached(seen, tree)
+    if forward.applies:
+        offsets = tuple((section.path, placed) for section, placed in forward.offsets)
+        status = Status.AMBIGUOUS if undoable else Status.OFFSET if offsets else Status.CLEAN
+        return Verdict(patch, status, offsets=offsets), dict(forward.changes)
+    if undoable:
+        return Verdict(patch, Status.UPSTREAM), {}
+    conflicts = tuple(_conflicts(forward, backward))
+    gone = any(conflict.failure.kind == "gone" for conflict in conflicts)
+    return Verdict(patch, Status.GONE if gone else Status.CONFLICT, conflicts=conflicts), {}
+
+
+def _modes_reached(patch: Patch, tree: Tree) -> bool:
+    """Whether every file that changes its mode has the new one. git takes a change of mode both ways at any time."""
+    for section in patch.files:
+        if section.mode_changes and section.new_path:
+            found = tree.get(section.new_path)
+            if found is None or found.mode != section.new_mode:
+                return False
+    return True
+
+
+def _conflicts(forward: Result, backward: Result) -> Iterable[Conflict]:
+    back = {id(result.file): result for result in backward.files}
+    for result in forward.files:
+        if result.failure:
+            yield Conflict(result.file.path, result.failure, _undoes(back.get(id(result.file))))
+
+
+def _undoes(result: FileResult | None) -> bool:
+    return result is not None and result.failure is None
