@@ -1,0 +1,91 @@
+#include "bindings.h"
+
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAConfig.h>
+#include <ATen/native/cudnn/BatchNorm.h>
+#include <ATen/native/transformers/cuda/sdp_utils.h>
+#include <c10/core/StorageImpl.h>
+#include <torch/csrc/inductor/aoti_runner/model_container_runner_cuda.h>
+#include <torch/csrc/utils/pybind.h>
+
+
+namespace torch::cuda {
+
+namespace {
+
+void addFlags(py::module& m) {
+  m.attr("_has_cuda") = true;
+  m.attr("_has_cudnn") = at::detail::getCUDAHooks().compiledWithCuDNN();
+  m.attr("_has_cusparselt") = AT_CUSPARSELT_ENABLED() != 0;
+  m.attr("_has_magma") = at::hasMAGMA();
+}
+
+void addAttention(py::module& m) {
+  m.def("_is_flash_attention_available", &sdp::is_flash_attention_available);
+  m.def("_can_use_flash_attention", &sdp::can_use_flash_attention);
+  m.def("_can_use_mem_efficient_attention", &sdp::can_use_mem_efficient_attention);
+  m.def("_can_use_cudnn_attention", &sdp::can_use_cudnn_attention);
+}
+
+void addBatchNorm(py::module& m) {
+  m.def(
+      "_get_cudnn_batch_norm_reserve_space_size",
+      &at::native::_get_cudnn_batch_norm_reserve_space_size,
+      py::arg("input"),
+      py::arg("training"));
+}
+
+void addAotiRunner(py::module& m) {
+  using Runner = inductor::AOTIModelContainerRunnerCuda;
+  using Constants = std::unordered_map<std::string, at::Tensor>;
+  auto aoti = m.def_submodule("_aoti");
+  py::class_<Runner> runner(aoti, "AOTIModelContainerRunnerCuda");
+  runner.def(py::init<const std::string&, int>());
+  runner.def(py::init<const std::string&, int, const std::string&>());
+  runner.def(py::init<const std::string&, int, const std::string&, const std::string&>());
+  runner.def("run", &Runner::run, py::arg("inputs"), py::arg("stream_handle") = nullptr);
+  runner.def("get_call_spec", &Runner::get_call_spec);
+  runner.def("get_constant_names_to_dtypes", &Runner::getConstantNamesToDtypes);
+  runner.def("get_constant_names_to_original_fqns", &Runner::getConstantNamesToOriginalFQNs);
+  runner.def("update_constant_buffer", py::overload_cast<Constants&, bool, bool>(&Runner::update_constant_buffer));
+}
+
+c10::StorageImpl* storageAt(size_t address) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return reinterpret_cast<c10::StorageImpl*>(address);
+}
+
+// The series binds these in the core (patch storage-helpers-generic); a stock core without CUDA has them nowhere.
+void addStorageHelpers(py::module& m) {
+  if (py::hasattr(py::module::import("torch._C"), "_storage_Use_Count")) {
+    return;
+  }
+  m.def("_storage_Use_Count", [](size_t address) {
+    return c10::raw::weak_intrusive_ptr::use_count(storageAt(address));
+  });
+  m.def("_set_storage_access_error_msg", [](const at::Tensor& tensor, std::string message) {
+    tensor.unsafeGetTensorImpl()->release_storage_and_set_meta_custom_data_ptr_error_msg_(std::move(message));
+  });
+  m.def("_set_storage_data_ptr_access_error_msg", [](size_t address, std::string message) {
+    storageAt(address)->release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(message));
+  });
+  m.def("_tensors_data_ptrs_at_indices_equal", [](py::list& tensors, py::list& pointers, py::list& indices) {
+    return std::all_of(indices.begin(), indices.end(), [&](py::handle index) {
+      const auto tensor = tensors[index].cast<at::Tensor>();
+      return reinterpret_cast<int64_t>(tensor.data_ptr()) == pointers[index].cast<int64_t>();
+    });
+  });
+}
+
+} // namespace
+
+void addCoreBindings(PyObject* cudac) {
+  auto m = py::reinterpret_borrow<py::module>(cudac);
+  addFlags(m);
+  addAttention(m);
+  addBatchNorm(m);
+  addAotiRunner(m);
+  addStorageHelpers(m);
+}
+
+} // namespace torch::cuda
