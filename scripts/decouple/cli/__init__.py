@@ -22,6 +22,7 @@ COMMANDS: tuple[str, ...] = (
     "check",
     "manifest",
     "relocate",
+    "rebase",
     "index",
     "wheels",
 )

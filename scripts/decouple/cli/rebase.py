@@ -1,0 +1,259 @@
+"""``decouple rebase``: carry a series to another upstream release."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from decouple.base.errors import CHECK_FAILED, OK, DecoupleError, UsageError
+
+if TYPE_CHECKING:
+    from decouple.release.manifest import Manifest
+    from decouple.series.rebase.series import Outcome, Rebase, Regenerate
+    from decouple.series.rebase.stop import Waiting
+    from decouple.series.stack.plumbing import Repository
+
+RELOCATION = "relocate-cuda-sources"
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("rebase", help="carry a series to another upstream release")
+    parser.add_argument(
+        "releases", nargs="*", metavar="[FROM] TO", help="e.g. 2.7.0, or 2.6 2.7.0 (FROM: the newest series)"
+    )
+    parser.add_argument("--source", default="auto", help="where TO's source comes from: auto, a provider, local:PATH")
+    parser.add_argument("--from-source", default="auto", help="where FROM's source comes from")
+    parser.add_argument("--debian-patches", action="store_true", help="lay Debian's own patches under TO")
+    parser.add_argument("--report", action="store_true", help="judge every patch, stop at none, write nothing")
+    parser.add_argument("--format", choices=("text", "markdown", "json", "github"), default="text")
+    parser.add_argument("--output", type=Path, help="write the report to this file as well as a summary here")
+    step = parser.add_mutually_exclusive_group()
+    step.add_argument("--continue", dest="step", action="store_const", const="continue", help="the conflict is settled")
+    step.add_argument("--skip", dest="step", action="store_const", const="skip", help="leave the stopped patch out")
+    step.add_argument("--restart", dest="step", action="store_const", const="restart", help="forget what was decided")
+    step.add_argument("--abort", dest="step", action="store_const", const="abort", help="forget the whole rebase")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """One call: start, go on, or give up; 1 while a patch waits for a person or --report found one that would."""
+    from decouple.base.paths import find_project
+    from decouple.series.rebase import stop
+
+    project = find_project()
+    state_file = project / "build" / "rebase" / "state.json"
+    waiting = stop.load(state_file)
+    if arguments.step and waiting is None:
+        raise UsageError(f"no rebase is under way for --{arguments.step}", next_step="start one: decouple rebase TO")
+    if arguments.step == "abort":
+        state_file.unlink()
+        print("rebase: given up; no series was written")
+        return OK
+    if waiting is None or arguments.report:
+        waiting = _start(arguments, project)
+    elif arguments.releases:
+        raise UsageError(
+            f"a rebase from {waiting.old} to {waiting.new} is under way",
+            next_step="decouple rebase --continue, --skip, --restart or --abort",
+        )
+    return _go(arguments, project, state_file, waiting)
+
+
+def _start(arguments: argparse.Namespace, project: Path) -> Waiting:
+    from packaging.version import Version
+
+    from decouple.series.rebase.stop import Waiting
+    from decouple.series.stack.engine import releases
+
+    named = arguments.releases
+    if not 1 <= len(named) <= 2:
+        raise UsageError("decouple rebase takes [FROM] TO", next_step="e.g. decouple rebase 2.7.0")
+    have = sorted(releases(project), key=Version)
+    old = named[0] if len(named) == 2 else have[-1] if have else ""
+    if old not in have:
+        raise UsageError(f"no series {old!r} to start from", next_step=f"name one of: {', '.join(have) or 'none'}")
+    return Waiting(old, _release(project, named[-1]), arguments.source, arguments.debian_patches)
+
+
+def _release(project: Path, text: str) -> str:
+    """``2.7`` of ``2.7.0``, unless there is a manifest for the longer name. Raises UsageError."""
+    for name in (text, ".".join(text.split(".")[:2])):
+        if (project / "series" / f"{name}.toml").is_file():
+            return name
+    raise UsageError(
+        f"no manifest series/{text}.toml",
+        next_step=f"decouple manifest fill {text} --write reads its facts off the wheel",
+    )
+
+
+def _go(arguments: argparse.Namespace, project: Path, state_file: Path, waiting: Waiting) -> int:
+    import dataclasses
+
+    from decouple.cli import output
+    from decouple.series.rebase import resolutions, result, stop
+
+    work, manifests = _rebase(arguments, project, waiting)
+    source = project / "build" / "rebase" / "src"
+    if arguments.step == "restart":
+        waiting = dataclasses.replace(waiting, decisions={}, stopped_at=None, tip=None)
+    elif arguments.step in ("skip", "continue") and waiting.stopped_at:
+        waiting = _decide(arguments.step, project, work, waiting, source)
+    work.decisions = waiting.decisions
+    outcome = work.run(stop=not arguments.report, progress=output.progress())
+    _tell(arguments, outcome, manifests)
+    if arguments.report:
+        return CHECK_FAILED if any(one.verdict.stops for one in outcome.carried) else OK
+    if outcome.stopped and outcome.waiting:
+        tree = _work_tree(work, source)
+        stop.show_conflict(tree, outcome.tips[-1], outcome.waiting)
+        name = outcome.stopped.name
+        dataclasses.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
+        print(f"\nstopped at {name}; the conflict is in {source}")
+        print(
+            "  settle it there, `git add` the files, then: decouple rebase --continue (or --skip, --restart, --abort)"
+        )
+        return CHECK_FAILED
+    series = result.new_series(outcome, waiting.new)
+    written = result.write(project, waiting.new, series, old=waiting.old)
+    state_file.unlink(missing_ok=True)
+    kept = resolutions.path_for(project, waiting.old, waiting.new)
+    print(f"\nwrote {len(written) - 1} patches and series/{waiting.new}: {len(series.lines)} patches in all")
+    if kept.exists():
+        print(f"resolutions are kept in {kept.relative_to(project)}; commit them with the series")
+    print(f"  next: decouple lint {waiting.new}, then decouple apply {waiting.new}")
+    return OK
+
+
+def _decide(step: str, project: Path, work: Rebase, waiting: Waiting, source: Path) -> Waiting:
+    """Take over what a person did in the work tree, and remember it for the next time."""
+    import dataclasses
+
+    from decouple.series.rebase import resolutions, stop
+    from decouple.series.rebase.series import Decision, resolution_of
+
+    assert waiting.stopped_at
+    assert waiting.tip
+    tree = _work_tree(work, source)
+    before = work.repository.tree_of(waiting.tip)
+    if step == "skip":
+        tree.run("reset", "-q", "--hard", waiting.tip)
+        decision = Decision(None, before)
+    else:
+        settled = stop.settled_tree(tree, waiting.tip)
+        decision = Decision(settled, before)
+        if settled != before:
+            patch = next(p for p in work.patches if p.name == waiting.stopped_at)
+            path = resolutions.path_for(project, waiting.old, waiting.new)
+            resolutions.remember(path, resolution_of(work.repository, patch, work.sides, waiting.tip, settled))
+        tree.try_run("cherry-pick", "--quit")
+        tree.run("reset", "-q", "--hard", waiting.tip)
+    return dataclasses.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
+
+
+def _rebase(arguments: argparse.Namespace, project: Path, waiting: Waiting) -> tuple[Rebase, tuple[Manifest, Manifest]]:
+    """The work, with both releases' baselines at hand."""
+    from decouple.base.paths import cache_dir
+    from decouple.cli import output
+    from decouple.release.manifest import load_release
+    from decouple.series import seriesfile
+    from decouple.series.rebase import resolutions
+    from decouple.series.rebase.series import Rebase, Sides
+    from decouple.series.rebase.workspace import open_workspace
+    from decouple.series.stack.patchtext import load
+    from decouple.upstream.baseline import ensure_baseline
+    from decouple.upstream.fetching import fetch
+
+    manifests = load_release(project, waiting.old), load_release(project, waiting.new)
+    sources = arguments.from_source, waiting.source
+    fetched = [fetch(m, source, progress=output.progress()) for m, source in zip(manifests, sources, strict=True)]
+    wanted = (False, waiting.debian_patches)
+    old, new = (
+        ensure_baseline(cache_dir(), manifest, one, debian, output.progress())
+        for manifest, one, debian in zip(manifests, fetched, wanted, strict=True)
+    )
+    folder = project / "build" / "rebase"
+    repository = open_workspace(folder / "objects", [old.repo, new.repo, folder / "src" / ".git"])
+    entries = seriesfile.read(project / "series" / waiting.old).entries
+    tags = [f"{m.tag}{'+debian' if debian else ''}" for m, debian in zip(manifests, wanted, strict=True)]
+    return (
+        Rebase(
+            repository,
+            Sides(tags[0], old.commit, tags[1], new.commit),
+            [load(project / "patches", entry) for entry in entries],
+            _regenerate(fetched[1].path, waiting.new),
+            resolutions.load(resolutions.path_for(project, waiting.old, waiting.new)),
+        ),
+        manifests,
+    )
+
+
+def _regenerate(tree: Path, release: str) -> Regenerate:
+    """The relocation is a rule set: on another release it is generated, never merged (DESIGN section 4)."""
+    from decouple.relocate.patch import render
+    from decouple.relocate.plan import make_plan, unclassified
+    from decouple.relocate.rules import load
+    from decouple.series.rebase.series import Regenerated
+    from decouple.series.rebase.verdicts import Note
+    from decouple.series.stack.patchtext import PatchText
+
+    def regenerate(patch: PatchText) -> Regenerated | None:
+        if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
+            return None
+        rules = load()
+        before = {touched.old: touched.new for touched in patch.touched if touched.old}
+        try:
+            plan = make_plan(tree, rules)
+        except DecoupleError as error:
+            loose = [Note(path, 0, "a CUDA file that no rule places") for path in unclassified(tree, rules)]
+            gone = [Note(path, 0, "moved before, not in this release") for path in before if not (tree / path).exists()]
+            return Regenerated(None, (Note("", 0, error.what), *loose, *gone))
+        moves = {move.source: move.target for move in plan.moves}
+        new = [Note(path, 0, f"new in this release, moves to {moves[path]}") for path in moves.keys() - before.keys()]
+        gone = [Note(path, 0, "moved before, not in this release") for path in before.keys() - moves.keys()]
+        notes = sorted((*new, *gone), key=lambda note: note.path)
+        return Regenerated(render(plan, rules, release).encode(), tuple(notes))
+
+    return regenerate
+
+
+def _work_tree(work: Rebase, source: Path) -> Repository:
+    """The work tree for conflicts: plain git, the objects borrowed from the workspace."""
+    from decouple.series.rebase.workspace import open_workspace
+
+    return open_workspace(source, [work.repository.git_dir])
+
+
+def _tell(arguments: argparse.Namespace, outcome: Outcome, manifests: tuple[Manifest, Manifest]) -> None:
+    from decouple.series.rebase import report
+
+    old, new = (manifest.version for manifest in manifests)
+    makers = {
+        "markdown": lambda: report.markdown(outcome.carried, old, new),
+        "json": lambda: report.as_json(outcome.carried, old, new),
+        "github": lambda: "".join(f"{line}\n" for line in report.ci_annotations(outcome.carried)),
+        "text": lambda: _text(outcome),
+    }
+    text = makers[arguments.format]()
+    if arguments.output:
+        arguments.output.write_text(text, encoding="utf-8")
+        print(f"{arguments.output}: {report.summary(outcome.carried)}")
+    else:
+        print(text, end="")
+
+
+def _text(outcome: Outcome) -> str:
+    from decouple.series.rebase import report
+
+    width = max(len(one.name) for one in outcome.carried)
+    lines = []
+    for one in outcome.carried:
+        lines.append(f"{one.name:<{width}}  {one.verdict.value}")
+        shown = one.notes if one.verdict.stops else one.notes[:3]
+        for note in shown[:20]:
+            where = f"{note.path}:{note.line}: " if note.line else f"{note.path}: " if note.path else ""
+            lines.append(f"    {where}{note.text}")
+        if len(one.notes) > len(shown[:20]):
+            lines.append(f"    … and {len(one.notes) - len(shown[:20])} more (--format markdown shows all)")
+    return "\n".join([*lines, report.summary(outcome.carried), ""])
