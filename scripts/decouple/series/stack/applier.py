@@ -79,6 +79,11 @@ def apply(repository: Repository, tree: str, patches: Sequence[PatchText], scrat
     batch = _Batch()
     try:
         for patch in patches:
+            if unreadable := patch.unreadable:
+                if batch.patches:
+                    outcomes += _apply_batch(repository, tree, state, batch.patches, scratch)
+                    batch = _Batch()
+                raise ApplyError(patch, unreadable, next_step="`decouple lint` lists every fault")
             if not batch.takes(patch):
                 outcomes += _apply_batch(repository, tree, state, batch.patches, scratch)
                 batch = _Batch()
@@ -95,30 +100,32 @@ def apply(repository: Repository, tree: str, patches: Sequence[PatchText], scrat
 def _apply_batch(
     repository: Repository, tree: str, state: dict[str, Entry | None], patches: Sequence[PatchText], scratch: Path
 ) -> list[Outcome]:
+    """Apply patches that share no file, together if that works; else one by one, to know which it is that fails."""
+    if len(patches) > 1:
+        try:
+            return _apply_together(repository, tree, state, patches, scratch)
+        except ApplyError:
+            pass
+    done: list[Outcome] = []
+    for patch in patches:
+        try:
+            done += _apply_together(repository, tree, state, [patch], scratch)
+        except ApplyError as error:
+            error.applied = tuple(done)
+            raise
+    return done
+
+
+def _apply_together(
+    repository: Repository, tree: str, state: dict[str, Entry | None], patches: Sequence[PatchText], scratch: Path
+) -> list[Outcome]:
     involved = {path for patch in patches for t in patch.touched for path in (t.old, t.new) if path}
     before = _present(repository, tree, state, involved)
     for patch in patches:
         for touched in patch.touched:
             if touched.new and (blocker := conflicts(before, touched.new)):
                 raise ApplyError(patch, f"{touched.new} cannot be written: {blocker} is in the way")
-    with_diffs = [patch for patch in patches if patch.touched]
-    try:
-        after, offsets = _git_apply(repository, before, with_diffs, scratch)
-    except ApplyError as error:
-        if len(patches) == 1:
-            raise
-        # one of several: find out which, and how far the ones before it get
-        done: list[Outcome] = []
-        for patch in patches:
-            try:
-                done += _apply_batch(repository, tree, state, [patch], scratch)
-            except ApplyError as single:
-                single.applied = tuple(done)
-                raise single from None
-        raise DecoupleError(
-            f"git refused {len(patches)} patches together that apply one by one: {error.what}",
-            next_step="push them one at a time and report this",
-        ) from None
+    after, offsets = _git_apply(repository, before, [patch for patch in patches if patch.touched], scratch)
     outcomes = [_verified(patch, before, after, offsets) for patch in patches]
     named = {path for patch in patches for path in patch.paths}
     files = {path: entry for path, entry in before.items() if entry.mode != TREE}

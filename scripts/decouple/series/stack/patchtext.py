@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.series.patch import FilePatch, Patch, scan
+from decouple.series.patch import FilePatch, Patch, Problem, scan
 from decouple.series.seriesfile import Entry as SeriesEntry
 
 
@@ -46,12 +46,19 @@ class PatchText:
     @cached_property
     def parsed(self) -> Patch:
         """The patch as our reader sees it. Raises DecoupleError with file and line where it cannot be read."""
-        patch, problems = scan(self.data, name=self.name, strip=self.strip)
-        if problems:
-            raise DecoupleError(
-                f"{self.name}:{problems[0].line}: {problems[0].message}", next_step="`decouple lint` lists every fault"
-            )
-        return patch
+        if self.unreadable:
+            raise DecoupleError(f"{self.name}: {self.unreadable}", next_step="`decouple lint` lists every fault")
+        return self._scanned[0]
+
+    @property
+    def unreadable(self) -> str | None:
+        """The first thing that keeps the patch from being read, with its line."""
+        problems = self._scanned[1]
+        return f"line {problems[0].line}: {problems[0].message}" if problems else None
+
+    @cached_property
+    def _scanned(self) -> tuple[Patch, tuple[Problem, ...]]:
+        return scan(self.data, name=self.name, strip=self.strip)
 
     @property
     def header(self) -> bytes:

@@ -1,0 +1,325 @@
+"""Writing the tree back to patches/: nothing that did not change changes; what did is written in one form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.series.stack import edits
+from decouple.series.stack.engine import Stack
+from tests.support.series import LINES, World, contents, git, header, tree_of
+
+
+def project_files(world: World) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(world.project)): path.read_bytes()
+        for folder in ("series", "patches")
+        for path in (world.project / folder).rglob("*")
+        if path.is_file()
+    }
+
+
+def test_an_untouched_tree_changes_no_byte(world: World) -> None:
+    odd = (
+        "Description: a patch of other habits\n  with two blanks in front\nAuthor: Somebody\n\n"
+        "Index: torch/core.py\n==========\n--- a/torch/core.py\t2001-01-01\n+++ b/torch/core.py\t2001-01-01\n"
+        "@@ -1,2 +1,3 @@ some function\n line 1\n+line 1.5\n line 2\n-- \n2.30.1\n\n"
+    )
+    world.patch_text("2.6/0004-odd.patch", odd)
+    before = project_files(world)
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        head = stack.state.head
+        done = edits.refresh(stack)
+        assert done.written.files == {}
+        assert stack.state.head == head
+    assert project_files(world) == before
+
+
+@pytest.mark.parametrize(
+    "amend", [["--amend", "--no-edit"], ["--amend", "-m", "hooks\n\nDecouple-Id: hooks\nForwarded: no"]]
+)
+def test_a_commit_amended_without_change_changes_no_byte(world: World, amend: list[str]) -> None:
+    before = project_files(world)
+    with Stack.open(world.places) as stack:
+        stack.push(2)
+        head = stack.state.head
+    git(world.source, "commit", "-q", *amend)
+    assert git(world.source, "rev-parse", "HEAD") != head
+    with Stack.open(world.places) as stack:
+        edits.refresh(stack)
+        assert stack.state.head == head == git(world.source, "rev-parse", "HEAD")
+    assert project_files(world) == before
+
+
+def test_an_amended_commit_is_written_back(world: World) -> None:
+    before = project_files(world)
+    with Stack.open(world.places) as stack:
+        stack.push(2)
+    core = world.source / "torch/core.py"
+    core.write_text(core.read_text().replace("line 30\n", "line 30: too\n"))
+    git(world.source, "commit", "-q", "-a", "--amend", "--no-edit")
+    with Stack.open(world.places) as stack:
+        done = edits.refresh(stack)
+        assert done.written.changed == ("2.6/0002-hooks.patch",)
+        stack.check_unedited()
+        tree = git(world.source, "rev-parse", "HEAD^{tree}")
+        stack.pop(None)
+        stack.push(2)
+        assert git(world.source, "rev-parse", "HEAD^{tree}") == tree
+    after = project_files(world)
+    assert {name for name in after if after[name] != before.get(name)} == {"patches/2.6/0002-hooks.patch"}
+    text = after["patches/2.6/0002-hooks.patch"].decode()
+    assert text.startswith(header("hooks", "hooks"))
+    assert "+line 30: too\n" in text and "+line 7: ask the hook\n" in text
+
+
+def test_a_message_amended_by_hand_is_written_back_and_the_diff_kept(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(2)
+    path = world.project / "patches/2.6/0002-hooks.patch"
+    body = path.read_bytes().partition(b"---\n")[2]
+    git(
+        world.source,
+        "commit",
+        "-q",
+        "--amend",
+        "-m",
+        "hooks, better\n\nWhy: because.\nAnd more.\n\nDecouple-Id: hooks\nForwarded: yes",
+    )
+    with Stack.open(world.places) as stack:
+        edits.refresh(stack)
+    text = path.read_text()
+    assert "Subject: hooks, better\n" in text and "Forwarded: yes\n" in text and "And more.\n" in text
+    assert "Forwarded: no" not in text
+    assert path.read_bytes().partition(b"---\n")[2] == body
+    with Stack.open(world.places) as stack:
+        assert edits.refresh(stack).written.files == {}
+
+
+def test_edits_go_into_the_top_patch_below_the_overlay(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+    (world.source / "README.md").write_text("A framework, decoupled.\n")
+    (world.source / "torch/new.py").write_text("new = True\n")
+    (world.source / "torch/untracked.py").write_text("a build product\n")
+    git(world.source, "add", "-N", "torch/new.py")
+    with Stack.open(world.places) as stack:
+        done = edits.refresh(stack)
+        assert done.taken == ("README.md", "torch/new.py")
+        assert done.into == "2.6/0003-split.patch"
+        assert stack.edited_files() == ()
+        laid = world.source / "third_device/torch_cuda/torch_patches/2.6/0003-split.patch"
+        assert laid.read_bytes() == (world.project / "patches/2.6/0003-split.patch").read_bytes()
+        everything = contents(world.source)
+        (world.source / "torch/untracked.py").unlink()
+        stack.pop(None)
+        assert tree_of(world.source) == world.base_tree
+        stack.push(None)
+    del everything["torch/untracked.py"]
+    assert contents(world.source) == everything
+
+
+def test_edits_go_into_a_lower_patch_if_no_later_one_is_in_the_way(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+    core = world.source / "torch/core.py"
+    core.write_text(core.read_text().replace("line 1\n", "line one\n"))
+    with Stack.open(world.places) as stack:
+        done = edits.refresh(stack, into="0002")
+        assert done.into == "2.6/0002-hooks.patch" and done.written.changed == ("2.6/0002-hooks.patch",)
+    streams = world.source / "third_device/torch_cuda/core/streams.py"
+    streams.write_text(streams.read_text() + "more\n")
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match=r"streams.py is also changed by the later patch 2.6/0003-split.patch"):
+            edits.refresh(stack, into="0001")
+
+
+def test_a_new_commit_becomes_a_new_patch(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+    (world.source / "README.md").write_text("by hand\n")
+    git(world.source, "commit", "-qam", "Readme: say so\n\nIt was time.")
+    with Stack.open(world.places) as stack:
+        done = edits.refresh(stack)
+        assert done.written.added == ("2.6/0004-readme-say-so.patch",)
+        assert stack.top == "2.6/0004-readme-say-so.patch"
+        assert stack.state.overlay is not None
+        assert edits.refresh(stack).written.files == {}
+    text = (world.project / "patches/2.6/0004-readme-say-so.patch").read_text()
+    assert text.startswith("From: Ada <ada@example.org>\nDate: ")
+    assert "Subject: Readme: say so\n\nIt was time.\n\nDecouple-Id: readme-say-so\n---\ndiff --git a/README.md" in text
+    assert world.series.read_text().splitlines()[-1] == "2.6/0004-readme-say-so.patch"
+    assert world.series.read_text().startswith("# the order matters\n")
+
+
+def test_rebase_i_reorders_and_drops(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        overlay = stack.state.overlay
+        third, second = stack.state.applied[2].commit, stack.state.applied[1].commit
+        base = stack.state.applied[0].commit
+        first = stack.state.head
+    assert overlay
+    git(world.source, "reset", "-q", "--hard", base)
+    git(world.source, "cherry-pick", third, second, overlay.commit)
+    with Stack.open(world.places) as stack:
+        done = edits.refresh(stack)
+        assert stack.applied == ("2.6/0001-relocate.patch", "2.6/0003-split.patch", "2.6/0002-hooks.patch")
+        assert stack.series.names == stack.applied
+        assert done.written.changed == ()  # the same changes in another order: the same bytes
+    git(world.source, "reset", "-q", "--hard", base)
+    git(world.source, "cherry-pick", third)
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match=r"the commit of 2.6/0002-hooks.patch is gone from the tree"):
+            edits.refresh(stack)
+        assert (world.project / "patches/2.6/0002-hooks.patch").exists()
+        done = edits.refresh(stack, drop=True)
+        assert done.written.dropped == ("2.6/0002-hooks.patch",)
+        assert stack.series.names == ("2.6/0001-relocate.patch", "2.6/0003-split.patch")
+    assert not (world.project / "patches/2.6/0002-hooks.patch").exists()
+    assert first
+
+
+def test_a_refresh_of_a_tree_reset_to_upstream_does_not_delete_the_series(world: World) -> None:
+    """TheRock once lost all its base patches to a save that should have done nothing."""
+    before = project_files(world)
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+    git(world.source, "reset", "-q", "--hard", world.base)
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match=r"0001-relocate.patch and 2 more is gone"):
+            edits.refresh(stack)
+    git(world.source, "checkout", "-q", "--orphan", "elsewhere")
+    git(world.source, "commit", "-q", "-m", "unrelated")
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match=r"straight line|does not descend"):
+            edits.refresh(stack)
+    assert project_files(world) == before
+
+
+def test_renames_stay_renames(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(1)
+        (world.source / "torch/empty.py").rename(world.source / "third_device/empty.py")
+        git(world.source, "add", "-A", "torch", "third_device")
+        edits.refresh(stack)
+    text = (world.project / "patches/2.6/0001-relocate.patch").read_text()
+    assert "rename from torch/empty.py\nrename to third_device/empty.py\n" in text
+    assert text.count("rename from") == 4 and "\n@@" not in text
+
+
+def test_edits_of_overlay_files_are_refused_with_the_place_to_make_them(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+    (world.source / "third_device/torch_cuda/setup.py").write_text("# edited in the wrong place\n")
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match=r"third_device/torch_cuda/setup.py comes from the overlay"):
+            edits.refresh(stack)
+    git(world.source, "commit", "-qam", "wrong place")
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match=r"third_device/torch_cuda/setup.py comes from the overlay"):
+            edits.refresh(stack)
+    git(world.source, "reset", "-q", "--hard", "HEAD^")
+    (world.source / "third_device/torch_cuda/setup.py").write_text("# amended in the wrong place\n")
+    git(world.source, "commit", "-qa", "--amend", "--no-edit")
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match=r"the overlay commit .* was edited"):
+            edits.refresh(stack)
+
+
+def test_binary_files_have_no_place_in_a_patch(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        (world.source / "logo.png").write_bytes(b"\x89PNG\0\0\1")
+        git(world.source, "add", "logo.png")
+        with pytest.raises(DecoupleError, match=r"a binary file changed .*logo.png"):
+            edits.refresh(stack)
+        assert stack.edited_files() == ("logo.png",)
+
+
+def test_a_patch_that_changed_on_disk_and_in_the_tree_is_not_overwritten(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+    path = world.project / "patches/2.6/0003-split.patch"
+    theirs = path.read_text().replace("a stream", "another stream")
+    path.write_text(theirs)
+    with Stack.open(world.places) as stack:
+        assert edits.refresh(stack).written.newer == ("2.6/0003-split.patch",)
+    assert path.read_text() == theirs
+    (world.source / "README.md").write_text("ours\n")
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match=r"2.6/0003-split.patch changed on disk and in the tree"):
+            edits.refresh(stack)
+    assert path.read_text() == theirs
+    assert (world.source / "README.md").read_text() == "ours\n"
+
+
+def test_a_patch_that_another_release_lists_gets_a_body_of_its_own(world: World) -> None:
+    (world.project / "series/2.7").write_text("2.6/0002-hooks.patch\n2.6/0003-split.patch\n")
+    shared = (world.project / "patches/2.6/0003-split.patch").read_bytes()
+    here = world.project / "series/2.7"
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        # the release the patch was cut for owns the file and may change it
+        (world.source / "README.md").write_text("changed in 2.6\n")
+        edits.refresh(stack)
+    assert (world.project / "patches/2.6/0003-split.patch").read_bytes() != shared
+    assert here.read_text() == "2.6/0002-hooks.patch\n2.6/0003-split.patch\n"
+    # seen from 2.7, 2.6's file is not ours to change
+    from decouple.series.stack.engine import Places, create
+
+    (world.project / "patches/2.6/0003-split.patch").write_bytes(shared)
+    here.write_text("2.6/0002-hooks.patch\n")
+    places = Places.of(world.project, "2.7")
+    create(places, world.upstream, world.base, world.base, {})
+    with Stack.open(places) as stack:
+        stack.push(None)
+        (places.source / "README.md").write_text("changed in 2.7\n")
+        done = edits.refresh(stack)
+        assert done.written.renamed == {"2.6/0002-hooks.patch": "2.7/0002-hooks.patch"}
+        assert stack.applied == ("2.7/0002-hooks.patch",)
+    assert here.read_text() == "2.7/0002-hooks.patch\n"
+    assert "changed in 2.7" in (world.project / "patches/2.7/0002-hooks.patch").read_text()
+    assert "changed in 2.7" not in (world.project / "patches/2.6/0002-hooks.patch").read_text()
+
+
+def test_a_refresh_in_the_middle_of_a_rebase_is_refused(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+    (world.source / ".git/rebase-merge").mkdir()
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match="in the middle of a rebase"):
+            edits.refresh(stack)
+
+
+def test_a_merge_cannot_become_a_patch(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None, overlay=False)
+    git(world.source, "checkout", "-q", "-b", "side", "HEAD^")
+    (world.source / "side.py").write_text("side\n")
+    git(world.source, "add", "side.py")
+    git(world.source, "commit", "-q", "-m", "side")
+    git(world.source, "checkout", "-q", "decouple-2.6")
+    git(world.source, "merge", "-q", "--no-ff", "side")
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match="not a straight line"):
+            edits.refresh(stack)
+
+
+def test_offsets_can_be_taken_out(world: World, tmp_path: Path) -> None:
+    hunk = "@@ -25,7 +25,7 @@\n line 27\n line 28\n line 29\n-line 30\n+line x\n line 31\n line 32\n line 33\n"
+    path = world.patch_text(
+        "2.6/0004-off.patch", header("off", "off") + f"--- a/torch/core.py\n+++ b/torch/core.py\n{hunk}"
+    )
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        assert edits.refresh(stack).written.files == {}
+        edits.refresh(stack, rewrite=["2.6/0004-off.patch"])
+        assert stack.state.applied[-1].offsets == ()
+        stack.pop(1)
+        assert not stack.push(1).offsets
+    assert "@@ -27,7 +27,7 @@" in path.read_text()
+    assert LINES
