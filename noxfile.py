@@ -33,7 +33,9 @@ PER_RELEASE = {
 }
 
 #: verb -> what the menu says; the session ``<verb>`` runs ``decouple <verb> [arguments]``
-GENERAL: dict[str, str] = {}
+GENERAL: dict[str, str] = {
+    "rebase": "carry the newest series to another upstream release: -- 2.7.0",
+}
 
 
 def environment(session: nox.Session, extra: str = "") -> Path:

@@ -47,7 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     waiting = stop.load(state_file)
     if arguments.step and waiting is None:
         raise UsageError(f"no rebase is under way for --{arguments.step}", next_step="start one: decouple rebase TO")
-    if arguments.step == "abort":
+    if arguments.step == "abort" and waiting is not None:
+        _drop_conflict(project, waiting)
         state_file.unlink()
         print("rebase: given up; no series was written")
         return OK
@@ -97,6 +98,7 @@ def _go(arguments: argparse.Namespace, project: Path, state_file: Path, waiting:
     work, manifests = _rebase(arguments, project, waiting)
     source = project / "build" / "rebase" / "src"
     if arguments.step == "restart":
+        _drop_conflict(project, waiting)
         waiting = dataclasses.replace(waiting, decisions={}, stopped_at=None, tip=None)
     elif arguments.step in ("skip", "continue") and waiting.stopped_at:
         waiting = _decide(arguments.step, project, work, waiting, source)
@@ -138,7 +140,6 @@ def _decide(step: str, project: Path, work: Rebase, waiting: Waiting, source: Pa
     tree = _work_tree(work, source)
     before = work.repository.tree_of(waiting.tip)
     if step == "skip":
-        tree.run("reset", "-q", "--hard", waiting.tip)
         decision = Decision(None, before)
     else:
         settled = stop.settled_tree(tree, waiting.tip)
@@ -147,9 +148,19 @@ def _decide(step: str, project: Path, work: Rebase, waiting: Waiting, source: Pa
             patch = next(p for p in work.patches if p.name == waiting.stopped_at)
             path = resolutions.path_for(project, waiting.old, waiting.new)
             resolutions.remember(path, resolution_of(work.repository, patch, work.sides, waiting.tip, settled))
+    _drop_conflict(project, waiting)
+    return dataclasses.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
+
+
+def _drop_conflict(project: Path, waiting: Waiting) -> None:
+    """Take the open conflict out of the work tree, as ``git rebase --abort`` does."""
+    from decouple.series.stack.plumbing import Repository
+
+    source = project / "build" / "rebase" / "src"
+    if waiting.tip and source.exists():
+        tree = Repository(source)
         tree.try_run("cherry-pick", "--quit")
         tree.run("reset", "-q", "--hard", waiting.tip)
-    return dataclasses.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
 
 
 def _rebase(arguments: argparse.Namespace, project: Path, waiting: Waiting) -> tuple[Rebase, tuple[Manifest, Manifest]]:

@@ -1,0 +1,201 @@
+"""A rebase as a maintainer does it: conflicts settled in plain git, remembered, interrupted, given up."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.cli import main
+from tests.unit.rebase.releases import numbered
+
+ROOT = Path(__file__).parents[3]
+HEADER = """From: A Maintainer <a@example.org>
+Date: Mon, 1 Jan 2024 00:00:00 +0000
+Subject: {subject}
+
+Why it is there.
+
+Decouple-Id: {id}
+---
+"""
+
+
+class Project:
+    """A checkout with one series for release 1.0 and the sources of 1.0 and 1.1 in folders."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "project"
+        self.sources = {release: folder / f"source-{release}" for release in ("1.0", "1.1")}
+        for release in self.sources:
+            text = (ROOT / "series/2.6.toml").read_text()
+            text = re.sub(r"^release = .*$", f'release = "{release}"', text, flags=re.M)
+            text = re.sub(r'^version = "2.6.0"$', f'version = "{release}.0"', text, flags=re.M)
+            text = re.sub(r"^tag = .*$", f'tag = "v{release}.0"', text, flags=re.M)
+            self.write(f"series/{release}.toml", text)
+        (self.root / "patches").mkdir()
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def upstream(self, release: str, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            path = self.sources[release] / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def patch(self, name: str, path: str, before: str, after: str) -> None:
+        """Add a patch that turns ``path`` from ``before`` to ``after`` to the series of 1.0."""
+        folder = self.root / "cut"
+        for side, text in (("a", before), ("b", after)):
+            (folder / side / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / side / path).write_text(text)
+        command = ["git", "diff", "--no-index", "--no-prefix", "--full-index", f"a/{path}", f"b/{path}"]
+        diff = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
+        identity = name.split("-", 1)[1]
+        self.write(f"patches/1.0/{name}.patch", HEADER.format(subject=identity, id=identity) + diff)
+        series = self.root / "series/1.0"
+        series.write_text((series.read_text() if series.exists() else "") + f"1.0/{name}.patch\n")
+
+    def decouple(self, *arguments: str) -> int:
+        return main(["rebase", *arguments])
+
+    def begin(self, *more: str) -> int:
+        sources = [f"--from-source=local:{self.sources['1.0']}", f"--source=local:{self.sources['1.1']}"]
+        return self.decouple("1.0", "1.1", *sources, *more)
+
+    def again(self, step: str) -> int:
+        return self.decouple(f"--from-source=local:{self.sources['1.0']}", step)
+
+    def git(self, *arguments: str) -> str:
+        tree = self.root / "build/rebase/src"
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        done = subprocess.run(["git", *identity, *arguments], cwd=tree, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    @property
+    def series(self) -> list[str]:
+        path = self.root / "series/1.1"
+        return [line for line in path.read_text().splitlines() if not line.startswith("#")] if path.exists() else []
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    made = Project(tmp_path)
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(made.root))
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    text = numbered(1, 60)
+    made.upstream("1.0", {"a": text, "b": text, "c": text})
+    made.patch("0001-first", "a", text, numbered(1, 60, {10: "first\n"}))
+    made.patch("0002-second", "b", text, numbered(1, 60, {20: "second\n"}))
+    made.patch("0003-third", "c", text, numbered(1, 60, {30: "third\n"}))
+    return made
+
+
+def conflict_in_b(project: Project) -> None:
+    project.upstream("1.1", {"a": numbered(1, 60), "b": numbered(1, 60, {20: "upstream\n"}), "c": numbered(1, 60)})
+
+
+def test_what_fits_is_listed_from_its_old_home(project: Project) -> None:
+    project.upstream(
+        "1.1", {"a": numbered(1, 60), "b": "new\n" * 5 + numbered(1, 60), "c": numbered(1, 60, {30: "third\n"})}
+    )
+    assert project.begin() == 0
+    assert project.series == ["1.0/0001-first.patch", "1.1/0002-second.patch"]
+    body = (project.root / "patches/1.1/0002-second.patch").read_text()
+    assert body.startswith(HEADER.format(subject="second", id="second"))
+    assert "@@ -22,7 +22,7 @@" in body
+    assert not (project.root / "build/rebase/state.json").exists()
+
+
+def test_a_conflict_is_settled_in_plain_git(project: Project) -> None:
+    conflict_in_b(project)
+    assert project.begin() == 1
+    assert project.series == [], "no series before it is whole"
+    tree = project.root / "build/rebase/src"
+    assert "<<<<<<<" in (tree / "b").read_text()
+    assert "first" in (tree / "a").read_text(), "it stands on what was carried before it"
+    assert project.again("--continue") == 2, "not settled yet"
+    (tree / "b").write_text(numbered(1, 60, {20: "upstream, and second\n"}))
+    project.git("add", "b")
+    assert project.again("--continue") == 0
+    assert project.series == ["1.0/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch"]
+    assert "+upstream, and second" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
+def test_a_conflict_may_be_committed_instead_of_staged(project: Project) -> None:
+    conflict_in_b(project)
+    project.begin()
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
+    project.git("commit", "-qam", "settled")
+    assert project.again("--continue") == 0
+    assert "+both" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
+def test_the_settlement_is_remembered_and_shown_for_review(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    project.begin()
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
+    project.git("add", "b")
+    project.again("--continue")
+    (project.root / "series/1.1").unlink()
+    capsys.readouterr()
+    assert project.begin() == 0
+    assert "replayed" in capsys.readouterr().out
+    # one more changed line in the file, and it is not used
+    (project.root / "series/1.1").unlink()
+    project.upstream("1.1", {"b": numbered(1, 60, {20: "upstream\n", 21: "more\n"})})
+    assert project.begin() == 1
+
+
+def test_markers_left_in_a_file_are_refused(project: Project) -> None:
+    conflict_in_b(project)
+    project.begin()
+    project.git("add", "b")
+    assert project.again("--continue") == 2
+
+
+def test_skip_leaves_the_patch_out(project: Project) -> None:
+    conflict_in_b(project)
+    project.begin()
+    assert project.again("--skip") == 0
+    assert project.series == ["1.0/0001-first.patch", "1.0/0003-third.patch"]
+
+
+def test_abort_and_restart(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    conflict_in_b(project)
+    project.begin()
+    assert project.begin() == 2, "one at a time"
+    capsys.readouterr()
+    assert project.again("--restart") == 1
+    assert "stopped at 1.0/0002-second.patch" in capsys.readouterr().out
+    assert project.again("--abort") == 0
+    assert project.git("status", "--porcelain") == ""
+    assert project.again("--continue") == 2
+    assert project.series == []
+
+
+def test_a_report_stops_nowhere_and_writes_nothing(project: Project, tmp_path: Path) -> None:
+    conflict_in_b(project)
+    report = tmp_path / "report.json"
+    assert project.begin("--report", "--format=json", f"--output={report}") == 1
+    verdicts = {row["patch"]: row["verdict"] for row in json.loads(report.read_text())["patches"]}
+    assert verdicts == {
+        "1.0/0001-first.patch": "unmodified",
+        "1.0/0002-second.patch": "conflict",
+        "1.0/0003-third.patch": "unmodified",
+    }
+    assert project.series == []
+
+
+def test_ci_hosts_get_annotations(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    conflict_in_b(project)
+    project.begin("--report", "--format=github")
+    assert "::error file=patches/1.0/0002-second.patch,title=conflict::b:" in capsys.readouterr().out
