@@ -1,5 +1,7 @@
 #include "bindings.h"
 
+#include <algorithm>
+
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAConfig.h>
 #include <ATen/native/cudnn/BatchNorm.h>
@@ -7,7 +9,6 @@
 #include <c10/core/StorageImpl.h>
 #include <torch/csrc/inductor/aoti_runner/model_container_runner_cuda.h>
 #include <torch/csrc/utils/pybind.h>
-
 
 namespace torch::cuda {
 

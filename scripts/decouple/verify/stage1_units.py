@@ -1,0 +1,180 @@
+"""Proof that stage 1 is free of CUDA: preprocess its translation units and look at every file they open.
+
+CMake writes the commands (``compile_commands.json``). Each is run with ``-M`` instead of ``-c``: the compiler then
+preprocesses the unit and names every file that it opened. A unit fails if one of them lies in a folder it must not
+reach (``third_device/torch_cuda``), if it is a header of the CUDA toolkit, or if it cannot be preprocessed, for example
+because a header was moved away. Generated headers must exist (ninja target ``generate-torch-sources``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path, PurePosixPath
+
+from decouple.base.errors import DecoupleError
+from decouple.base.progress import SILENT, Progress
+
+MOVED = PurePosixPath("third_device/torch_cuda")
+"""Where the series puts CUDA, below the source tree."""
+
+TOOLKIT_HEADERS = re.compile(r"/(cuda|cudnn|cublas|cufft|curand|cusolver|cusparse|nccl|nvrtc|nvToolsExt)[\w.-]*\.h\Z")
+"""Headers of CUDA, cuDNN and NCCL as they are installed: by name, because a distribution puts them in /usr/include."""
+
+_COMPILER_CACHES = ("ccache", "sccache")
+_DROPPED_WITH_VALUE = ("-o", "-MF", "-MT", "-MQ")
+_DROPPED = ("-c", "-MD", "-MMD")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One translation unit as CMake compiles it."""
+
+    file: PurePosixPath
+    """Its source, as the build sees it."""
+    directory: PurePosixPath
+    """Where its command runs."""
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Why a unit is not free of CUDA."""
+
+    unit: PurePosixPath
+    opened: tuple[PurePosixPath, ...] = ()
+    """Files it opened and must not open."""
+    error: str = ""
+    """The compiler's first error line, if it could not be preprocessed."""
+
+    def __str__(self) -> str:
+        return f"{self.unit}: {self.error or 'opens ' + ', '.join(map(str, self.opened))}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `check` found."""
+
+    units: int
+    """Units looked at."""
+    files: int
+    """Different files that they opened."""
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there was something to look at and all of it was free of CUDA."""
+        return self.units > 0 and not self.findings
+
+
+def read_units(compile_commands: Path) -> tuple[Unit, ...]:
+    """The C and C++ units of a ``compile_commands.json``. Raises DecoupleError if it is missing or not one."""
+    try:
+        entries = json.loads(compile_commands.read_text(encoding="utf-8"))
+        return tuple(
+            Unit(
+                file=PurePosixPath(entry["file"]),
+                directory=PurePosixPath(entry["directory"]),
+                command=tuple(entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])),
+            )
+            for entry in entries
+            if PurePosixPath(entry["file"]).suffix in {".c", ".cc", ".cpp", ".cxx"}
+        )
+    except OSError as error:
+        raise DecoupleError(f"{compile_commands}: {error.strerror}", next_step="configure stage 1 first") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise DecoupleError(f"{compile_commands}: not CMake's compile commands ({error})") from error
+
+
+def take(units: Sequence[Unit], count: int | None, *, first: Sequence[str] = ()) -> tuple[Unit, ...]:
+    """At most ``count`` units: those whose path ends in one of ``first``, then others spread evenly over the rest.
+
+    The choice depends on nothing but the arguments, so that two runs look at the same slice. None means all.
+    """
+    if count is None or count >= len(units):
+        return tuple(units)
+    wanted = [unit for unit in units if unit.file.as_posix().endswith(tuple(first))] if first else []
+    chosen = set(wanted[:count])
+    rest = [unit for unit in units if unit not in chosen]
+    missing = count - len(chosen)
+    step = max(1, len(rest) // missing) if missing else len(rest)
+    chosen.update(islice(rest[::step], missing))
+    return tuple(unit for unit in units if unit in chosen)
+
+
+def dependency_command(unit: Unit) -> tuple[str, ...]:
+    """The unit's command, preprocessing only: it prints a make rule with every file opened."""
+    words = list(unit.command)
+    while words and PurePosixPath(words[0]).name in _COMPILER_CACHES:
+        words.pop(0)
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in _DROPPED_WITH_VALUE:
+            skip = True
+        elif word not in _DROPPED:
+            kept.append(word)
+    return (*kept, "-M")
+
+
+def opened_files(rule: str, directory: PurePosixPath) -> Iterator[PurePosixPath]:
+    """The prerequisites of a make rule, made absolute and free of ``..`` without asking the file system."""
+    _, _, prerequisites = rule.partition(": ")
+    for word in shlex.split(prerequisites.replace("\\\n", " ")):
+        parts: list[str] = []
+        for part in (directory / word).parts:
+            if part == ".." and parts and parts[-1] not in ("/", ".."):
+                parts.pop()
+            else:
+                parts.append(part)
+        yield PurePosixPath(*parts)
+
+
+def check(
+    units: Sequence[Unit],
+    *,
+    source: PurePosixPath,
+    enter: Sequence[str] = (),
+    jobs: int = 1,
+    progress: Progress = SILENT,
+) -> Report:
+    """Preprocess ``units`` of the tree ``source`` and report those that open what belongs to CUDA.
+
+    That is a file below ``third_device/torch_cuda`` of the tree, or a header of CUDA's toolkit outside of it. ``enter``
+    is put in front of each command (``("chroot", "/path")``, say); all paths are those the build sees there.
+    """
+    seen: set[PurePosixPath] = set()
+    findings: list[Finding] = []
+    progress.start("preprocessing stage 1", total=len(units), unit="items")
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        for unit, (opened, error) in zip(units, pool.map(lambda unit: _preprocess(unit, enter), units), strict=True):
+            seen.update(opened)
+            wrong = tuple(path for path in opened if _is_forbidden(path, source))
+            if wrong or error:
+                findings.append(Finding(unit.file, wrong, error))
+            progress.advance()
+    progress.finish(f"{len(units)} units opened {len(seen)} files, {len(findings)} findings")
+    return Report(len(units), len(seen), tuple(findings))
+
+
+def _is_forbidden(path: PurePosixPath, source: PurePosixPath) -> bool:
+    if path.is_relative_to(source):
+        return path.is_relative_to(source / MOVED)
+    return bool(TOOLKIT_HEADERS.search(path.as_posix()))
+
+
+def _preprocess(unit: Unit, enter: Sequence[str]) -> tuple[tuple[PurePosixPath, ...], str]:
+    script = f"cd {shlex.quote(str(unit.directory))} && exec {shlex.join(dependency_command(unit))}"
+    done = subprocess.run([*enter, "sh", "-c", script], capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        return (), next((line for line in lines if "error" in line), lines[-1])
+    return tuple(opened_files(done.stdout, unit.directory)), ""

@@ -1,0 +1,118 @@
+"""Stage 1's translation units are preprocessed, and what they open is looked at: examples with a real compiler."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.verify.stage1_units import Unit, check, dependency_command, opened_files, read_units, take
+
+COMPILER = shutil.which("c++") or shutil.which("g++")
+
+
+def unit(path: Path, *options: str) -> Unit:
+    command = (str(COMPILER), *options, "-o", "x.o", "-c", str(path))
+    return Unit(PurePosixPath(path), PurePosixPath(path.parent), command)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A core with one clean unit, one that includes a moved header, and one whose header is gone."""
+    moved = tmp_path / "third_device" / "torch_cuda" / "csrc"
+    moved.mkdir(parents=True)
+    (moved / "Stream.h").write_text("#pragma once\n")
+    (tmp_path / "clean.cpp").write_text("#include <stddef.h>\n#ifdef USE_CUDA\n#include <gone.h>\n#endif\n")
+    (tmp_path / "coupled.cpp").write_text('#include "third_device/torch_cuda/csrc/Stream.h"\n')
+    (tmp_path / "broken.cpp").write_text("#include <gone.h>\n")
+    return tmp_path
+
+
+def test_a_clean_unit_passes_and_a_guarded_include_is_not_followed(tree: Path) -> None:
+    report = check([unit(tree / "clean.cpp")], source=PurePosixPath(tree))
+    assert report.ok
+    assert report.files > 1
+
+
+def test_a_unit_that_opens_a_moved_file_is_named_with_the_file(tree: Path) -> None:
+    report = check([unit(tree / "coupled.cpp")], source=PurePosixPath(tree))
+    (finding,) = report.findings
+    assert finding.opened == (PurePosixPath(tree / "third_device/torch_cuda/csrc/Stream.h"),)
+    assert "coupled.cpp: opens" in str(finding)
+
+
+def test_a_unit_that_cannot_be_preprocessed_is_a_finding_with_the_compilers_words(tree: Path) -> None:
+    report = check([unit(tree / "broken.cpp"), unit(tree / "clean.cpp")], source=PurePosixPath(tree), jobs=2)
+    assert not report.ok
+    assert "gone.h" in report.findings[0].error
+    assert len(report.findings) == 1
+
+
+def test_the_guard_counts_when_it_is_open(tree: Path) -> None:
+    assert not check([unit(tree / "clean.cpp", "-DUSE_CUDA")], source=PurePosixPath(tree)).ok
+
+
+def test_a_header_of_the_toolkit_is_found_wherever_it_is_installed(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    toolkit = tmp_path_factory.mktemp("usr") / "include"
+    toolkit.mkdir()
+    (toolkit / "cuda_runtime_api.h").write_text("")
+    (tree / "own" / "cuda").mkdir(parents=True)
+    (tree / "own" / "cuda_enabled.h").write_text("")  # the core's own header of such a name is no finding
+    (tree / "uses.cpp").write_text("#include <cuda_runtime_api.h>\n#include <own/cuda_enabled.h>\n")
+    report = check([unit(tree / "uses.cpp", f"-I{toolkit}", f"-I{tree}")], source=PurePosixPath(tree))
+    assert [path.name for path in report.findings[0].opened] == ["cuda_runtime_api.h"]
+
+
+def test_nothing_looked_at_is_no_success() -> None:
+    assert not check([], source=PurePosixPath("/tree")).ok
+
+
+def test_the_command_loses_its_cache_and_its_output() -> None:
+    command = ("/usr/bin/ccache", "c++", "-DX", "-MD", "-MF", "x.d", "-o", "x.o", "-c", "x.cpp")
+    assert dependency_command(Unit(PurePosixPath("x.cpp"), PurePosixPath("/b"), command)) == (
+        "c++",
+        "-DX",
+        "x.cpp",
+        "-M",
+    )
+
+
+def test_a_make_rule_is_read_with_its_continuations_and_escaped_blanks() -> None:
+    rule = "x.o: ../src/x.cpp \\\n  /usr/include/a\\ b.h sub/./c.h\n"
+    opened = list(opened_files(rule, PurePosixPath("/b/build")))
+    assert opened == [
+        PurePosixPath("/b/src/x.cpp"),
+        PurePosixPath("/usr/include/a b.h"),
+        PurePosixPath("/b/build/sub/c.h"),
+    ]
+
+
+def test_a_slice_is_even_repeatable_and_starts_with_what_was_asked_for() -> None:
+    units = [Unit(PurePosixPath(f"/s/{number:03}.cpp"), PurePosixPath("/s"), ("c++",)) for number in range(100)]
+    some = take(units, 10, first=["057.cpp"])
+    assert some == take(units, 10, first=["057.cpp"])
+    assert len(some) == 10
+    assert units[57] in some
+    assert {int(unit.file.stem) // 50 for unit in some} == {0, 1}
+    assert take(units, None) == tuple(units)
+
+
+def test_compile_commands_are_read_and_trouble_names_the_file(tmp_path: Path) -> None:
+    database = tmp_path / "compile_commands.json"
+    with pytest.raises(DecoupleError, match="configure stage 1"):
+        read_units(database)
+    database.write_text("[{}]")
+    with pytest.raises(DecoupleError, match=r"compile_commands\.json: not CMake"):
+        read_units(database)
+    entries = [
+        {"directory": "/b", "command": "c++ -c 'a b.cpp'", "file": "/s/a b.cpp"},
+        {"directory": "/b", "command": "as -c x.S", "file": "/s/x.S"},
+    ]
+    database.write_text(json.dumps(entries))
+    (only,) = read_units(database)
+    assert only.command == ("c++", "-c", "a b.cpp")
