@@ -29,11 +29,18 @@ PER_RELEASE = {
     "relocate": "which CUDA files move where and why; --write generates 0001-relocate-cuda-sources.patch",
     "census": "every coupling to CUDA before and after the series, as a table, JSON and HTML",
     "status": "how far the applied tree, the series and the patches agree",
+    "build": "both wheels into dist/<release>/ (-- --stage 1|2, --core built|stock, --env, --arch, --jobs, --no-flash)",
+    "smoke": "stage 2's runtime part against a stock core: does it build, does _CUDAC import (needs no GPU)",
+    "verify": "ELF audit, imports and parity with the monolith of the wheels in dist/<release>/",
+    "shell": "a shell in the build environment (-- --stage 2)",
+    "clean": "delete what building left (-- --stage 1|2, --rootfs)",
     "wheels": "fetch prebuilt wheels from an index (-- --index URL), verified against this checkout",
 }
 
 #: verb -> what the menu says; the session ``<verb>`` runs ``decouple <verb> [arguments]``
 GENERAL: dict[str, str] = {
+    "status-table": "put the table of ci/status/*.json into README.md",
+    "forecast": "a patch x release matrix, without a checkout",
     "rebase": "carry the newest series to another upstream release: -- 2.7.0",
 }
 

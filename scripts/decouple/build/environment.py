@@ -17,7 +17,10 @@ from decouple.build.sandbox import Bind, clean_environment
 
 @dataclass(frozen=True)
 class Places:
-    """The folders of one release's build on the host; ``core`` is where the stage-1 wheel is unpacked for stage 2."""
+    """The folders of one release's build on the host.
+
+    The stage-1 wheel is unpacked into ``core`` for stage 2; ``verify`` holds the environments that wheels are tried in.
+    """
 
     project: Path
     release: str
@@ -25,6 +28,7 @@ class Places:
     stage1: Path
     stage2: Path
     core: Path
+    verify: Path
     raw: Path
     dist: Path
     state: Path
@@ -43,6 +47,7 @@ class Places:
             stage1=source / "build",
             stage2=base / "stage2",
             core=base / "core",
+            verify=base / "verify",
             raw=base / "wheels",
             dist=project / "dist" / release,
             state=base / "state",
@@ -52,7 +57,7 @@ class Places:
 
     def make(self) -> None:
         """Create every folder but the tree's."""
-        for folder in (self.stage2, self.core, self.raw, self.dist, self.state, self.ccache, self.logs):
+        for folder in (self.stage2, self.core, self.verify, self.raw, self.dist, self.state, self.ccache, self.logs):
             folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -68,7 +73,7 @@ class Environment(Protocol):
         """The folders on the host."""
 
     def names(self) -> dict[str, str]:
-        """What the places are called inside: tree, stage1, stage2, core, raw, ccache, base, release."""
+        """What the places are called inside: tree, stage1, stage2, core, verify, raw, ccache, base, ..."""
 
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
         """The command line that runs ``command`` inside, with exactly ``variables`` and a PATH, in folder ``start``."""
@@ -83,7 +88,9 @@ class HostEnvironment:
 
     def names(self) -> dict[str, str]:
         places = self.places
-        named = {name: str(getattr(places, name)) for name in ("tree", "stage1", "stage2", "core", "raw", "ccache")}
+        named = {
+            name: str(getattr(places, name)) for name in ("tree", "stage1", "stage2", "core", "verify", "raw", "ccache")
+        }
         return {**named, "base": str(places.tree.parent), "release": places.release, "project": str(places.project)}
 
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
@@ -108,6 +115,7 @@ class RootEnvironment:
             "stage1": f"{base}/src/build",
             "stage2": f"{base}/stage2",
             "core": f"{base}/core",
+            "verify": f"{base}/verify",
             "raw": "/decouple/dist",
             "ccache": "/decouple/ccache",
             "project": "/decouple/project",
@@ -118,7 +126,7 @@ class RootEnvironment:
         names, places = self.names(), self.places
         binds = [
             Bind(getattr(places, place), names[place])
-            for place in ("tree", "stage2", "core", "raw", "ccache", "project")
+            for place in ("tree", "stage2", "core", "verify", "raw", "ccache", "project")
         ]
         return self.root.sandbox(binds).command([*clean_environment(variables), *command], start=start)
 

@@ -87,13 +87,17 @@ def ensure(
     """
     wanted = [description.layer(name) for name in layers]
     folder = folder_of(cache, description)
+    root = Root(description, folder, tuple(layers))
+    if _complete(_read_done(folder), wanted) and not verify(root):
+        return root  # without the lock: whoever holds it only adds layers
+    progress.start(f"Debian root {folder.name} (waits when another run is making it)")
     with locked(folder.with_suffix(".lock")):
+        progress.finish()
         done = _read_done(folder)
         for layer in wanted:
             if layer.name in done["layers"] and not _extends(done["layers"][layer.name], layer):
                 done = _start_anew(folder)
                 break
-        root = Root(description, folder, tuple(layers))
         if not done["bootstrap"]:
             _start_anew(folder)
             progress.start(f"Debian {description.bootstrap.suite} root")
@@ -117,6 +121,13 @@ def ensure(
                 next_step="delete the root with `decouple clean 2.6 --rootfs` and build again",
             )
     return root
+
+
+def _complete(done: dict[str, Any], wanted: Sequence[Layer]) -> bool:
+    recorded = done["layers"]
+    return bool(done["bootstrap"]) and all(
+        layer.name in recorded and recorded[layer.name]["digest"] == layer_digest(layer) for layer in wanted
+    )
 
 
 def verify(root: Root) -> list[str]:

@@ -143,10 +143,12 @@ def variables_of(
         profile = settings.choose("profile", choices.profile)
         more = dict(profile["environment"], PYTORCH_BUILD_VERSION=f"{provenance.version}+{profile['local_version']}")
     else:
+        core = settings.choose("core", choices.core)
         more = {
+            **(core["environment"] if environment.kind == "rootfs" else {}),
             "TORCH_CUDA_ARCH_LIST": ";".join(choices.archs),
             "TORCH_CUDA_CORE": choices.core,
-            "TORCH_CUDA_CORE_PREFIX": settings.choose("core", choices.core)["prefix"].format_map(names),
+            "TORCH_CUDA_CORE_PREFIX": core["prefix"].format_map(names),
             "TORCH_CUDA_SLICE": choices.slice,
             "USE_FLASH_ATTENTION": "1" if choices.flash else "0",
             "USE_MEM_EFF_ATTENTION": "1" if choices.flash else "0",

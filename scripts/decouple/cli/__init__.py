@@ -16,6 +16,7 @@ from decouple.base.errors import CHECK_FAILED, DecoupleError
 
 COMMANDS: tuple[str, ...] = (
     "build",
+    "verify",
     "fetch",
     "stack",
     "lint",
@@ -23,6 +24,7 @@ COMMANDS: tuple[str, ...] = (
     "manifest",
     "relocate",
     "rebase",
+    "forecast",
     "index",
     "wheels",
 )

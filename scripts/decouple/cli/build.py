@@ -82,14 +82,14 @@ def _build(arguments: argparse.Namespace) -> int:
     _need_tree(arguments, places)
     places.make()
     layers = [layer for stage in wanted for layer in settings.layers(stage, profile=choices.profile, core=choices.core)]
-    environment = _environment(arguments, places, list(dict.fromkeys(layers)))
+    environment = environment_for(arguments, places, list(dict.fromkeys(layers)))
     provenance = _provenance(places)
     builders = {1: stages.build_stage1, 2: stages.build_stage2}
     for stage in wanted:
         outcome = builders[stage](
             environment, provenance, choices, progress=output.progress(), say=lambda line: print(line, flush=True)
         )
-        _report(outcome)
+        _report(outcome, places, jobs)
     return OK
 
 
@@ -111,7 +111,7 @@ def _shell(arguments: argparse.Namespace) -> int:
     _need_tree(arguments, places)
     places.make()
     stage = int(arguments.stage)
-    environment = _environment(arguments, places, settings.layers(stage, profile="core", core="built"))
+    environment = environment_for(arguments, places, settings.layers(stage, profile="core", core="built"))
     variables = variables_of(environment, stage, _provenance(places))
     if arguments.command:
         argv = environment.argv(arguments.command, variables, environment.names()["tree"])
@@ -127,7 +127,7 @@ def _clean(arguments: argparse.Namespace) -> int:
     arguments.tree = None
     places = _places(arguments)
     folders = {"1": [places.stage1], "2": [places.stage2]}.get(
-        arguments.stage or "", [places.stage1, places.stage2, places.core, places.raw, places.state]
+        arguments.stage or "", [places.stage1, places.stage2, places.core, places.verify, places.raw, places.state]
     )
     for folder in folders:
         if folder.exists():
@@ -220,7 +220,8 @@ def _need_tree(arguments: argparse.Namespace, places: Places) -> None:
         raise DecoupleError(f"{places.tree}: there is no applied tree", next_step=f"nox -s apply-{arguments.release}")
 
 
-def _environment(arguments: argparse.Namespace, places: Places, layers: list[str]) -> Environment:
+def environment_for(arguments: argparse.Namespace, places: Places, layers: list[str]) -> Environment:
+    """The environment that ``--env`` names, with the layers of the root that the work needs."""
     from decouple.base.paths import cache_dir
     from decouple.build import description, host, rootfs
     from decouple.build.environment import HostEnvironment, RootEnvironment
@@ -281,7 +282,18 @@ def _overlay_digest(project: Path) -> str:
     return total.hexdigest()
 
 
-def _report(outcome: Outcome) -> None:
+def _report(outcome: Outcome, places: Places, jobs: int) -> None:
+    from decouple.verify import status
+
+    if outcome.built:
+        document = {
+            "wheel": outcome.wheel.name,
+            "wheel_bytes": outcome.wheel.stat().st_size,
+            "seconds": round(outcome.seconds, 1),
+            "objects": outcome.objects,
+            "cores": jobs,
+        }
+        status.update(status.path_of(places.project, places.release), f"stage{outcome.stage}", document)
     size = outcome.wheel.stat().st_size / (1 << 20)
     minutes = outcome.seconds / 60
     did = "built" if outcome.built else "up to date"

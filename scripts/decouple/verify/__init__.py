@@ -1,1 +1,1 @@
-"""Audits of what was built: ELF, parity, upstream tests, status files. Knows not how wheels are made."""
+"""The verify room: is what was built what was promised? ELF audit, parity with the monolith, imports, status files."""

@@ -1,0 +1,177 @@
+"""The ELF audit: no CUDA in the core, no driver and no Python where they must not be, nothing defined twice."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.verify import elf
+from decouple.verify.elf import Library
+
+_FILE = Path(__file__).with_name("elf.toml")
+_SUFFIX = re.compile(r"\.so(\.\d+)*$")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One broken promise: which file, which rule, and what was found."""
+
+    file: str
+    rule: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.rule}: {self.detail}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of one audit: how many files and symbols were looked at, and every fault."""
+
+    what: str
+    files: int
+    symbols: int
+    faults: tuple[Fault, ...]
+
+
+@cache
+def rules() -> Mapping[str, Any]:
+    """The parsed rules."""
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+def libraries(folder: Path) -> list[Library]:
+    """Every distinct ELF file below ``folder``. Raises DecoupleError when there is none: a check of nothing is none."""
+    found: dict[Path, Path] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and elf.is_elf(path):
+            found.setdefault(path.resolve(), path)
+    if not found:
+        raise DecoupleError(
+            f"{folder}: no ELF file in it", next_step="name a wheel, or the folder it was unpacked into"
+        )
+    return [elf.read(path) for path in found.values()]
+
+
+@contextlib.contextmanager
+def opened(place: Path) -> Iterator[Path]:
+    """A folder to look at: ``place`` itself, or what a wheel holds, unpacked for as long as the context lasts."""
+    if place.is_dir():
+        yield place
+        return
+    if not zipfile.is_zipfile(place):
+        raise DecoupleError(f"{place}: neither a folder nor a wheel")
+    with tempfile.TemporaryDirectory(prefix="decouple-audit-") as folder:
+        with zipfile.ZipFile(place) as wheel:
+            members = [name for name in wheel.namelist() if _SUFFIX.search(name) or "/bin/" in name]
+            wheel.extractall(folder, members)
+        yield Path(folder)
+
+
+def audit_core(found: Sequence[Library]) -> Report:
+    """No library or program of the core needs a CUDA library or names one of their symbols."""
+    faults = []
+    for library in found:
+        faults += [
+            Fault(library.path.name, "needs a CUDA library", name)
+            for name in library.needed
+            if re.match(rules()["cuda_libraries"], name)
+        ]
+        foreign = (library.undefined | library.optional) - _defined(found)
+        symbols = sorted(name for name in foreign if re.match(rules()["cuda_symbols"], name))
+        if symbols:
+            shown = ", ".join(symbols[:5]) + (f" and {len(symbols) - 5} more" if len(symbols) > 5 else "")
+            faults.append(Fault(library.path.name, "names CUDA symbols", shown))
+    return _report("core without CUDA", found, faults)
+
+
+def audit_backend(found: Sequence[Library]) -> Report:
+    """Only libcaffe2_nvrtc needs the driver; what loads before torch._C needs no libtorch_python.
+
+    Needs are followed through the backend's own libraries: whatever they pull in is loaded with them.
+    """
+    by_name = {library.name: library for library in found} | {library.path.name: library for library in found}
+    faults = []
+    for library in found:
+        base = _SUFFIX.sub(".so", library.path.name)
+        needs = _closure(library, by_name)
+        if base not in rules()["may_need_driver"]:
+            faults += [
+                Fault(library.path.name, "needs the driver", f"{name} (by {via})")
+                for name, via in needs.items()
+                if re.match(rules()["driver_libraries"], name)
+            ]
+        if base in rules()["must_not_need_python"]:
+            faults += [
+                Fault(library.path.name, "needs libtorch_python", f"{name} (by {via})")
+                for name, via in needs.items()
+                if re.match(rules()["python_libraries"], name)
+            ]
+    return _report("backend's needs", found, faults)
+
+
+def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> Report:
+    """No strong global symbol is defined in both; extension modules' own entry points differ by name anyway."""
+    everywhere = set(rules()["everywhere"])
+    faults = []
+    for one in core:
+        for other in backend:
+            both = sorted((one.defined & other.defined) - everywhere)
+            if both:
+                shown = ", ".join(both[:5]) + (f" and {len(both) - 5} more" if len(both) > 5 else "")
+                faults.append(Fault(other.path.name, f"defines what {one.path.name} defines", shown))
+    return _report("nothing defined in both", [*core, *backend], faults)
+
+
+def audit_resolved(core: Sequence[Library], backend: Sequence[Library]) -> Report:
+    """Every symbol of PyTorch's own namespaces that the backend needs is defined by the core or the backend."""
+    defined = _defined([*core, *backend])
+    ours = re.compile(r"^_Z[A-Z]*N?K?(3c10|2at|5torch|5c10d|6caffe2)")
+    faults = []
+    for library in backend:
+        missing = sorted(name for name in library.undefined - defined if ours.match(name))
+        if missing:
+            shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+            faults.append(Fault(library.path.name, "undefined in both wheels", shown))
+    return _report("backend's symbols resolved", [*core, *backend], faults)
+
+
+def exported(found: Sequence[Library], prefix: str) -> frozenset[str]:
+    """Everything that the library whose file name starts with ``prefix`` offers to those who link it."""
+    return frozenset().union(*(one.defined | one.vague for one in found if one.path.name.startswith(prefix)))
+
+
+def _defined(found: Sequence[Library]) -> frozenset[str]:
+    return frozenset().union(*(library.defined | library.vague for library in found))
+
+
+def _closure(library: Library, by_name: Mapping[str, Library]) -> dict[str, str]:
+    """Needed library -> who needs it, following those in ``by_name``; the needs of others are their own affair.
+
+    libcaffe2_nvrtc is opened lazily, so what it needs counts for nobody who does not list it.
+    """
+    needs: dict[str, str] = {}
+    waiting = [library]
+    seen = {library.path}
+    while waiting:
+        current = waiting.pop()
+        for name in current.needed:
+            needs.setdefault(name, current.path.name)
+            if name in by_name and by_name[name].path not in seen:
+                seen.add(by_name[name].path)
+                waiting.append(by_name[name])
+    return needs
+
+
+def _report(what: str, found: Sequence[Library], faults: Sequence[Fault]) -> Report:
+    symbols = sum(len(one.defined) + len(one.vague) + len(one.undefined) + len(one.optional) for one in found)
+    return Report(what, len(found), symbols, tuple(faults))

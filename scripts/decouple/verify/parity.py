@@ -1,0 +1,96 @@
+"""Parity with the monolith: what both offer is asked in processes of their own, and compared as sets."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+
+_FILE = Path(__file__).with_name("parity.toml")
+_DUMP = Path(__file__).parent / "inside" / "dump.py"
+
+
+@dataclass(frozen=True)
+class Parity:
+    """One category: how many the monolith has, what is missing, what is extra, what is there but differs."""
+
+    category: str
+    total: int
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+    different: tuple[str, ...] = ()
+
+    @property
+    def percent(self) -> float:
+        """Share of the monolith's that is there and the same; 100 only when nothing is missing or different."""
+        if self.total == 0:
+            return 0.0
+        return 100.0 * (self.total - len(self.missing) - len(self.different)) / self.total
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the status file."""
+        return {**asdict(self), "percent": round(self.percent, 2)}
+
+
+@cache
+def rules() -> Mapping[str, Any]:
+    """The parsed rules."""
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+def dump(prefix: Sequence[str], folder: Path, inside: str | None = None) -> dict[str, Any]:
+    """What the torch behind ``prefix`` (a command line ending in a Python) offers.
+
+    ``folder`` takes the answer; ``inside`` is its name for that Python when it differs (in a root). Raises
+    DecoupleError with the last line of the import's own error.
+    """
+    wanted = {key: rules()[key] for key in ("dispatch_keys", "binding_words", "modules")}
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".json") as answer:
+        target = f"{inside}/{Path(answer.name).name}" if inside else answer.name
+        argv = [*prefix, "-c", _DUMP.read_text(encoding="utf-8"), json.dumps(wanted), target]
+        done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        text = Path(answer.name).read_text()
+    if done.returncode or not text:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]
+        raise DecoupleError(
+            f"torch cannot be asked: {said[-1].strip()}", next_step=" ".join(prefix[-3:]) + " -c 'import torch'"
+        )
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def compare(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Parity]:
+    """Compare two dumps: every dispatch key, the names under torch._C, the public API."""
+    made = [
+        _sets(f"dispatcher {key}", ours["dispatcher"].get(key, ()), theirs["dispatcher"][key])
+        for key in theirs["dispatcher"]
+    ]
+    made.append(_sets("torch._C names", ours["bindings"], theirs["bindings"]))
+    api = _sets("torch.cuda and torch.backends API", ours["api"], theirs["api"])
+    differ = sorted(
+        f"{name}: {ours['api'][name]} instead of {what}"
+        for name, what in theirs["api"].items()
+        if name in ours["api"] and ours["api"][name] != what
+    )
+    made.append(Parity(api.category, api.total, api.missing, api.extra, tuple(differ)))
+    return made
+
+
+def compare_symbols(library: str, ours: Iterable[str], theirs: Iterable[str]) -> Parity:
+    """Exported C++ symbols of PyTorch's namespaces."""
+    pattern = re.compile(rules()["symbols"]["pattern"])
+    return _sets(f"symbols of {library}", filter(pattern.match, ours), filter(pattern.match, theirs))
+
+
+def _sets(category: str, ours: Iterable[str], theirs: Iterable[str]) -> Parity:
+    mine, wanted = set(ours), set(theirs)
+    return Parity(category, len(wanted), tuple(sorted(wanted - mine)), tuple(sorted(mine - wanted)))

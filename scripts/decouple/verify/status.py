@@ -1,0 +1,99 @@
+"""``ci/status/<release>.json``: what was built and verified. Only this module writes it; README shows it as a table."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import locked, write_atomically
+
+SCHEMA = 1
+BEGIN, END = "<!-- status-table:begin -->", "<!-- status-table:end -->"
+
+
+def path_of(project: Path, release: str) -> Path:
+    """The status file of one release."""
+    return project / "ci" / "status" / f"{release}.json"
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The document, an empty one when there is no file. Raises DecoupleError when it is not ours."""
+    if not path.exists():
+        return {"schema": SCHEMA}
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DecoupleError(f"{path}: not JSON: {error}", next_step="git checkout it, or delete it") from error
+    if found.get("schema") != SCHEMA:
+        raise DecoupleError(f"{path}: schema: expected {SCHEMA}, found {found.get('schema')!r}")
+    return found
+
+
+def update(path: Path, section: str, content: Mapping[str, Any]) -> None:
+    """Replace one section ("stage1", "stage2", "verify", "smoke", "bench"); the others stay as they are."""
+    with locked(path.with_name(f".{path.name}.lock")):
+        document = read(path)
+        document[section] = dict(content)
+        write_atomically(path, json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
+    """The Markdown table of README: a row per release, newest first, only from what the status files say."""
+    lines = [
+        "| release | patches | stage 1 | stage 2 | parity with the monolith | ELF audit |",
+        "|---|---|---|---|---|---|",
+    ]
+    for release in sorted(statuses, key=lambda name: [int(part) for part in name.split(".")], reverse=True):
+        status = statuses[release]
+        verify = status.get("verify", {})
+        cells = [
+            release,
+            str(status.get("series", {}).get("patches", "not known")),
+            _stage(status.get("stage1")),
+            _stage(status.get("stage2")),
+            _parity(verify),
+            _audit(verify),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def insert_table(readme: Path, text: str) -> bool:
+    """Put the table between README's markers; returns whether that changed anything. Raises DecoupleError."""
+    before = readme.read_text(encoding="utf-8")
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
+    if not pattern.search(before):
+        raise DecoupleError(f"{readme}: no {BEGIN} … {END}", next_step="put both markers where the table belongs")
+    after = pattern.sub(lambda _: f"{BEGIN}\n{text}{END}", before)
+    if after != before:
+        write_atomically(readme, after)
+    return after != before
+
+
+def _stage(stage: Mapping[str, Any] | None) -> str:
+    if not stage:
+        return "not built"
+    size = stage["wheel_bytes"] / (1 << 20)
+    return f"{stage['objects']} objects, {stage['seconds'] / 60:.0f} min on {stage['cores']} cores, {size:.0f} MiB"
+
+
+def _parity(verify: Mapping[str, Any]) -> str:
+    found = verify.get("parity")
+    if not found:
+        return "not checked"
+    total = sum(one["total"] for one in found)
+    short = sum(len(one["missing"]) + len(one["different"]) for one in found)
+    extra = sum(len(one["extra"]) for one in found)
+    return f"{100 * (total - short) / total:.2f} % of {total}" + (f", {extra} extra" if extra else "")
+
+
+def _audit(verify: Mapping[str, Any]) -> str:
+    found = verify.get("audit")
+    if not found:
+        return "not checked"
+    faults = sum(len(one["faults"]) for one in found)
+    return f"{faults} faults" if faults else f"clean ({sum(one['files'] for one in found)} files)"
