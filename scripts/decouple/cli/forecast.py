@@ -1,0 +1,91 @@
+"""``decouple forecast``: what every release would do to the series."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from decouple.base.errors import CHECK_FAILED, OK, DecoupleError
+
+if TYPE_CHECKING:
+    from decouple.series.forecast import Column
+    from decouple.series.patch import Patch
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "forecast",
+        help="a patch x release matrix, without a checkout",
+        description="Judge every patch of a series on every release that has a manifest, and on any other source named "
+        "with --on, from whatever can be reached: full trees, or the Python files and headers of official wheels.",
+    )
+    parser.add_argument("release", nargs="?", help="the series to judge (default: the newest)")
+    parser.add_argument(
+        "--on",
+        action="append",
+        metavar="RELEASE|NAME=SOURCE",
+        help="only these; a SOURCE is what `check --source` takes",
+    )
+    parser.add_argument("--html", type=Path, help="write the matrix as a self-contained page")
+    parser.add_argument("--json", type=Path, help="write it as JSON")
+    parser.add_argument("--offline", action="store_true", help="use only what is in the cache")
+    parser.add_argument("--strict", action="store_true", help="exit 1 when a patch would conflict somewhere")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Judge and print; with --strict 1 when a patch conflicts, is ambiguous, or its target is gone."""
+    from packaging.version import Version
+
+    from decouple.base.files import write_atomically
+    from decouple.base.paths import find_project
+    from decouple.cli.output import progress
+    from decouple.series import check, forecast
+    from decouple.series.stack.engine import releases
+
+    project = find_project()
+    series = arguments.release or max(releases(project), key=Version)
+    patches = check.load(project, series)
+    manifests = sorted((path.stem for path in (project / "series").glob("*.toml")), key=Version)
+    columns = []
+    bar = progress()
+    wanted = arguments.on or manifests
+    bar.start("releases", len(wanted))
+    for word in wanted:
+        columns.append(_column(project, word, patches, offline=arguments.offline))
+        bar.advance()
+    bar.finish()
+    result = forecast.Forecast(series, tuple(patches), tuple(columns))
+    print("\n".join(forecast.text_table(result)))
+    for column in result.columns:
+        print(f"{column.release}: {forecast.tally(column)}" + (f" [{column.described}]" if column.described else ""))
+    print(
+        ". clean  ~ offset  = upstream has it  ? ambiguous  X conflict  G target gone  "
+        "blank: not seen  lower case: judged on part of its files"
+    )
+    for path, make in ((arguments.html, forecast.as_html), (arguments.json, forecast.as_json)):
+        if path:
+            write_atomically(path, make(result))
+            print(path)
+    bad = result.worst in (check.Status.CONFLICT, check.Status.GONE, check.Status.AMBIGUOUS)
+    return CHECK_FAILED if arguments.strict and bad else OK
+
+
+def _column(project: Path, word: str, patches: list[Patch], *, offline: bool) -> Column:
+    from decouple.series import check, forecast
+    from decouple.series.named import open_named
+
+    name, _, source = word.partition("=")
+    try:
+        opened, _ = open_named(project, name, source or "auto", check.wanted(patches), offline=offline)
+    except DecoupleError as error:
+        if source:
+            raise
+        try:
+            opened, _ = open_named(project, name, "wheel", check.wanted(patches), offline=offline)
+        except DecoupleError:
+            return forecast.Column(name, "", missing=f"no source: {error.what}")
+    verdicts = check.check(patches, opened.source, partial=opened.partial)
+    return forecast.Column(name, opened.described, tuple(verdicts))

@@ -1,0 +1,146 @@
+"""Forecast: every patch of a series against every release there is source for, before anybody rebases.
+
+A release may be there as a full tree, or as the Python files and headers of its official wheel; what a source does not
+show is "not seen", never "clean".
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections import Counter
+from dataclasses import dataclass
+from importlib import resources
+
+from decouple.series.check import Status, Verdict
+from decouple.series.patch import Patch
+
+NOT_SEEN = "not seen"
+_ORDER = (Status.CONFLICT, Status.GONE, Status.AMBIGUOUS, Status.UPSTREAM, Status.OFFSET, Status.CLEAN, Status.UNSEEN)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One release: its name, what was read of it, and one verdict per patch; or why there is no source."""
+
+    release: str
+    described: str
+    verdicts: tuple[Verdict, ...] = ()
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The matrix: one verdict per patch and release."""
+
+    series: str
+    patches: tuple[Patch, ...]
+    columns: tuple[Column, ...]
+
+    @property
+    def worst(self) -> Status | None:
+        """The worst verdict of all, None when nothing could be seen."""
+        seen = {verdict.status for column in self.columns for verdict in column.verdicts}
+        return next((status for status in _ORDER if status in seen), None)
+
+
+def word(verdict: Verdict) -> str:
+    """What a cell says: the status, and "part" when the source shows only some of the patch's files."""
+    if verdict.status is Status.UNSEEN:
+        return NOT_SEEN
+    seen = len(verdict.patch.files) - len(verdict.unseen)
+    return (
+        f"{verdict.status.value} ({seen} of {len(verdict.patch.files)} files)"
+        if verdict.unseen
+        else verdict.status.value
+    )
+
+
+def tally(column: Column) -> str:
+    """One line on a release."""
+    if column.missing:
+        return column.missing
+    counts = Counter(verdict.status for verdict in column.verdicts)
+    return ", ".join(f"{counts[s]} {NOT_SEEN if s is Status.UNSEEN else s.value}" for s in _ORDER if counts[s])
+
+
+def as_json(forecast: Forecast) -> str:
+    """Everything, one object per release."""
+    releases = [
+        {
+            "release": column.release,
+            "source": column.described,
+            "missing": column.missing,
+            "patches": [
+                {
+                    "patch": verdict.patch.name,
+                    "id": verdict.patch.header.decouple_id,
+                    "status": NOT_SEEN if verdict.status is Status.UNSEEN else verdict.status.value,
+                    "files": len(verdict.patch.files),
+                    "files_not_seen": len(verdict.unseen),
+                    "why": _why(verdict),
+                }
+                for verdict in column.verdicts
+            ],
+        }
+        for column in forecast.columns
+    ]
+    return json.dumps({"series": forecast.series, "releases": releases}, indent=1, ensure_ascii=False) + "\n"
+
+
+def as_html(forecast: Forecast) -> str:
+    """A self-contained page: the matrix, and under each cell that wants a look why."""
+    template = resources.files("decouple.series").joinpath("forecast.html").read_text(encoding="utf-8")
+    head = "".join(
+        f'<th title="{html.escape(column.described or column.missing)}">{html.escape(column.release)}</th>'
+        for column in forecast.columns
+    )
+    rows = "".join(
+        f"<tr><th>{html.escape(patch.name)}</th>"
+        + "".join(_cell(column.verdicts[number]) if column.verdicts else "<td></td>" for column in forecast.columns)
+        + "</tr>\n"
+        for number, patch in enumerate(forecast.patches)
+    )
+    totals = "".join(f"<td>{html.escape(tally(column))}</td>" for column in forecast.columns)
+    return (
+        template.replace("<!-- series -->", html.escape(forecast.series))
+        .replace("<!-- head -->", head)
+        .replace("<!-- rows -->", rows)
+        .replace("<!-- totals -->", totals)
+    )
+
+
+def _cell(verdict: Verdict) -> str:
+    kind = verdict.status.name.lower() + (" part" if verdict.unseen and verdict.status is not Status.UNSEEN else "")
+    reasons = _why(verdict)
+    text = html.escape(word(verdict))
+    if not reasons:
+        return f'<td class="{kind}">{text}</td>'
+    items = "".join(f"<li>{html.escape(reason)}</li>" for reason in reasons)
+    return f'<td class="{kind}"><details><summary>{text}</summary><ul>{items}</ul></details></td>'
+
+
+def _why(verdict: Verdict) -> list[str]:
+    offsets = [f"{path}: hunk {placed.number} offset {placed.offset:+d}" for path, placed in verdict.offsets]
+    conflicts = [conflict.failure.message for conflict in verdict.conflicts]
+    after = [f"perhaps only because of {', '.join(verdict.after)}, which failed before"] if verdict.after else []
+    return [*offsets, *conflicts, *after]
+
+
+def text_table(forecast: Forecast) -> list[str]:
+    """The matrix in plain text, one letter a cell: ``.`` clean, ``~`` offset, ``=`` upstream has it, ``?`` ambiguous,
+    ``X`` conflict, ``G`` target gone, blank not seen; lower case where only some of the files are seen."""
+    letters = {
+        Status.CLEAN: ".", Status.OFFSET: "~", Status.UPSTREAM: "=", Status.AMBIGUOUS: "?",
+        Status.CONFLICT: "X", Status.GONE: "G", Status.UNSEEN: " ",
+    }  # fmt: skip
+    width = max((len(patch.name) for patch in forecast.patches), default=5)
+    lines = [" " * width + "  " + " ".join(f"{column.release:>5}" for column in forecast.columns)]
+    for number, patch in enumerate(forecast.patches):
+        row = []
+        for column in forecast.columns:
+            verdict = column.verdicts[number] if column.verdicts else None
+            letter = letters[verdict.status] if verdict else "-"
+            row.append(f"{letter.lower() if verdict and verdict.unseen else letter:>5}")
+        lines.append(f"{patch.name:<{width}}  " + " ".join(row))
+    return lines

@@ -1,0 +1,77 @@
+"""The matrix of patches and releases, from sources that show all of a release or a part of it."""
+
+from __future__ import annotations
+
+import json
+
+from decouple.series import check, forecast
+from decouple.series import patch as patches
+from decouple.series.apply_memory import Reader
+from decouple.series.check import Status
+from decouple.series.patch import Patch
+
+PYTHON = b"""Decouple-Id: python
+---
+--- a/torch/x.py
++++ b/torch/x.py
+@@ -3,7 +3,7 @@
+ b
+ c
+ d
+-two
++TWO
+ e
+ f
+ g
+"""
+CPP = PYTHON.replace(b"x.py", b"x.cpp").replace(b": python", b": cpp")
+BOTH = PYTHON.replace(b": python", b": both") + CPP.split(b"---\n", 1)[1]
+TEXT = b"0\na\nb\nc\nd\ntwo\ne\nf\ng\nh\n"
+
+
+def column(release: str, files: dict[str, bytes], series: list[Patch], *, partial: bool) -> forecast.Column:
+    verdicts = check.check(series, Reader(files.get), partial=partial)
+    return forecast.Column(release, "a test", tuple(verdicts))
+
+
+def matrix(*texts: bytes) -> forecast.Forecast:
+    series = [patches.parse(text, name=f"1.0/000{number}.patch") for number, text in enumerate(texts, start=1)]
+    columns = (
+        column("1.0", {"torch/x.py": TEXT, "torch/x.cpp": TEXT}, series, partial=False),
+        column("1.1", {"torch/x.py": b"new\n" * 9 + TEXT}, series, partial=True),
+        column("1.2", {"torch/x.py": TEXT.replace(b"two", b"other")}, series, partial=True),
+        forecast.Column("1.3", "", missing="no source: nothing can be reached"),
+    )
+    return forecast.Forecast("1.0", tuple(series), columns)
+
+
+def test_what_a_source_does_not_show_is_not_clean() -> None:
+    made = matrix(CPP)
+    assert [forecast.word(column.verdicts[0]) for column in made.columns[:3]] == ["clean", "not seen", "not seen"]
+    assert forecast.tally(made.columns[1]) == "1 not seen"
+
+
+def test_a_patch_that_is_seen_in_part_says_so() -> None:
+    made = matrix(BOTH)
+    assert forecast.word(made.columns[1].verdicts[0]) == "offset (1 of 2 files)"
+
+
+def test_the_worst_of_all_decides() -> None:
+    assert matrix(PYTHON).worst is Status.CONFLICT
+    assert matrix(CPP).worst is Status.CLEAN
+
+
+def test_plain_text_one_letter_a_cell() -> None:
+    head, row = forecast.text_table(matrix(PYTHON))
+    assert head.split() == ["1.0", "1.1", "1.2", "1.3"]
+    assert row.split() == ["1.0/0001.patch", ".", "~", "X", "-"]
+
+
+def test_json_and_html_say_why() -> None:
+    made = matrix(PYTHON)
+    releases = {row["release"]: row for row in json.loads(forecast.as_json(made))["releases"]}
+    assert releases["1.1"]["patches"][0]["why"] == ["torch/x.py: hunk 1 offset +9"]
+    assert releases["1.3"]["missing"].startswith("no source")
+    page = forecast.as_html(made)
+    assert 'class="conflict"' in page
+    assert "offset +9" in page
