@@ -149,7 +149,7 @@ def unclassified(tree: Path, rules: RuleFile) -> list[str]:
     lists = BuildLists(tree, files, rules)
     placed = _place_all(files, lists, rules)
     listed = lists.members((*rules.scope.bzl_lists, *rules.scope.cmake_lists))
-    reached = _closure(tree, files, stage1_units(files, lists, rules), rules)
+    reached = stage1_closure(tree, files, lists, rules)
     return [
         path
         for path in files
@@ -192,6 +192,23 @@ def _place_all(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> dict
 def _headers_beside(sources: Iterable[str], present: frozenset[str]) -> frozenset[str]:
     stems = {posixpath.splitext(path)[0] for path in sources}
     return frozenset(stem + suffix for stem in stems for suffix in HEADER_SUFFIXES if stem + suffix in present)
+
+
+def include_names(path: str, folders: Iterable[str]) -> list[str]:
+    """The names by which ``#include`` reaches ``path`` through the ``-I`` folders ("." is the tree itself)."""
+    names = (path if folder == "." else posixpath.relpath(path, folder) for folder in folders)
+    return [name for name in names if not name.startswith("../")]
+
+
+def stage1_closure(
+    tree: Path, files: Iterable[str], lists: BuildLists, rules: RuleFile
+) -> Mapping[str, Edge | None]:
+    """Every file that stage 1 compiles or includes in ``tree``, with the include that first reached it.
+
+    Raises DecoupleError when a [[cut]] of the rules no longer stands in a tree that still has its header.
+    """
+    files = list(files)
+    return _closure(tree, files, stage1_units(files, lists, rules), rules)
 
 
 def _closure(tree: Path, files: list[str], units: frozenset[str], rules: RuleFile) -> Mapping[str, Edge | None]:

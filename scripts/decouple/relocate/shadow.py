@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from decouple.relocate.plan import HEADER_SUFFIXES, Plan
+from decouple.relocate.plan import HEADER_SUFFIXES, Plan, include_names
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,7 @@ def links(plan: Plan, staying: frozenset[str], include_folders: Sequence[str]) -
     for move in plan.moves:
         if not move.source.endswith((*HEADER_SUFFIXES, ".h.in")):
             continue
-        for root in include_folders:
-            name = move.source if root == "." else posixpath.relpath(move.source, root)
-            if name.startswith("../"):
-                continue
+        for name in include_names(move.source, include_folders):
             link = _widest(move.source, move.target, name, kept_folders)
             if not any(other in out for other in _parents(link.name)):
                 out[link.name] = link

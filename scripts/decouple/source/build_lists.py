@@ -8,6 +8,7 @@ the second a sequence of commands of which ``set``, ``list(APPEND)``, ``file(GLO
 from __future__ import annotations
 
 import ast
+import bisect
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -106,6 +107,7 @@ def read_cmake(text: str) -> Iterator[CMakeCommand]:
         line += part.count("\n")
 
 
+_WILD = re.compile(r"[*?\[{]").search
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -150,13 +152,23 @@ class CMakeLists:
             patterns = [posixpath.normpath(posixpath.join(folder, word)) for word in words[2:]]
             if words[0] == "GLOB_RECURSE":
                 patterns = [posixpath.join(posixpath.dirname(p), "**", posixpath.basename(p)) for p in patterns]
-            self._add(words[1], (path for path in self._files if path.startswith(folder) and matches(path, patterns)))
+            for pattern in patterns:
+                self._add(words[1], (path for path in self._below(pattern) if matches(path, (pattern,))))
         elif command.name == "set" and len(words) > 1:
             self._add(words[0], self._expand(words[1:], folder))
         elif command.name == "list" and len(words) > 2 and words[0] == "APPEND":
             self._add(words[1], self._expand(words[2:], folder))
         elif command.name == "append_filelist" and len(words) == 2:
             self._add(words[1], (path for path in self._bzl.get(words[0], ()) if path in self._present))
+
+    def _below(self, pattern: str) -> Iterator[str]:
+        """The files that can match ``pattern``, by its part in front of the first wildcard."""
+        wild = _WILD(pattern)
+        fixed = pattern[: wild.start()] if wild else pattern
+        begin = bisect.bisect_left(self._files, fixed)
+        while begin < len(self._files) and self._files[begin].startswith(fixed):
+            yield self._files[begin]
+            begin += 1
 
     def _add(self, variable: str, paths: Iterable[str]) -> None:
         self._values.setdefault(variable, set()).update(paths)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from decouple.source.conditions import Macros, evaluate
 
-# One pass over what may hide a '#', a quote or a word: comments, raw strings, strings, characters.
-# A digit separator (1'000) is a pp-number, so it is matched first and kept as it is.
+# One pass over what may hide a '#', a quote or a word: comments, strings, raw strings, characters. Each alternative
+# begins with a literal, which lets `re` jump from one candidate to the next; the look-behinds stand after it for that.
+# A quote behind a digit is a digit separator (1'000), not a character.
 _HIDING = re.compile(
     r"""//(?:[^\n\\]|\\.|\\\n)*"""
     r"""|/\*.*?(?:\*/|\Z)"""
-    r"""|(?:u8|[uUL])?R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)\""""
+    r"""|R"(?P<tag>[^()\\\s"]{0,16})\(.*?\)(?P=tag)\""""
     r"""|"(?:[^"\\\n]|\\.|\\\n)*\""""
-    r"""|\b\d(?:[\w.]|'(?=\w))*"""
-    r"""|'(?:[^'\\\n]|\\.)+'""",
+    r"""|'(?<![0-9a-fA-F]')(?:[^'\\\n]|\\.)+'""",
     re.DOTALL,
 )
 _NOT_NEWLINE = re.compile(r"[^\n]")
@@ -37,19 +37,24 @@ def without_comments(text: str) -> str:
     return _HIDING.sub(blank, text)
 
 
-def code_only(text: str) -> str:
-    """``text`` with comments blanked and string and character contents blanked too: what is left is code."""
+def code_and_strings(text: str) -> tuple[str, list[tuple[int, str]]]:
+    """The code of ``text``, and its string literals as (offset, content as written).
+
+    The code has comments and the contents of strings and characters blanked, at the same length, so that offsets and
+    line numbers hold.
+    """
+    strings: list[tuple[int, str]] = []
 
     def blank(found: re.Match[str]) -> str:
         part = found.group()
-        if part[0].isdigit():
-            return part
         if part.startswith(("//", "/*")):
             return _spaces(part)
         quote = part.index(part[-1])
+        if part[-1] == '"':
+            strings.append((found.start(), part[quote + 1 : -1]))
         return part[: quote + 1] + _spaces(part[quote + 1 : -1]) + part[-1]
 
-    return _HIDING.sub(blank, text)
+    return _HIDING.sub(blank, text), strings
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,8 @@ class Directive:
 
 def directives(text: str, *, comments_blanked: bool = False) -> Iterator[Directive]:
     """The directives of a file in order."""
-    clean = text if comments_blanked else without_comments(text)
+    hidden = comments_blanked or not ("/*" in text or 'R"' in text)  # only these can hide a line that starts with '#'
+    clean = text if hidden else without_comments(text)
     line = 1
     last = 0
     for found in _DIRECTIVE.finditer(clean):
@@ -72,6 +78,8 @@ def directives(text: str, *, comments_blanked: bool = False) -> Iterator[Directi
         last = found.start()
         rest = found["rest"]
         splices = rest.count("\n")
+        if "//" in rest and found["word"] not in ("include", "include_next"):
+            rest = without_comments(rest)
         yield Directive(found["word"], rest.replace("\\\n", " ").strip(), line, line + splices)
 
 
@@ -81,7 +89,8 @@ class Branch:
 
     ``condition`` is what holds for exactly this branch, earlier siblings negated; ``own`` only the expression
     written on its line ("" for ``#else``). ``line`` is the directive's line, ``end`` the line of the directive
-    that closes the branch. ``parent`` is the enclosing branch.
+    that closes the branch. ``opened`` is the line of the ``#if`` that began the group of siblings, ``parent`` the
+    enclosing branch.
     """
 
     word: str
@@ -89,6 +98,7 @@ class Branch:
     condition: str
     line: int
     end: int
+    opened: int
     parent: Branch | None = field(default=None, repr=False)
 
     def conditions(self) -> list[str]:
@@ -114,7 +124,7 @@ def branches(found: list[Directive], last_line: int) -> list[Branch]:
         if word in ("if", "ifdef", "ifndef"):
             own = _expression(directive)
             parent = stack[-1][0] if stack else None
-            branch = Branch(word, own, own, directive.line, last_line, parent)
+            branch = Branch(word, own, own, directive.line, last_line, directive.line, parent)
             out.append(branch)
             stack.append((branch, [own]))
         elif word in ("elif", "elifdef", "elifndef", "else") and stack:
@@ -123,7 +133,7 @@ def branches(found: list[Directive], last_line: int) -> list[Branch]:
             own = "" if word == "else" else _expression(directive)
             negated = [f"!({expression})" for expression in seen]
             condition = " && ".join([*negated, f"({own})"] if own else negated)
-            branch = Branch(word, own, condition, directive.line, last_line, previous.parent)
+            branch = Branch(word, own, condition, directive.line, last_line, previous.opened, previous.parent)
             out.append(branch)
             stack.append((branch, [*seen, own] if own else seen))
         elif word == "endif" and stack:

@@ -1,0 +1,88 @@
+"""What the census must know of a tree besides its text: which files relocation moves and which stage 1 needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from decouple.relocate.plan import HEADER_SUFFIXES, BuildLists, include_names, is_suspect, list_files, stage1_closure
+from decouple.relocate.rules import RuleFile
+from decouple.source.globs import matches
+from decouple.source.include_graph import Edge
+
+
+@dataclass(frozen=True)
+class Context:
+    """One tree, before or after relocation.
+
+    ``origins`` maps a moved file's new path to its old one; it is empty for a tree that is not relocated, in which
+    ``targets`` (old to new) says what will move.
+    """
+
+    tree: Path
+    rules: RuleFile
+    targets: Mapping[str, str]
+    origins: Mapping[str, str]
+    stage1: Mapping[str, Edge | None]
+    moved_headers: frozenset[str]
+    membership: Mapping[str, str] = field(default_factory=dict)
+    """Suspects of this tree (old path) and what makes them one: directory, file-name, suffix or build-list."""
+
+    def origin(self, path: str) -> str:
+        """The path before relocation."""
+        return self.origins.get(path, path)
+
+    def keeps(self, origin: str) -> str | None:
+        """Why a file that is CUDA's by name stays: the rule's reason, or that stage 1 needs it."""
+        for keep in self.rules.keeps:
+            if matches(origin, keep.match):
+                return keep.reason
+        return "stage 1 compiles or includes it" if origin in self.stage1 else None
+
+    def moves(self, path: str) -> bool:
+        """Whether relocation moves the file, or has moved it."""
+        return path in self.targets or path in self.origins or path.startswith(self.rules.root + "/")
+
+
+def make_context(tree: Path, rules: RuleFile, moves: Mapping[str, str]) -> Context:
+    """Read what is needed of ``tree``. ``moves`` is the plan of the pristine tree, old path to new path.
+
+    Raises DecoupleError as the include closure does, OSError.
+    """
+    files = list_files(tree, rules.scope.folders)
+    present = frozenset(files)
+    moved_here = {new: old for old, new in moves.items() if (tree / new).exists()}
+    lists = BuildLists(tree, [*files, *moves], rules)
+    listed = lists.members((*rules.scope.bzl_lists, *rules.scope.cmake_lists))
+    membership = {}
+    for path in sorted(present | {old for new, old in moved_here.items()}):
+        if path in listed or is_suspect(path, rules) or path in moves:
+            membership[path] = _kind(path, path in listed, rules)
+    headers = {
+        name
+        for old in moves
+        if old.endswith(HEADER_SUFFIXES)
+        for name in include_names(old, rules.shadow_folders)
+    }
+    return Context(
+        tree=tree,
+        rules=rules,
+        targets={old: new for old, new in moves.items() if old in present},
+        origins=moved_here,
+        stage1=stage1_closure(tree, files, BuildLists(tree, files, rules), rules),
+        moved_headers=frozenset(headers),
+        membership=membership,
+    )
+
+
+def _kind(path: str, listed: bool, rules: RuleFile) -> str:
+    """The first of the design's four ways to see that a file is CUDA's."""
+    for kind in ("directory", "suffix", "file-name"):
+        if any(rule.kind == kind and rule.place(path) and matches(path, rule.match) for rule in rules.rules):
+            return kind
+    if path.endswith(rules.scope.suffixes):
+        return "suffix"
+    if listed:
+        return "build-list"
+    return "file-name" if is_suspect(path, rules) else "build-list"

@@ -1,0 +1,111 @@
+"""What the census finds: one record per coupling, with an id that holds from release to release."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+CATEGORIES = ("inter-file", "macro", "include", "name", "dispatch", "mention", "python", "build")
+"""inter-file: the file as a whole is CUDA's; macro: a conditional or a use of a CUDA macro; include: of a CUDA header;
+name: CUDA-only code by name; dispatch: legitimate device dispatch; mention: a name of the core's own with the word in
+it; python: reaching a CUDA binding through torch._C; build: a branch or line of a build file."""
+
+STAGES = ("stage-1", "stage-2", "codegen", "python", "build", "test", "neither")
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A finding as a scanner sees it, before it has a module, a stage and a verdict."""
+
+    category: str
+    symbol: str
+    path: str
+    line: int
+    end_line: int
+    lines: int
+    """Lines that exist only with CUDA (macro, build), else 1."""
+    count: int = 1
+    """How often the symbol stands in the file, for findings that are one per symbol and file."""
+    needs_cuda: bool = False
+    """Whether this place compiles differently with CUDA configured, taken by itself."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A Raw with everything the report says about it."""
+
+    id: str
+    category: str
+    symbol: str
+    path: str
+    origin: str
+    """The path before relocation; the same as ``path`` if the file did not move."""
+    line: int
+    end_line: int
+    lines: int
+    count: int
+    needs_cuda: bool
+    detail: str
+    module: str
+    stage: str
+    verdict: str
+    """moved, cut, stays or open."""
+    reason: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For the report; keys in the order of the fields."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True)
+class Census:
+    """One tree's findings, sorted by origin, line and category."""
+
+    tree: str
+    findings: tuple[Finding, ...]
+    files: int
+    """Files looked at."""
+    seconds: float = field(default=0.0, compare=False)
+
+    @property
+    def in_core(self) -> list[Finding]:
+        """What lies outside the relocated tree."""
+        return [finding for finding in self.findings if finding.verdict != "moved"]
+
+    @property
+    def needing_cuda(self) -> list[Finding]:
+        """The key number's findings: in the core, compiled by stage 1, different with CUDA configured."""
+        return [f for f in self.in_core if f.needs_cuda and f.stage in ("stage-1", "codegen") and f.verdict != "stays"]
+
+
+def identify(found: Sequence[tuple[Raw, str]]) -> list[str]:
+    """An id for each (finding, origin path): twelve hex digits of what it is, not of the line it stands on.
+
+    Equal findings of one file are told apart by their order in it, so that a census of the next release gives the
+    same ids to what did not change.
+    """
+    seen: Counter[tuple[str, str, str]] = Counter()
+    out = []
+    for raw, origin in found:
+        key = (raw.category, origin, raw.symbol)
+        seen[key] += 1
+        text = "\0".join((*key, str(seen[key])))
+        out.append(hashlib.sha256(text.encode()).hexdigest()[:12])
+    return out
+
+
+def with_verdict(finding: Finding, verdict: str, reason: str) -> Finding:
+    """A copy that says so."""
+    return replace(finding, verdict=verdict, reason=reason)
+
+
+def union_of_lines(findings: Iterable[Finding]) -> int:
+    """How many lines of code the findings cover together; nested regions count once."""
+    spans: dict[str, set[int]] = {}
+    for finding in findings:
+        spans.setdefault(finding.path, set()).update(range(finding.line, finding.end_line + 1))
+    return sum(len(lines) for lines in spans.values())
