@@ -162,6 +162,8 @@ class Patch:
     """Everything behind the last one: a mail signature, junk."""
     trailer_line: int = 0
     """1-based line of the trailer in the patch."""
+    strip: int = 1
+    """How many leading components were taken off the paths."""
 
     def text(self) -> bytes:
         """The patch as it was read, byte for byte (only if ``scan`` reported no problem)."""
@@ -234,6 +236,7 @@ class _Section:
 
 
 _HUNK = re.compile(rb"@@ -(\d{1,19})(?:,(\d{1,19}))? \+(\d{1,19})(?:,(\d{1,19}))? @@")
+_ORPHAN = re.compile(rb"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 _PREAMBLE = re.compile(rb"(Index: |={20,}\r?\n|diff |Property changes|RCS file: |retrieving revision |index )")
 _TIMESTAMP = re.compile(
     rb"(?:\t|(?<! ) +)(?:\d\d)?\d\d-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d+)?)?(?: [-+]\d{4}| [-+]\d\d:\d\d)?\Z"
@@ -273,7 +276,9 @@ class _Scanner:
         if header_bytes is None:
             header_bytes, rest = rest, b""
         parsed = headers.parse(header_bytes.decode("utf-8", "surrogateescape"))
-        patch = Patch(self.name, parsed, header_bytes, tuple(self.files), rest, self.free + 1 if rest else 0)
+        patch = Patch(
+            self.name, parsed, header_bytes, tuple(self.files), rest, self.free + 1 if rest else 0, self.strip
+        )
         return patch, tuple(self.problems)
 
     def _preamble_start(self, begin: int) -> int:
@@ -291,7 +296,7 @@ class _Scanner:
         """Read the header that starts at this line, if one does; leaves ``at`` behind it."""
         line = self.lines[self.at]
         try:
-            if line.startswith(b"@@ -") and _HUNK.match(line):
+            if line.startswith(b"@@ -") and _ORPHAN.match(line):
                 self._fault(self.at, "orphan-hunk", "a hunk without a file header in front of it")
                 return None
             if line.startswith(b"diff --git "):

@@ -77,6 +77,10 @@ class Listed:
     def mode(self, path: str) -> int | None:
         return self._modes.get(path)
 
+    def paths(self) -> list[str]:
+        """Every file, sorted; no directories."""
+        return sorted(path for path, mode in self._modes.items() if mode != TREE)
+
 
 class GitTree(Listed):
     """The tree of a commit in a git repository; one ``git cat-file`` process gives the blobs."""
