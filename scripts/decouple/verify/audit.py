@@ -49,6 +49,18 @@ def rules() -> Mapping[str, Any]:
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
+@cache
+def cuda_library() -> re.Pattern[str]:
+    """Matches the file name or soname of a CUDA library, with or without a version."""
+    return re.compile(rf"lib({'|'.join(rules()['cuda_libraries'])})\.so(\.\d+)*$")
+
+
+@cache
+def cuda_symbol() -> re.Pattern[str]:
+    """Matches a symbol that only a CUDA library can define."""
+    return re.compile(rf"({'|'.join(rules()['cuda_symbols'])})$")
+
+
 def libraries(folder: Path) -> list[Library]:
     """Every distinct ELF file below ``folder``. Raises DecoupleError when there is none: a check of nothing is none."""
     found: dict[Path, Path] = {}
@@ -84,10 +96,10 @@ def audit_core(found: Sequence[Library]) -> Report:
         faults += [
             Fault(library.path.name, "needs a CUDA library", name)
             for name in library.needed
-            if re.match(rules()["cuda_libraries"], name)
+            if cuda_library().match(name)
         ]
         foreign = (library.undefined | library.optional) - _defined(found)
-        symbols = sorted(name for name in foreign if re.match(rules()["cuda_symbols"], name))
+        symbols = sorted(name for name in foreign if cuda_symbol().match(name))
         if symbols:
             shown = ", ".join(symbols[:5]) + (f" and {len(symbols) - 5} more" if len(symbols) > 5 else "")
             faults.append(Fault(library.path.name, "names CUDA symbols", shown))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.verify.audit import rules
+from decouple.verify.audit import cuda_library
 
 _OPENED = re.compile(r'open(?:at)?\((?:AT_FDCWD, )?"([^"]+)"[^)]*\) = (-?\d+)')
 
@@ -23,8 +23,7 @@ class Opened:
 
     def cuda(self) -> list[str]:
         """Those among both that are CUDA's."""
-        pattern = re.compile(rules()["cuda_libraries"])
-        return sorted({path for path in (*self.opened, *self.tried) if pattern.match(Path(path).name)})
+        return sorted({path for path in (*self.opened, *self.tried) if cuda_library().match(Path(path).name)})
 
 
 def libraries_opened(prefix: Sequence[str], code: str = "import torch") -> Opened:

@@ -1,0 +1,31 @@
+"""Small real libraries, compiled with the system's C compiler."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+Compile = Callable[..., Path]
+
+
+@pytest.fixture
+def compile_library(tmp_path: Path) -> Compile:
+    """``compile_library("libx.so", "int f(void) {...}", needs=[...])`` in a folder of its own per ``side``."""
+    if shutil.which("cc") is None:
+        pytest.skip("cc is not installed")
+
+    def make(name: str, code: str, needs: Sequence[Path] = (), side: str = "core") -> Path:
+        folder = tmp_path / side
+        folder.mkdir(exist_ok=True)
+        source = folder / f"{name}.c"
+        source.write_text(code)
+        argv = ["cc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-Wl,--no-as-needed", "-o", str(folder / name)]
+        subprocess.run([*argv, str(source), *map(str, needs)], check=True)
+        source.unlink()
+        return folder / name
+
+    return make

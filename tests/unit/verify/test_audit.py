@@ -1,0 +1,135 @@
+"""The ELF audit on libraries that a compiler made: what it lets pass and every promise that it can find broken."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.verify import audit, elf
+from tests.unit.verify.conftest import Compile
+
+
+def test_a_library_as_the_linker_wrote_it(compile_library: Compile) -> None:
+    other = compile_library("libother.so", "int other(void) { return 1; }")
+    made = compile_library(
+        "libone.so",
+        "int other(void); int maybe(void) __attribute__((weak)); __attribute__((weak)) int soft(void) { return 0; }\n"
+        "int one(void) { return other() + (maybe ? maybe() : 0); }",
+        needs=[other],
+    )
+    library = elf.read(made)
+    assert library.name == "libone.so"
+    assert library.needed[0] == "libother.so"
+    assert "one" in library.defined
+    assert "soft" in library.vague
+    assert "other" in library.undefined
+    assert "maybe" in library.optional
+
+
+def test_a_clean_core(compile_library: Compile) -> None:
+    made = compile_library("libtorch_cpu.so", "int at_add(int a) { return a; } int custom(void) { return 0; }")
+    report = audit.audit_core(audit.libraries(made.parent))
+    assert report.faults == ()
+    assert report.files == 1
+
+
+def test_needing_a_cuda_library(compile_library: Compile) -> None:
+    cudart = compile_library("libcudart.so.12", "int cudaGetDevice(int* d) { return *d; }", side="toolkit")
+    made = compile_library("libtorch_cpu.so", "int nothing(void) { return 0; }", needs=[cudart])
+    assert [str(fault) for fault in audit.audit_core(audit.libraries(made.parent)).faults] == [
+        "libtorch_cpu.so: needs a CUDA library: libcudart.so.12"
+    ]
+
+
+@pytest.mark.parametrize(
+    "symbol",
+    [
+        *("cudaGetDevice", "cuModuleLoadData", "cublasCreate_v2", "cudnnCreate", "ncclAllReduce", "nvrtcVersion"),
+        *("_ZN3c104cuda14device_synchronizeEv", "_ZN2at4cuda4blas4gemmEv", "nvtxRangePushA", "cusparseCreate"),
+    ],
+)
+def test_naming_a_cuda_symbol(compile_library: Compile, symbol: str) -> None:
+    made = compile_library("libtorch_cpu.so", f"int {symbol}(void); int use(void) {{ return {symbol}(); }}")
+    (fault,) = audit.audit_core(audit.libraries(made.parent)).faults
+    assert fault.rule == "names CUDA symbols"
+    assert symbol in fault.detail
+
+
+@pytest.mark.parametrize("symbol", ["customary", "cuckoo", "_ZN2at6detail12getCUDAHooksEv", "ncurses", "cube"])
+def test_names_that_only_look_like_it(compile_library: Compile, symbol: str) -> None:
+    made = compile_library("libtorch_cpu.so", f"int {symbol}(void); int use(void) {{ return {symbol}(); }}")
+    assert audit.audit_core(audit.libraries(made.parent)).faults == ()
+
+
+@pytest.mark.parametrize("name", ["libcufile.so.0", "libtorch_cuda_linalg.so", "libnccl.so.2", "libcudnn_ops.so.9"])
+def test_every_line_of_the_rules_counts(name: str) -> None:
+    assert audit.cuda_library().match(name)  # rules wrapped over lines once lost every name after a line's end
+    assert not audit.cuda_library().match("libcustom.so")
+
+
+def test_only_nvrtc_may_need_the_driver(compile_library: Compile) -> None:
+    driver = compile_library("libcuda.so.1", "int cuInit(void) { return 0; }", side="driver")
+    nvrtc = compile_library("libcaffe2_nvrtc.so", "int lazy(void) { return 0; }", needs=[driver], side="backend")
+    compile_library("libtorch_cuda.so", "int kernels(void) { return 0; }", side="backend")
+    assert audit.audit_backend(audit.libraries(nvrtc.parent)).faults == ()
+    compile_library("libtorch_cuda.so", "int kernels(void) { return 0; }", needs=[nvrtc], side="backend")
+    (fault,) = audit.audit_backend(audit.libraries(nvrtc.parent)).faults
+    assert str(fault) == "libtorch_cuda.so: needs the driver: libcuda.so.1 (by libcaffe2_nvrtc.so)"
+
+
+def test_what_loads_before_torch_c_needs_no_libtorch_python(compile_library: Compile) -> None:
+    python = compile_library("libtorch_python.so", "int THPVariable(void) { return 0; }")
+    made = compile_library("libtorch_cuda.so", "int kernels(void) { return 0; }", needs=[python], side="backend")
+    compile_library("libtorch_python_cuda.so", "int bindings(void) { return 0; }", needs=[python], side="backend")
+    (fault,) = audit.audit_backend(audit.libraries(made.parent)).faults
+    assert (fault.file, fault.rule) == ("libtorch_cuda.so", "needs libtorch_python")
+
+
+def test_nothing_strong_is_defined_twice(compile_library: Compile) -> None:
+    one = compile_library(
+        "libtorch_cpu.so", "int both(void) { return 0; } __attribute__((weak)) int vague(void) { return 0; }"
+    )
+    two = compile_library(
+        "libtorch_cuda.so",
+        "int both(void) { return 0; } __attribute__((weak)) int vague(void) { return 0; }",
+        side="backend",
+    )
+    report = audit.audit_pair(audit.libraries(one.parent), audit.libraries(two.parent))
+    assert [str(fault) for fault in report.faults] == ["libtorch_cuda.so: defines what libtorch_cpu.so defines: both"]
+
+
+def test_a_symbol_that_neither_wheel_defines(compile_library: Compile) -> None:
+    one = compile_library("libtorch_cpu.so", "int _ZN2at3addEv(void) { return 0; }")
+    two = compile_library(
+        "libtorch_cuda.so",
+        "int _ZN2at3addEv(void); int _ZN2at8getHooksEv(void); int puts(const char*);\n"
+        'int use(void) { return _ZN2at3addEv() + _ZN2at8getHooksEv() + puts(""); }',
+        side="backend",
+    )
+    (fault,) = audit.audit_resolved(audit.libraries(one.parent), audit.libraries(two.parent)).faults
+    assert fault.detail == "_ZN2at8getHooksEv"
+
+
+def test_looking_at_nothing_is_not_a_pass(tmp_path: Path) -> None:
+    with pytest.raises(DecoupleError, match="no ELF file in it"):
+        audit.libraries(tmp_path)
+
+
+def test_a_wheel_is_looked_into(compile_library: Compile, tmp_path: Path) -> None:
+    made = compile_library("libtorch_cpu.so", "int f(void) { return 0; }")
+    wheel = tmp_path / "torch-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write(made, "torch/lib/libtorch_cpu.so")
+        archive.writestr("torch/__init__.py", "")
+    with audit.opened(wheel) as folder:
+        assert [library.name for library in audit.libraries(folder)] == ["libtorch_cpu.so"]
+
+
+def test_a_truncated_library_is_named(compile_library: Compile) -> None:
+    made = compile_library("libtorch_cpu.so", "int f(void) { return 0; }")
+    made.write_bytes(made.read_bytes()[:1000])
+    with pytest.raises(DecoupleError, match=r"libtorch_cpu\.so: not a readable ELF file"):
+        audit.libraries(made.parent)

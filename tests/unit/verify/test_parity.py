@@ -1,0 +1,58 @@
+"""Comparing what two torches offer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.verify import parity
+
+
+def offer(**changes: Any) -> dict[str, Any]:
+    return {
+        "dispatcher": {"CUDA": ["aten::add", "aten::mm"]},
+        "bindings": ["_CudaStreamBase", "_cuda_init"],
+        "api": {"torch.cuda.is_available": "def() -> bool", "torch.cuda.Stream": "class(query)"},
+        **changes,
+    }
+
+
+def test_the_same_is_a_hundred_percent() -> None:
+    assert [one.percent for one in parity.compare(offer(), offer())] == [100.0, 100.0, 100.0]
+
+
+def test_every_missing_extra_and_different_name_is_told() -> None:
+    ours = offer(
+        dispatcher={"CUDA": ["aten::add", "mine::op"]},
+        bindings=["_CudaStreamBase"],
+        api={"torch.cuda.is_available": "def(device) -> bool", "torch.cuda.Stream": "class(query)"},
+    )
+    dispatcher, bindings, api = parity.compare(ours, offer())
+    assert (dispatcher.percent, dispatcher.missing, dispatcher.extra) == (50.0, ("aten::mm",), ("mine::op",))
+    assert bindings.missing == ("_cuda_init",)
+    assert api.percent == 50.0
+    assert api.different == ("torch.cuda.is_available: def(device) -> bool instead of def() -> bool",)
+
+
+def test_a_dispatch_key_that_is_not_there_at_all_is_all_missing() -> None:
+    assert parity.compare(offer(dispatcher={}), offer())[0].percent == 0.0
+
+
+def test_nothing_to_compare_with_is_not_a_pass() -> None:
+    assert parity.compare(offer(bindings=[]), offer(bindings=[]))[1].percent == 0.0
+
+
+def test_symbols_of_other_namespaces_do_not_count() -> None:
+    ours = ["_ZN3c104cuda3fooEv", "_ZSt4cout"]
+    theirs = ["_ZN3c104cuda3fooEv", "_ZN3c104cuda3barEv", "printf"]
+    found = parity.compare_symbols("libc10_cuda", ours, theirs)
+    assert (found.total, found.missing) == (2, ("_ZN3c104cuda3barEv",))
+
+
+def test_a_python_without_torch_is_told_in_its_own_words(tmp_path: Path) -> None:
+    with pytest.raises(DecoupleError, match="torch cannot be asked: ModuleNotFoundError: No module named 'torch'"):
+        parity.dump([sys.executable, "-I", "-S"], tmp_path)
