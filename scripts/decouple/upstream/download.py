@@ -16,7 +16,7 @@ import hashlib
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +40,8 @@ CHUNK = 1 << 20
 HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"decouple/{__version__}"}
 #: A file of unknown size may not grow past this (PyTorch's release archive is about 0.3 GiB).
 LIMIT = 8 << 30
+#: What a file system says when it is full.
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 #: Statuses after which the same request may well succeed.
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 #: What a file must begin with, by the end of its name: a login page must not become a pinned archive.
@@ -48,6 +50,10 @@ _MAGIC = {".gz": b"\x1f\x8b", ".tgz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".bz2":
 
 class Refused(Exception):
     """This URL will not give the file; the next one may."""
+
+
+class Exhausted(Refused):
+    """Asked often enough; what came so far is worth keeping for the next run."""
 
 
 class Again(Exception):
@@ -91,12 +97,18 @@ class Downloader:
         """The verified file in the cache. Raises DecoupleError that names every URL tried and why it failed."""
         folder = self.cache / "downloads" / _key(file)
         final = folder / file.name
-        found = self._verified(file, final)  # without a lock, so that a read-only cache can serve
-        if found:
-            return found
-        with self._writing(file), locked(folder / ".lock"):
-            found = self._verified(file, final, discard=True)
-            return found or self._download(file, final)
+        try:
+            found = self._verified(file, final)  # without a lock, so that a read-only cache can serve
+            if found:
+                return found
+            with locked(folder / ".lock"):
+                _sweep(final)
+                found = self._verified(file, final, discard=True)
+                return found or self._download(file, final)
+        except OSError as error:
+            if error.errno in NO_SPACE:  # give back what half a download holds
+                _drop(final)
+            raise storage_error(error, self.cache, f"downloading {file.name}", file.size) from None
 
     def trusted_hash(self, file: RemoteFile) -> str | None:
         """The SHA-256 that ``file`` must have: the manifest's, else the one recorded at first use, else None."""
@@ -162,17 +174,18 @@ class Downloader:
             self.patiently(lambda: self._once(url, file, final))
             return self._check(file, final)
 
-        try:
-            return whole()
-        except Refused:
-            _drop(final)
-            if not self._resumed:
+        for last in (False, True):
+            self._resumed = False
+            try:
+                return whole()
+            except Exhausted:
                 raise
-        try:  # what was resumed may have been the beginning of another file: once more from the start
-            return whole()
-        except Refused:
-            _drop(final)
-            raise
+            except Refused:
+                _drop(final)
+                if last or not self._resumed:
+                    raise
+                # what was resumed may have been the beginning of another file: once more from the start
+        raise AssertionError("not reached")
 
     def patiently(self, request: Callable[[], T]) -> T:
         """Call ``request`` until it does not raise Again, waiting in between. Raises Refused when it never works."""
@@ -189,7 +202,7 @@ class Downloader:
             except Again as error:
                 failure = error
             if attempt >= (self.attempts if failure.connected else min(self.attempts, self.connect_attempts)):
-                raise Refused(f"{failure} ({attempt} attempt{'s' if attempt > 1 else ''})")
+                raise Exhausted(f"{failure} ({attempt} attempt{'s' if attempt > 1 else ''})")
             pause = wait * random.uniform(0.75, 1.25) if failure.wait is None else failure.wait
             self.sleep(min(pause, self.longest_wait))
             wait = min(wait * 2, self.longest_wait)
@@ -203,10 +216,11 @@ class Downloader:
         headers = dict(HEADERS)
         with contextlib.suppress(FileNotFoundError):
             have = part.stat().st_size
-        if have and (file.size is None or have < file.size) and (record.get("validator") or file.sha256):
+        validator = record.get("validator") if record.get("url") == url else None
+        if have and (file.size is None or have < file.size) and (validator or file.sha256):
             headers["Range"] = f"bytes={have}-"
-            if record.get("validator") and record.get("url") == url:
-                headers["If-Range"] = record["validator"]
+            if validator:
+                headers["If-Range"] = validator
         elif have and have == file.size:
             self._resumed = True
             return
@@ -274,18 +288,11 @@ class Downloader:
             raise Refused(f"wrong SHA-256: {sha256}, {want_hash} expected by the {against}")
         return sha256, size
 
-    @contextlib.contextmanager
-    def _writing(self, file: RemoteFile) -> Iterator[None]:
-        """Turn what a file system may answer into one line."""
-        try:
-            yield
-        except OSError as error:
-            raise storage_error(error, self.cache, f"downloading {file.name}", file.size) from None
 
 
 def storage_error(error: OSError, where: Path, doing: str, needed: int | None = None) -> DecoupleError:
     """The one line for a full disk, a read-only cache and the like, met while ``doing`` something below ``where``."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in NO_SPACE:
         size = f"; it needs {needed / 2**20:.0f} MiB" if needed else ""
         return DecoupleError(
             f"no space left in {where} while {doing}{size}",
@@ -327,6 +334,12 @@ def _part(final: Path) -> Path:
 
 def _part_record(final: Path) -> Path:
     return _sibling(final, ".part.json")
+
+
+def _sweep(final: Path) -> None:
+    """Remove the temporary files of runs that were killed while they wrote a record; with the lock held."""
+    for left in final.parent.glob(f".{final.name}.*.part"):
+        left.unlink(missing_ok=True)
 
 
 def _drop(final: Path) -> None:

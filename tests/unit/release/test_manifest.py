@@ -1,0 +1,117 @@
+"""Manifests: what they say, and what is said about a broken one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import find_project
+from decouple.release.manifest import (
+    DebianSource,
+    GithubSource,
+    known_releases,
+    load,
+    load_release,
+    manifest_path,
+    parse,
+    release_of,
+)
+from decouple.release.render import render
+
+PROJECT = find_project()
+
+
+def test_the_first_release() -> None:
+    manifest = load_release(PROJECT, "2.6")
+    assert (manifest.version, manifest.tag, manifest.commit[:8]) == ("2.6.0", "v2.6.0", "2236df17")
+    assert [source.provider for source in manifest.sources] == ["github", "git", "debian", "wheel"]
+    assert (manifest.toolchain.cuda, manifest.toolchain.cudnn, manifest.toolchain.nccl) == (
+        "12.4",
+        "9.1.0.70",
+        "2.21.5",
+    )
+
+
+def test_a_hash_that_nobody_published_is_none_and_not_invented() -> None:
+    source = load_release(PROJECT, "2.6").source("github")
+    assert isinstance(source, GithubSource)
+    assert (source.archive.size, source.archive.sha256) == (None, None)
+
+
+def test_debian_archives_have_a_second_place() -> None:
+    source = load_release(PROJECT, "2.6").source("debian")
+    assert isinstance(source, DebianSource)
+    for file in (source.dsc, source.orig, source.debian):
+        assert [url.split("/")[2] for url in file.urls] == ["deb.debian.org", "snapshot.debian.org"]
+
+
+@pytest.mark.parametrize("release", known_releases(PROJECT))
+def test_every_manifest_reads_back_byte_for_byte(release: str) -> None:
+    path = manifest_path(PROJECT, release)
+    manifest = load(path)
+    assert render(manifest) == path.read_text(encoding="utf-8")
+    assert parse(render(manifest), path) == manifest
+
+
+@pytest.mark.parametrize("named", ["2.6", "2.6.0", "v2.6.1"])
+def test_a_release_can_be_named_by_its_version(named: str) -> None:
+    assert release_of(named) == "2.6"
+
+
+def test_what_is_no_release_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="'latest' is not a release"):
+        release_of("latest")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('version = "2.6.0"', 'version = "2.7.0"', "version: expected a PEP 440 version of release 2.6"),
+        ('release = "2.6"', 'release = "2.7"', "release: expected the file's own name, \"2.6\", got '2.7'"),
+        ("schema = 1", "schema = 2", "schema: expected 1 (this program reads no other), got 2"),
+        ('commit = "2236df17', 'commit = "XX36df17', "commit: expected the full commit: 40 lower-case hex digits"),
+        ("size = 27212640", "size = -1", 'source[2].orig.size: expected a size in bytes, at least 1 or "not known"'),
+        ("size = 27212640", "size = true", "source[2].orig.size: expected a size in bytes"),
+        ('sha256 = "099a', 'sha256 = "99a', "source[2].orig.sha256: expected 64 lower-case hex digits"),
+        ('provider = "git"', 'provider = "svn"', "source[1].provider: expected one of github, git, debian, wheel"),
+        ('suite = "trixie"', 'siute = "trixie"', "source[2].suite: expected a Debian suite"),
+        ("gcc = ", "gcc_version = ", "toolchain.gcc: expected a gcc version"),
+        ("[toolchain]", '[toolchain]\nrust = "1"', "toolchain.rust: no such key"),
+        ("[toolchain]", "[toolchian]", "toolchain: expected a table, the key is missing"),
+        ("schema = 1", "schema = 1\nsourec = 1", "sourec: no such key (did you mean source?)"),
+        (
+            'name = "pytorch-v2.6.0.tar.gz"',
+            'name = "../x.tar.gz"',
+            "source[0].archive.name: expected a plain file name",
+        ),
+        ('urls = ["https://github', 'urls = ["github', "source[0].archive.urls: expected a list of http(s) URLs"),
+        ("schema = 1", "schema = ", "not TOML: Invalid value (at line 5"),
+    ],
+)
+def test_errors_name_file_key_and_what_was_expected(tmp_path: Path, old: str, new: str, said: str) -> None:
+    text = manifest_path(PROJECT, "2.6").read_text(encoding="utf-8")
+    assert old in text
+    path = tmp_path / "2.6.toml"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(DecoupleError) as caught:
+        load(path)
+    assert str(path) in caught.value.what
+    assert said in caught.value.what
+    assert "\n" not in caught.value.what
+    assert caught.value.next_step
+
+
+def test_one_provider_once(tmp_path: Path) -> None:
+    text = manifest_path(PROJECT, "2.6").read_text(encoding="utf-8")
+    path = tmp_path / "2.6.toml"
+    path.write_text(text.replace("[toolchain]", '[[source]]\nprovider = "git"\nurl = "https://x/y"\n\n[toolchain]'))
+    with pytest.raises(DecoupleError, match="provider 'git' is listed twice"):
+        load(path)
+
+
+def test_a_release_without_a_manifest_names_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"no manifest .*9\.9\.toml: releases with one: 2\.6, 2\.7") as caught:
+        load_release(PROJECT, "9.9")
+    assert caught.value.next_step == "make it with: decouple manifest fill 9.9 --write"

@@ -1,0 +1,242 @@
+"""Each provider, from a local server or a local repository; and auto."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.upstream import ensure_baseline, fetch
+from decouple.upstream.download import Downloader
+from tests.support import server as http
+from tests.support.releases import (
+    DEBIAN_PATCH,
+    GithubSource,
+    GitSource,
+    WheelSource,
+    debian_files,
+    debian_source,
+    git_repository,
+    manifest,
+    remote,
+    sample_tree,
+    tar_of,
+    wheel_of,
+)
+from tests.support.server import FaultyServer
+
+ARCHIVE = "/pytorch-v2.6.0.tar.gz"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return sample_tree(tmp_path / "source")
+
+
+@pytest.fixture(autouse=True)
+def local_submodules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """git refuses file:// submodules unless told otherwise."""
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
+
+
+class TestGithub:
+    def test_a_published_hash(self, http_server: FaultyServer, downloader: Downloader, tree: Path) -> None:
+        data = tar_of(tree, "pytorch-v2.6.0")
+        http_server.files[ARCHIVE] = data
+        release = manifest(GithubSource(remote(http_server.url(ARCHIVE), data)))
+        fetched = fetch(release, "github", cache=downloader.cache, downloader=downloader)
+        assert (fetched.path / "version.txt").read_text() == "2.6.0a0\n"
+        assert fetched.why == "asked for with --source github"
+        assert fetched.notes == ()
+        again = fetch(release, "github", cache=downloader.cache, offline=True)
+        assert again == fetched
+        assert len(http_server.requests) == 1
+
+    def test_no_published_hash_is_said_loudly(
+        self, http_server: FaultyServer, downloader: Downloader, tree: Path
+    ) -> None:
+        data = tar_of(tree, "pytorch-v2.6.0")
+        http_server.files[ARCHIVE] = data
+        release = manifest(GithubSource(remote(http_server.url(ARCHIVE))))
+        fetched = fetch(release, "github", cache=downloader.cache, downloader=downloader)
+        assert fetched.files[0].verified == "first use"
+        assert fetched.notes[0].startswith("NOBODY PUBLISHED A HASH of pytorch-v2.6.0.tar.gz")
+        assert hashlib.sha256(data).hexdigest() in fetched.notes[0]
+
+    def test_another_version_in_the_archive(
+        self, http_server: FaultyServer, downloader: Downloader, tree: Path
+    ) -> None:
+        (tree / "version.txt").write_text("2.7.0a0\n")
+        http_server.files[ARCHIVE] = tar_of(tree, "top")
+        release = manifest(GithubSource(remote(http_server.url(ARCHIVE))))
+        with pytest.raises(DecoupleError, match=r"version.txt says 2.7.0a0, but release 2.6 is 2.6.0"):
+            fetch(release, "github", cache=downloader.cache, downloader=downloader)
+        assert not list(downloader.cache.glob("trees/2.6/github*"))
+
+
+class TestGit:
+    def test_tag_with_submodules(self, tmp_path: Path, downloader: Downloader, tree: Path) -> None:
+        sub, repo = tmp_path / "sub", tmp_path / "repo"
+        sub.mkdir()
+        repo.mkdir()
+        (tmp_path / "part").mkdir()
+        (tmp_path / "part/lib.h").write_text("//\n")
+        git_repository(tmp_path / "part", sub)
+        commit = git_repository(tree, repo, submodule=sub)
+        release = manifest(GitSource(repo.as_uri()), commit=commit)
+        fetched = fetch(release, "git", cache=downloader.cache)
+        assert (fetched.path / "third_party/sub/lib.h").is_file()
+        assert (fetched.path / "scripts/build.bat").read_bytes() == b"@echo off\r\n"  # as .gitattributes asks
+        assert not list(fetched.path.rglob(".git*"))
+        assert not (fetched.path / ".ci").exists()
+        assert (fetched.path / "third_party/sub/.ci").exists()  # only the top's are left out of a release
+        assert fetch(release, "git", cache=downloader.cache, offline=True).path == fetched.path
+
+    def test_a_moved_tag(self, tmp_path: Path, downloader: Downloader, tree: Path) -> None:
+        (tmp_path / "repo").mkdir()
+        commit = git_repository(tree, tmp_path / "repo")
+        release = manifest(GitSource((tmp_path / "repo").as_uri()), commit="0" * 40)
+        with pytest.raises(DecoupleError, match=f"tag v2.6.0 is commit {commit}, the manifest says 0000"):
+            fetch(release, "git", cache=downloader.cache)
+        assert [path.name for path in downloader.cache.rglob("*") if path.is_file()] == [f".git-{'0' * 40}.lock"]
+
+    def test_no_such_repository(self, tmp_path: Path, downloader: Downloader) -> None:
+        with pytest.raises(DecoupleError, match=r"git clone of tag v2.6.0: fatal: ") as caught:
+            fetch(manifest(GitSource((tmp_path / "none").as_uri())), "git", cache=downloader.cache)
+        assert "\n" not in caught.value.what
+
+    def test_offline(self, downloader: Downloader) -> None:
+        with pytest.raises(DecoupleError, match=r"tag v2.6.0 of https://x/y is not in the cache and --offline"):
+            fetch(manifest(GitSource("https://x/y")), "git", cache=downloader.cache, offline=True)
+
+
+class TestDebian:
+    @pytest.fixture
+    def files(self, tmp_path: Path, tree: Path, http_server: FaultyServer) -> dict[str, bytes]:
+        files = debian_files(tree, tmp_path, DEBIAN_PATCH)
+        http_server.files.update({f"/{name}": data for name, data in files.items()})
+        return files
+
+    def test_package(self, files: dict[str, bytes], http_server: FaultyServer, downloader: Downloader) -> None:
+        release = manifest(debian_source(http_server.base, files))
+        fetched = fetch(release, "debian", cache=downloader.cache, downloader=downloader)
+        assert [file.verified for file in fetched.files] == ["manifest", "manifest and .dsc", "manifest and .dsc"]
+        assert fetched.debian is not None and (fetched.debian / "patches/series").is_file()
+        assert not (fetched.path / "debian").exists()
+
+    @pytest.mark.parametrize("field", ["sha256", "size"])
+    def test_manifest_and_dsc_disagree(
+        self, files: dict[str, bytes], http_server: FaultyServer, downloader: Downloader, field: str
+    ) -> None:
+        source = debian_source(http_server.base, files)
+        other = replace(source.orig, sha256="0" * 64) if field == "sha256" else replace(source.orig, size=1)
+        with pytest.raises(DecoupleError, match=rf"pytorch_2.6.0.orig.tar.xz: {field} .*, but the manifest says"):
+            fetch(manifest(replace(source, orig=other)), "debian", cache=downloader.cache, downloader=downloader)
+        assert len(http_server.requests) == 1  # the .dsc; no archive was asked for
+
+    def test_a_dsc_of_another_version(
+        self, files: dict[str, bytes], http_server: FaultyServer, downloader: Downloader
+    ) -> None:
+        source = replace(debian_source(http_server.base, files), version="2.6.0-2")
+        with pytest.raises(DecoupleError, match=r"this is pytorch 2.6.0-1, the manifest says pytorch 2.6.0-2"):
+            fetch(manifest(source), "debian", cache=downloader.cache, downloader=downloader)
+
+    def test_a_swapped_archive_is_not_unpacked(
+        self, files: dict[str, bytes], http_server: FaultyServer, downloader: Downloader
+    ) -> None:
+        source = debian_source(http_server.base, files)
+        http_server.fault("/pytorch_2.6.0.orig.tar.xz", http.wrong_bytes())
+        with pytest.raises(DecoupleError, match="wrong SHA-256"):
+            fetch(manifest(source), "debian", cache=downloader.cache, downloader=downloader)
+        assert not list(downloader.cache.glob("trees/2.6/debian*"))
+
+
+class TestLocal:
+    def test_folder(self, downloader: Downloader, tree: Path) -> None:
+        fetched = fetch(manifest(), f"local:{tree}", cache=downloader.cache)
+        assert (fetched.path, fetched.identity, fetched.files) == (tree, None, ())
+
+    def test_archive(self, tmp_path: Path, downloader: Downloader, tree: Path) -> None:
+        path = tmp_path / "mine.tar.xz"
+        path.write_bytes(tar_of(tree, "x", "w:xz"))
+        fetched = fetch(manifest(), f"local:{path}", cache=downloader.cache)
+        assert fetched.files[0].verified == "not at all: your own file"
+        assert (fetched.path / "torch/__init__.py").is_file()
+
+    @pytest.mark.parametrize(
+        ("source", "said"),
+        [("local:", "needs a path"), ("local:/none", "no such file or folder"), ("svn", "has no source 'svn'")],
+    )
+    def test_usage(self, downloader: Downloader, source: str, said: str) -> None:
+        with pytest.raises(UsageError, match=said):
+            fetch(manifest(), source, cache=downloader.cache)
+
+    def test_another_version(self, downloader: Downloader, tree: Path) -> None:
+        (tree / "version.txt").write_text("2.7.1\n")
+        with pytest.raises(DecoupleError, match=r"says 2.7.1"):
+            fetch(manifest(), f"local:{tree}", cache=downloader.cache)
+
+    def test_an_empty_folder(self, tmp_path: Path, downloader: Downloader) -> None:
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(DecoupleError, match="an empty folder"):
+            fetch(manifest(), f"local:{tmp_path}/empty", cache=downloader.cache)
+
+
+class TestAuto:
+    def test_says_which_it_took_and_why_not_the_others(
+        self, tmp_path: Path, http_server: FaultyServer, downloader: Downloader, tree: Path
+    ) -> None:
+        files = debian_files(tree, tmp_path, DEBIAN_PATCH)
+        http_server.files.update({f"/{name}": data for name, data in files.items()})
+        release = manifest(
+            GithubSource(remote(http_server.url("/gone.tar.gz"))),
+            GitSource((tmp_path / "none").as_uri()),
+            debian_source(http_server.base, files),
+        )
+        fetched = fetch(release, cache=downloader.cache, downloader=downloader)
+        assert fetched.provider == "debian"
+        assert fetched.why.startswith("the first that could be had; not github: cannot download gone.tar.gz: ")
+        assert "; not git: git clone of tag v2.6.0: fatal: " in fetched.why
+        before = len(http_server.requests)
+        again = fetch(release, cache=downloader.cache, downloader=downloader)
+        assert again.why == "the first of the manifest's sources that is in the cache"
+        assert len(http_server.requests) == before
+
+    def test_a_wheel_is_nothing_to_build_from(self, http_server: FaultyServer, downloader: Downloader) -> None:
+        http_server.files["/t.whl"] = wheel = wheel_of({})
+        release = manifest(WheelSource(remote(http_server.url("/t.whl"), wheel)))
+        with pytest.raises(DecoupleError, match=r"no source of PyTorch 2\.6\.0 can be had: wheel: has Python files"):
+            fetch(release, cache=downloader.cache, downloader=downloader)
+
+
+class TestSameTree:
+    """The pristine tree and its commit do not depend on the way they came."""
+
+    def test_archive_git_folder_and_work_tree(
+        self, tmp_path: Path, http_server: FaultyServer, downloader: Downloader, tree: Path
+    ) -> None:
+        (tmp_path / "repo").mkdir()
+        commit = git_repository(tree, tmp_path / "repo")
+        (tmp_path / "repo/untracked.o").touch()
+        http_server.files[ARCHIVE] = data = tar_of(tree, "pytorch-v2.6.0")
+        sources = (GithubSource(remote(http_server.url(ARCHIVE), data)), GitSource((tmp_path / "repo").as_uri()))
+        release = manifest(*sources, commit=commit)
+        cache = downloader.cache
+        bases = [
+            ensure_baseline(cache, release, fetch(release, source, cache=cache, downloader=downloader))
+            for source in ("github", "git", f"local:{tree}", f"local:{tmp_path / 'repo'}")
+        ]
+        assert len({base.repo for base in bases}) == 4
+        assert len({base.tree for base in bases}) == 1
+        assert len({base.commit for base in bases}) == 1
+        listed = subprocess.run(
+            ["git", "ls-tree", "-r", bases[0].commit], cwd=bases[0].repo, capture_output=True, text=True, check=True
+        ).stdout
+        assert "build/hidden.o" in listed  # .gitignore hides it
+        assert "100755 blob" in listed and "120000 blob" in listed
