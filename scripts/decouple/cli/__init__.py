@@ -25,6 +25,7 @@ COMMANDS: tuple[str, ...] = (
     "relocate",
     "rebase",
     "forecast",
+    "compare",
     "index",
     "wheels",
 )

@@ -1,0 +1,109 @@
+"""Which patch of a series breaks a command: a binary search over the stack, cheap checks first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.series.stack.engine import Stack
+
+Oracle = Callable[[Path], str | None]
+"""Looks at a tree: None when it is good, else what is wrong with it."""
+
+SKIP = 125
+"""The exit status of a command that cannot tell (git-bisect(1)); the patch is grouped with the next one."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The patch that broke it: ``first_bad``, what the oracle said there, and how many trees were looked at."""
+
+    first_bad: str
+    said: str
+    looked_at: int
+
+
+def parses(tree: Path, paths: Sequence[str]) -> str | None:
+    """The cheapest oracle: every touched Python file that is there compiles."""
+    for name in paths:
+        path = tree / name
+        if path.suffix == ".py" and path.is_file():
+            try:
+                compile(path.read_bytes(), name, "exec", dont_inherit=True)
+            except (SyntaxError, ValueError) as error:
+                return f"{name} does not compile: {error}"
+    return None
+
+
+def command_oracle(command: Sequence[str]) -> Oracle:
+    """An oracle that runs ``command`` in the tree: status 0 is good, 125 cannot tell, anything else is bad."""
+
+    def run(tree: Path) -> str | None:
+        try:
+            done = subprocess.run(command, cwd=tree, check=False, stdout=sys.stderr)
+        except OSError as error:
+            raise UsageError(f"{command[0]}: {error.strerror}", next_step="give a command after --") from error
+        if done.returncode == SKIP:
+            raise CannotTellError
+        return None if done.returncode == 0 else f"`{' '.join(command)}` exits with {done.returncode}"
+
+    return run
+
+
+class CannotTellError(DecoupleError):
+    """The oracle cannot judge this tree."""
+
+    def __init__(self) -> None:
+        super().__init__("the command cannot judge this tree (exit status 125)")
+
+
+def bisect(stack: Stack, oracle: Oracle, tell: Callable[[str], None] = lambda line: None) -> Found:
+    """Push and pop until the first bad patch is known; the stack is left as it was, whatever happens.
+
+    Every touched Python file is compiled before the oracle is asked, because that costs next to nothing. Raises
+    DecoupleError when the whole series is good, the pristine tree is bad, or the command cannot tell.
+    """
+    names = stack.series.names
+    was = len(stack.applied)
+    had_overlay = bool(stack.state.overlay)
+    looked_at = 0
+
+    def judge(count: int) -> str | None:
+        nonlocal looked_at
+        looked_at += 1
+        _go_to(stack, count)
+        touched = [touched.path for name in names[:count] for touched in stack.patch(name).touched]
+        said = parses(stack.places.source, touched) or oracle(stack.places.source)
+        tell(f"{names[count - 1] if count else 'pristine'}: {said or 'good'}")
+        return said
+
+    try:
+        if said := judge(0):
+            raise DecoupleError(f"the pristine tree fails too: {said}", next_step="no patch is to blame")
+        good, bad = 0, len(names)
+        said = judge(bad)
+        if said is None:
+            raise DecoupleError("the whole series is good", next_step="the command passes with every patch applied")
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            words = judge(middle)
+            if words is None:
+                good = middle
+            else:
+                bad, said = middle, words
+        return Found(names[bad - 1], said, looked_at)
+    finally:
+        _go_to(stack, was)
+        if had_overlay:
+            stack.push(None)
+
+
+def _go_to(stack: Stack, count: int) -> None:
+    done = len(stack.applied)
+    moved = stack.push(count - done, overlay=False) if count > done else stack.pop(done - count)
+    if moved.stopped:
+        raise moved.stopped

@@ -1,0 +1,51 @@
+"""Which patches of a series need which: found by leaving one out and seeing what no longer applies as it did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from decouple.base.errors import DecoupleError
+from decouple.series import apply_memory
+from decouple.series.apply_memory import Source, Tree
+from decouple.series.patch import Patch
+
+
+def dependencies(series: Sequence[Patch], source: Source) -> dict[str, tuple[str, ...]]:
+    """Patch name -> the earlier patches that it cannot do without, directly, in series order.
+
+    A patch needs an earlier one when, with that one (and what itself needs it) left out, it no longer applies with
+    every hunk's context. Only patches that share a file are tried. Raises DecoupleError when the series does not apply.
+    """
+    needs: dict[str, tuple[str, ...]] = {}
+    for at, patch in enumerate(series):
+        touched = set(patch.touched)
+        suspects = [n for n in range(at) if touched & set(series[n].touched)]
+        found = []
+        for suspect in reversed(suspects):
+            left_out = {series[suspect].name} | {p.name for p in series[:at] if series[suspect].name in needs[p.name]}
+            if not _applies(series, at, source, left_out):
+                found.append(series[suspect].name)
+        if not _applies(series, at, source, set()):
+            raise DecoupleError(f"{patch.name} does not apply in its own place", next_step="decouple check says why")
+        needs[patch.name] = tuple(reversed(_direct(found, needs)))
+    return needs
+
+
+def _direct(found: list[str], needs: dict[str, tuple[str, ...]]) -> list[str]:
+    """Without those that another one of them needs already."""
+    return [name for name in found if not any(name in needs[other] for other in found if other != name)]
+
+
+def _applies(series: Sequence[Patch], at: int, source: Source, left_out: set[str]) -> bool:
+    """Whether patch ``at`` applies after the ones before it that share files with it, without ``left_out``."""
+    tree = Tree(source)
+    relevant = set(series[at].touched)
+    chain = []
+    for patch in reversed(series[:at]):
+        if relevant & set(patch.touched):
+            chain.append(patch)
+            relevant |= set(patch.touched)
+    for patch in reversed(chain):
+        if patch.name not in left_out:
+            tree.update(apply_memory.apply(patch, tree).changes)
+    return apply_memory.apply(series[at], tree).applies

@@ -1,0 +1,88 @@
+"""Two series side by side, patch by patch, by ``Decouple-Id``: what stayed, changed, came and went."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from decouple.base.errors import DecoupleError
+from decouple.series.patch import Patch
+
+_NUMBERS = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+
+
+class Status(enum.Enum):
+    """What became of a patch between two series."""
+
+    SAME_FILE = "same file"
+    """Both series list the very same patch file."""
+    MOVED = "same changes"
+    """Another file; only line numbers, blob ids or the header differ."""
+    CHANGED = "changed"
+    DROPPED = "dropped"
+    NEW = "new"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One ``Decouple-Id`` in both series. ``difference``: the patches' texts compared, as unified diff lines."""
+
+    identity: str
+    status: Status
+    old: Patch | None
+    new: Patch | None
+    difference: tuple[str, ...] = ()
+
+
+def compare(old: Sequence[Patch], new: Sequence[Patch]) -> list[Row]:
+    """One row per id, in the order of the new series, what was dropped at its old place in front of what follows it.
+
+    Raises DecoupleError when a patch has no ``Decouple-Id`` or two share one.
+    """
+    before, after = _by_id(old), _by_id(new)
+    rows = [_row(identity, before.get(identity), patch) for identity, patch in after.items()]
+    for identity, patch in before.items():
+        if identity in after:
+            continue
+        names = list(before)
+        follows = next((name for name in names[names.index(identity) + 1 :] if name in after), None)
+        at = next((n for n, row in enumerate(rows) if row.identity == follows), len(rows))
+        rows.insert(at, Row(identity, Status.DROPPED, patch, None))
+    return rows
+
+
+def _row(identity: str, old: Patch | None, new: Patch) -> Row:
+    if old is None:
+        return Row(identity, Status.NEW, None, new)
+    if old.name == new.name:
+        return Row(identity, Status.SAME_FILE, old, new)
+    left, right = _comparable(old), _comparable(new)
+    if left == right:
+        return Row(identity, Status.MOVED, old, new)
+    difference = difflib.unified_diff(left, right, old.name, new.name, lineterm="")
+    return Row(identity, Status.CHANGED, old, new, tuple(difference))
+
+
+def _comparable(patch: Patch) -> list[str]:
+    """The diff without what changes by itself: blob ids and line numbers."""
+    lines = patch.diff().decode("utf-8", "replace").splitlines()
+    return [_NUMBERS.sub("@@", line) for line in lines if not line.startswith(("index ", "similarity index "))]
+
+
+def _by_id(series: Sequence[Patch]) -> dict[str, Patch]:
+    found: dict[str, Patch] = {}
+    for patch in series:
+        identity = patch.header.decouple_id
+        if not identity:
+            raise DecoupleError(
+                f"{patch.name}: no Decouple-Id to compare by", next_step="decouple lint names all of them"
+            )
+        if identity in found:
+            raise DecoupleError(
+                f"{patch.name}: has the Decouple-Id of {found[identity].name}", next_step="decouple lint"
+            )
+        found[identity] = patch
+    return found
