@@ -49,7 +49,7 @@ class Field:
     @property
     def value(self) -> str:
         """The value unfolded: continuation lines joined by newlines, one leading blank taken off, ``.`` -> empty."""
-        first, *rest = self.raw.split(":", 1)[1].splitlines()
+        first, *rest = self.raw.split(":", 1)[1].rstrip("\n").split("\n")
         unfolded = [first.strip()]
         for line in rest:
             text = line[1:].rstrip()
@@ -133,6 +133,13 @@ class Header:
         return replace(self, items=tuple(keep))
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a text with their newlines; only LF ends one (``splitlines`` also takes form feeds and others)."""
+    lines = [line + "\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
 def fold(name: str, value: str) -> str:
     """``name: value`` as header text: further lines start with one blank, an empty one becomes `` .``."""
     first, *rest = value.strip("\n").split("\n")
@@ -142,11 +149,11 @@ def fold(name: str, value: str) -> str:
 
 def parse(text: str, *, first_line: int = 1) -> Header:
     """Read a header; anything is accepted, what is no field becomes Text. ``first_line`` numbers its first line."""
-    items: list[Field | Text] = []
-    open_field = in_fields = False
+    items: list[_Open] = []
+    open_field = in_fields = has_fields = False
     at_start = True  # of a paragraph
     commentary = False
-    for number, raw in enumerate(text.splitlines(keepends=True), start=first_line):
+    for number, raw in enumerate(lines_of(text), start=first_line):
         bare = raw.rstrip("\r\n")
         if commentary or bare == "---":
             commentary = True
@@ -157,36 +164,44 @@ def parse(text: str, *, first_line: int = 1) -> Header:
             open_field, at_start = False, True
             continue
         if open_field and raw[0] in " \t":
-            last = items[-1]
-            items[-1] = replace(last, raw=last.raw + raw)
+            items[-1].lines.append(raw)
             continue
         match = _FIELD.match(raw)
-        is_field = bool(match) and ((not at_start and in_fields) or not any(isinstance(i, Field) for i in items))
-        if match and at_start and not is_field:
-            is_field = _is_known(match.group(1))
-        if match and is_field:
-            items.append(Field(match.group(1), raw, number))
-            open_field = in_fields = True
+        # the first paragraph with fields may have any; a later one counts if it starts with one that is known
+        if match and (not has_fields or (_is_known(match.group(1)) if at_start else in_fields)):
+            items.append(_Open(match.group(1), [raw], number))
+            open_field = in_fields = has_fields = True
+            at_start = False
         else:
-            _add_text(items, raw)
             # an mbox line ("From <commit> <date>") stands in front of the fields, it does not end their paragraph
-            envelope = at_start and not items[:-1] and raw.startswith("From ")
-            open_field, in_fields = False, envelope
-            at_start = envelope
-            continue
-        at_start = False
-    return Header(tuple(items))
+            at_start = in_fields = at_start and not items and raw.startswith("From ")
+            open_field = False
+            _add_text(items, raw)
+    return Header(tuple(item.closed() for item in items))
+
+
+@dataclass
+class _Open:
+    """An item while lines are added to it; ``name`` is empty for text."""
+
+    name: str
+    lines: list[str]
+    line: int = 0
+
+    def closed(self) -> Field | Text:
+        raw = "".join(self.lines)
+        return Field(self.name, raw, self.line) if self.name else Text(raw)
 
 
 def _is_known(name: str) -> bool:
     return name.lower() in _LOWER or bool(_BUG_VENDOR.match(name.lower()))
 
 
-def _add_text(items: list[Field | Text], raw: str) -> None:
-    if items and isinstance(items[-1], Text):
-        items[-1] = Text(items[-1].raw + raw)
+def _add_text(items: list[_Open], raw: str) -> None:
+    if items and not items[-1].name:
+        items[-1].lines.append(raw)
     else:
-        items.append(Text(raw))
+        items.append(_Open("", [raw]))
 
 
 def _inserted(items: tuple[Field | Text, ...], new: Field) -> tuple[Field | Text, ...]:

@@ -196,9 +196,18 @@ def _context(hunk: Hunk, *, last: bool) -> Iterator[str]:
 
 def _second_reader(data: bytes, patch: Patch, file: str, strip: int) -> Iterator[Fault]:
     """Compare with patch-ng. It reads; it never decides that a patch applies (True for renames it did not do)."""
-    if strip != 1 or not all(section.git for section in patch.files) or any(s.binary for s in patch.files):
+    if (
+        strip != 1
+        or not patch.files
+        or not all(section.git for section in patch.files)
+        or any(s.binary for s in patch.files)
+    ):
         return
-    seen = patch_ng.PatchSet(io.BytesIO(data))
+    try:
+        seen = patch_ng.PatchSet(io.BytesIO(data))
+    except Exception as error:  # it has none of its own: "rename from" in the last line is a TypeError in 1.19.1
+        yield Fault(file, 1, "second-reader", f"patch-ng fails on it: {type(error).__name__}: {error}")
+        return
     if seen.errors:
         yield Fault(file, 1, "second-reader", f"patch-ng finds {seen.errors} errors in it")
         return

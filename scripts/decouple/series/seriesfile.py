@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
+from decouple.series.header import lines_of
 
 _STRIP = re.compile(r"-p(\d{1,2})\Z")
 _COMMENT = re.compile(r"(?:^|\s)#.*\Z")
@@ -150,7 +151,7 @@ def scan(text: str) -> tuple[SeriesFile, tuple[Problem, ...]]:
     lines: list[_Line] = []
     problems: list[Problem] = []
     seen: dict[str, int] = {}
-    for number, raw in enumerate(text.splitlines(keepends=True), start=1):
+    for number, raw in enumerate(lines_of(text), start=1):
         entry = None
         words = _COMMENT.sub("", raw.rstrip("\r\n")).split()
         if words:
