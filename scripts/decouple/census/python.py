@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 
@@ -14,9 +15,24 @@ SUFFIXES = (".py",)
 MODULE = "torch._C"
 
 
-def may_reach(data: bytes) -> bool:
-    """Whether a Python file can name ``torch._C`` at all; cheap."""
-    return b"_C" in data
+_MEMBER = re.compile(rb"_C\s*\.\s*(\w+)")
+# The forms in which the name need not stand right behind "_C.": those files are parsed whatever they name.
+_INDIRECT = re.compile(
+    rb"from\s+torch\._C[\w.]*\s+import|(?:get|has|set)attr\(\s*(?:torch\.)?_C\b"
+    rb"|_C\s+as\s+\w|=\s*torch\._C\s*(?:$|#)",
+    re.MULTILINE,
+)
+
+
+def may_reach(data: bytes, taxonomy: Taxonomy) -> bool:
+    """Whether a Python file can reach a binding at all: much cheaper than parsing, and never wrong when it says no.
+
+    Most Python of a PyTorch tree names ``torch._C`` and CUDA somewhere; few files bring the two together.
+    """
+    if b"_C" not in data:
+        return False
+    members = {found.decode("ascii", "replace") for found in _MEMBER.findall(data)}
+    return any(taxonomy.bindings.match(name) for name in members) or _INDIRECT.search(data) is not None
 
 
 def scan(path: str, text: str, taxonomy: Taxonomy) -> list[Raw]:

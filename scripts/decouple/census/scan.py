@@ -89,9 +89,9 @@ class _Worker:
                 data = (self._context.tree / path).read_bytes()
             except OSError:
                 continue
-            if kind == "python" and not python.may_reach(data):
-                continue
             if not self._taxonomy.interesting(data):
+                continue
+            if kind == "python" and not python.may_reach(data, self._taxonomy):
                 continue
             text = data.decode("utf-8", "replace")
             if kind == "cpp":
@@ -101,7 +101,7 @@ class _Worker:
                 out += python.scan(path, text, self._taxonomy)
             else:
                 out += build_files.scan(path, text, self._taxonomy)
-                if path.endswith(".py"):
+                if path.endswith(".py") and python.may_reach(data, self._taxonomy):
                     out += python.scan(path, text, self._taxonomy)
         return out
 

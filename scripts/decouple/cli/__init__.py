@@ -15,6 +15,7 @@ from decouple import __version__
 from decouple.base.errors import CHECK_FAILED, DecoupleError
 
 COMMANDS: tuple[str, ...] = (
+    "census",
     "build",
     "verify",
     "fetch",

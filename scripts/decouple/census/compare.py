@@ -1,0 +1,113 @@
+"""Two censuses of one release, before and after the series, as one list: what became of each coupling."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from decouple.census.finding import Census, Finding
+
+# What a bar of the report counts: everything that ties the core to CUDA, device dispatch left out.
+COUPLINGS = ("inter-file", "macro", "include", "name", "python", "build")
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One patch's effect on one file: which lines' text it takes away."""
+
+    patch: str
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModuleCount:
+    """Couplings of one module that stand in the core, and of these the ones that need CUDA at compile time."""
+
+    module: str
+    before: int
+    after: int | None
+    needing_before: int
+    needing_after: int | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The report's content. ``after`` is None when the series is not applied."""
+
+    release: str
+    before: Census
+    after: Census | None
+    findings: tuple[Finding, ...]
+    """Those of before with what became of them, then those that only the tree after the series has (verdict new)."""
+
+    def modules(self) -> list[ModuleCount]:
+        """The table of the terminal and of the bars, by module."""
+        before = Counter(f.module for f in self.before.findings if is_coupling(f))
+        need = Counter(f.module for f in self.before.findings if is_needing(f))
+        after = Counter(f.module for f in self.after.findings if in_core(f)) if self.after else None
+        left = Counter(f.module for f in self.after.needing_cuda) if self.after else None
+        names = sorted(set(before) | set(after or ()))
+        return [
+            ModuleCount(
+                m,
+                before[m],
+                after[m] if after is not None else None,
+                need[m],
+                left[m] if left else (0 if left is not None else None),
+            )
+            for m in names
+        ]
+
+    @property
+    def key_before(self) -> int:
+        """In-core couplings that need CUDA at compile time, before."""
+        return len(self.before.needing_cuda)
+
+    @property
+    def key_after(self) -> int | None:
+        """The same after the series; the aim is 0."""
+        return len(self.after.needing_cuda) if self.after else None
+
+
+def is_coupling(finding: Finding) -> bool:
+    """Whether the finding ties something to CUDA (dispatch and mentions do not, nor does a compiler macro)."""
+    return finding.category in COUPLINGS and (finding.category != "macro" or finding.needs_cuda)
+
+
+def in_core(finding: Finding) -> bool:
+    """A coupling outside the relocated tree."""
+    return is_coupling(finding) and finding.verdict != "moved"
+
+
+def is_needing(finding: Finding) -> bool:
+    """A coupling of the key number, moved or not judged yet."""
+    return finding.needs_cuda and finding.stage in ("stage-1", "codegen") and finding.verdict not in ("stays", "moved")
+
+
+def compare(release: str, before: Census, after: Census | None, edits: Mapping[str, Sequence[Edit]]) -> Comparison:
+    """Join by id. ``edits`` tells for each path (old or new) which patches change it and what they remove."""
+    if after is None:
+        return Comparison(release, before, None, before.findings)
+    later = {finding.id: finding for finding in after.findings}
+    joined = []
+    for finding in before.findings:
+        now = later.pop(finding.id, None)
+        if now is not None:
+            joined.append(replace(finding, path=now.path, verdict=now.verdict, reason=now.reason))
+        elif finding.verdict == "moved" and finding.category == "inter-file":
+            joined.append(replace(finding, verdict="cut", reason="the file is gone"))
+        else:
+            joined.append(replace(finding, verdict="cut", reason=_cut_by(finding, edits)))
+    new = [
+        replace(finding, verdict="new" if finding.verdict == "open" else finding.verdict) for finding in later.values()
+    ]
+    return Comparison(release, before, after, (*joined, *new))
+
+
+def _cut_by(finding: Finding, edits: Mapping[str, Sequence[Edit]]) -> str:
+    touching = [*edits.get(finding.origin, ()), *edits.get(finding.path, ())]
+    words = finding.symbol.split("+") if finding.category == "macro" else [finding.symbol.strip('"')]
+    exact = [edit.patch for edit in touching if any(word in line for word in words for line in edit.removed)]
+    names = list(dict.fromkeys(exact or [edit.patch for edit in touching]))
+    return f"cut by {', '.join(names)}" if names else "gone with the file's move"
