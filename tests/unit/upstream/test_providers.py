@@ -69,6 +69,16 @@ class TestGithub:
         assert fetched.notes[0].startswith("NOBODY PUBLISHED A HASH of pytorch-v2.6.0.tar.gz")
         assert hashlib.sha256(data).hexdigest() in fetched.notes[0]
 
+    def test_a_patch_release_that_still_carries_the_first_ones_version(
+        self, http_server: FaultyServer, downloader: Downloader, tree: Path
+    ) -> None:
+        # Seen in v1.13.1, whose version.txt says 1.13.0a0.
+        (tree / "version.txt").write_text("2.6.9a0\n")
+        http_server.files[ARCHIVE] = tar_of(tree, "top")
+        release = manifest(GithubSource(remote(http_server.url(ARCHIVE))))
+        fetched = fetch(release, "github", cache=downloader.cache, downloader=downloader)
+        assert any("version.txt says 2.6.9a0" in note for note in fetched.notes)
+
     def test_another_version_in_the_archive(
         self, http_server: FaultyServer, downloader: Downloader, tree: Path
     ) -> None:

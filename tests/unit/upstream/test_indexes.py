@@ -1,0 +1,169 @@
+"""What is read for a manifest: Debian's control files and the simple index of PyPI."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.upstream import dsc, fill, pypi
+from decouple.upstream.download import Downloader
+from tests.support import server as http
+from tests.support.releases import COMMIT, manifest, remote, wheel_of
+from tests.support.server import FaultyServer
+
+SIGNED = """\
+-----BEGIN PGP SIGNED MESSAGE-----
+Hash: SHA512
+
+Source: pytorch
+Version: 2.6.0+dfsg-7
+Build-Depends: cmake,
+ python3
+Checksums-Sha256:
+ {} 10 a.orig.tar.xz
+ {} 20 a.debian.tar.xz
+- -----not a header
+
+-----BEGIN PGP SIGNATURE-----
+
+iQJFBAEBCgAv
+-----END PGP SIGNATURE-----
+""".format("a" * 64, "b" * 64)
+
+
+def test_a_signed_control_file() -> None:
+    fields = next(dsc.paragraphs(dsc.unsigned(SIGNED)))
+    assert (fields["source"], fields["version"]) == ("pytorch", "2.6.0+dfsg-7")
+    assert fields["build-depends"] == "cmake,\npython3"
+    files = dsc.source_files(fields, "x.dsc")
+    assert [(file.name, file.size) for file in files.values()] == [("a.orig.tar.xz", 10), ("a.debian.tar.xz", 20)]
+
+
+@pytest.mark.parametrize("line", ["abc 10 name", f"{'a' * 64} ten name", f"{'a' * 64} 10"])
+def test_a_line_that_is_no_checksum(line: str) -> None:
+    with pytest.raises(DecoupleError, match=r"x\.dsc: not a checksum line"):
+        dsc.source_files({"checksums-sha256": line}, "x.dsc")
+
+
+def test_a_control_file_without_checksums() -> None:
+    with pytest.raises(DecoupleError, match="no list of SHA-256 sums"):
+        dsc.source_files({}, "x.dsc")
+
+
+def test_a_forged_index_is_refused() -> None:
+    if not fill.KEYRING.is_file():
+        pytest.skip("needs gpgv and debian-archive-keyring")
+    with pytest.raises(DecoupleError, match="the signature of Debian's InRelease does not hold"):
+        fill.check_signature(SIGNED)
+
+
+HTML = """<!DOCTYPE html><body>
+<a href="../files/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl#sha256={}">x</a>
+<a href="/files/torch-2.6.1-cp313-cp313t-win_amd64.whl" data-yanked="broken">x</a>
+<a href="torch-2.6.0.tar.gz">source</a></body>""".format("c" * 64)
+
+JSON = {
+    "files": [
+        {
+            "url": "../files/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl",
+            "hashes": {"sha256": "c" * 64},
+            "yanked": False,
+        },
+        {"url": "/files/torch-2.6.1-cp313-cp313t-win_amd64.whl", "hashes": {}, "yanked": "broken"},
+        {"url": "torch-2.6.0.tar.gz", "hashes": {}},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/html", HTML.encode()),
+        ("application/vnd.pypi.simple.v1+html", HTML.encode()),
+        ("application/vnd.pypi.simple.v1+json", json.dumps(JSON).encode()),
+    ],
+)
+def test_both_forms_of_the_index(http_server: FaultyServer, downloader: Downloader, kind: str, body: bytes) -> None:
+    http_server.fault("/simple/torch/", http.status(200, body, Content_Type=kind))
+    found = pypi.wheels("torch", downloader, http_server.url("/simple"))
+    assert [(str(wheel.version), wheel.yanked) for wheel in found] == [("2.6.0", False), ("2.6.1", True)]
+    assert found[0].file.urls == (http_server.url("/simple/files/torch-2.6.0-cp312-cp312-manylinux1_x86_64.whl"),)
+    assert found[0].file.sha256 == "c" * 64 and found[1].file.sha256 is None
+
+
+def test_a_proxy_page_instead_of_the_index(http_server: FaultyServer, downloader: Downloader) -> None:
+    http_server.fault("/simple/torch/", http.proxy_page())
+    with pytest.raises(DecoupleError, match="lists no wheel"):
+        pypi.wheels("torch", downloader, http_server.url("/simple"))
+
+
+def test_no_such_project(http_server: FaultyServer, downloader: Downloader) -> None:
+    with pytest.raises(DecoupleError, match="/simple/none/: HTTP 404"):
+        pypi.wheels("none", downloader, http_server.url("/simple"))
+
+
+METADATA = """\
+Metadata-Version: 2.1
+Name: torch
+Requires-Dist: filelock
+Requires-Dist: nvidia-cudnn-cu12 (==9.1.0.70) ; platform_system == "Linux"
+Requires-Dist: cuda-toolkit[cublas,cudart]==13.0.2; platform_system == "Linux"
+Requires-Dist: cuda-bindings<14,>=13.0.3; platform_system == "Linux"
+"""
+
+
+def test_only_exact_pins_of_cuda_are_facts() -> None:
+    assert fill.cuda_pins(METADATA) == ("cuda-toolkit==13.0.2", "nvidia-cudnn-cu12==9.1.0.70")
+
+
+def linux_wheels(server: FaultyServer, tags: Iterable[str], data: bytes) -> str:
+    """Serve an index with one wheel of torch 2.6.0 per tag; returns its HTML."""
+    links = []
+    for tag in tags:
+        name = f"torch-2.6.0-{tag}-manylinux1_x86_64.whl"
+        server.files[f"/files/{name}"] = data
+        links.append(f'<a href="/files/{name}">{name}</a>')
+    return "\n".join(links)
+
+
+def test_fill_reads_everything_off_the_files(
+    http_server: FaultyServer, downloader: Downloader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = wheel_of(
+        {
+            "torch/lib/libc10.so": b"\x7fELF" + b"GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2)\0",
+            "torch-2.6.0.dist-info/METADATA": METADATA.encode(),
+        }
+    )
+    nvcc = wheel_of({"nvidia/cuda_nvcc/include/crt/host_config.h": b"#if __GNUC__ > 13\n"})
+    http_server.files |= {
+        "/simple/torch/": linux_wheels(http_server, ["cp39-cp39", "cp312-cp312", "cp313-cp313t"], wheel).encode(),
+        "/simple/nvidia-cuda-nvcc-cu12/": b"\n".join(
+            b'<a href="/files/nvidia_cuda_nvcc_cu12-%s-py3-none-manylinux1_x86_64.whl">x</a>' % version
+            for version in (b"12.3.9", b"12.4.131", b"12.8.1")
+        ),
+        "/files/nvidia_cuda_nvcc_cu12-12.4.131-py3-none-manylinux1_x86_64.whl": nvcc,
+    }
+    monkeypatch.setattr(pypi.wheels, "__defaults__", (http_server.url("/simple"),))
+    monkeypatch.setattr(fill, "DEBIAN", http_server.url("/debian"))  # 404 for each suite
+    filled = fill.fill("2.6", downloader)
+    assert (filled.manifest.version, filled.manifest.tag, filled.manifest.commit) == ("2.6.0", "v2.6.0", COMMIT)
+    assert filled.manifest.toolchain == replace(
+        manifest().toolchain,
+        python=("3.9", "3.12", "3.13t"),
+        libraries=("cuda-toolkit==13.0.2", "nvidia-cudnn-cu12==9.1.0.70"),
+    )
+    assert [source.provider for source in filled.manifest.sources] == ["github", "git", "wheel"]
+    assert filled.remarks == tuple(f"Debian {suite}: no such suite" for suite in fill.SUITES)
+
+
+def test_fill_keeps_what_only_github_could_say(tmp_path: Path) -> None:
+    known = fill.GithubSource(remote("https://github.com/x/pytorch-v2.6.0.tar.gz", b"data"))
+    kept = fill._github("2.6.0", manifest(known))
+    assert (kept.archive.size, kept.archive.sha256) == (4, known.archive.sha256)
+    assert fill._github("2.6.1", manifest(known)).archive.sha256 is None
