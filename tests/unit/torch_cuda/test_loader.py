@@ -1,0 +1,190 @@
+"""The loader, on real shared libraries and a small package that is laid out as torch is.
+
+``torch/_C`` is a real extension module that asks, while it is created, whether ``cuda_is_here`` is in the process: the
+question ATen asks once and for all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from torch_cuda import _libraries, _preload
+
+from .conftest import PROJECT
+
+CORE_PRELOAD = PROJECT.parent / "core" / "torch" / "_decoupled" / "preload.py"
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+
+CORE = """
+#include <Python.h>
+#include <dlfcn.h>
+static struct PyModuleDef def = {PyModuleDef_HEAD_INIT, "torch._C", 0, -1, 0};
+PyMODINIT_FUNC PyInit__C(void) {
+  PyObject* module = PyModule_Create(&def);
+  PyModule_AddObject(module, "saw_cuda", PyBool_FromLong(dlsym(RTLD_DEFAULT, "cuda_is_here") != 0));
+  PyModule_AddObject(module, "_has_cuda", PyBool_FromLong(0));
+  return module;
+}
+"""
+BINDINGS = """
+#include <Python.h>
+static PyObject* version(PyObject* self, PyObject* none) { return PyLong_FromLong(12040); }
+static PyObject* count(PyObject* self, PyObject* none) { return PyLong_FromLong(0); }
+static PyMethodDef methods[] = {{"_cuda_getCompiledVersion", version, METH_NOARGS, 0},
+                                {"_cuda_getDeviceCount", count, METH_NOARGS, 0}, {0}};
+static struct PyModuleDef def = {PyModuleDef_HEAD_INIT, "torch_cuda._CUDAC", 0, -1, methods};
+PyMODINIT_FUNC PyInit__CUDAC(void) {
+  PyObject* module = PyModule_Create(&def);
+  PyModule_AddObject(module, "_has_cuda", PyBool_FromLong(1));
+  return module;
+}
+"""
+TORCH = "import torch.version\nfrom torch._C import *\nfrom torch import _C\nimport torch.cuda\n"
+
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+
+def compile_c(text: str, target: Path, *flags: str) -> Path:
+    """One shared library out of one C source."""
+    source = target.with_suffix(".c")
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text(text)
+    include = sysconfig.get_path("include")
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{include}", str(source), "-o", str(target), *flags], check=True)
+    source.unlink()
+    return target
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A site-packages folder with a stock torch 2.6.0 and an installed torch_cuda."""
+    folder = tmp_path / "site"
+    torch = folder / "torch"
+    compile_c(CORE, torch / f"_C{SUFFIX}")
+    (torch / "cuda").mkdir()
+    (torch / "cuda/__init__.py").write_text("import torch._C\nbuilt = torch._C._has_cuda\n")
+    (torch / "__init__.py").write_text(TORCH)
+    (torch / "version.py").write_text("__version__ = '2.6.0+debian'\ncuda = None\n")
+    package = folder / "torch_cuda"
+    package.mkdir()
+    for path in (PROJECT / "torch_cuda").glob("*.py"):
+        shutil.copy(path, package)
+    shutil.copy(CORE_PRELOAD, package / "_core_preload.py")
+    shutil.copy(PROJECT / "torch_cuda.pth", folder)
+    (package / "build_info.json").write_text(json.dumps({"torch": "2.6.0", "version": "2.6.0+cu124", "cuda": "12.4"}))
+    compile_c("int c10_cuda(void) { return 1; }", package / "lib/libc10_cuda.so")
+    compile_c("int cuda_is_here(void) { return 1; }", package / "lib/libtorch_cuda.so")
+    compile_c("int nvrtc(void) { return 1; }", package / "lib/libcaffe2_nvrtc.so")
+    compile_c(BINDINGS, package / f"_CUDAC{SUFFIX}")
+    dist_info = folder / "torch_cuda-2.6.0+cu124.dist-info"
+    dist_info.mkdir()
+    (dist_info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-cuda\nVersion: 2.6.0+cu124\n")
+    (dist_info / "entry_points.txt").write_text("[torch.backends.preload]\ncuda = torch_cuda._preload:preload\n")
+    return folder
+
+
+def python(site: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A fresh Python with *site* as a site folder, so that its .pth is read as at any start."""
+    start = f"import site; site.addsitedir({str(site)!r}); {code}"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("TORCH", "PYTHONPATH"))}
+    return subprocess.run(
+        [sys.executable, "-c", start],
+        env={**clean, **environment},
+        cwd=site,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def ask(site: Path, expression: str, **environment: str) -> str:
+    """What ``print(expression)`` says after ``import torch``."""
+    done = python(site, f"import torch; print({expression})", **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@needs_cc
+def test_libraries_come_before_the_core_and_bindings_right_after(site: Path) -> None:
+    assert ask(site, "torch._C.saw_cuda, torch._C._has_cuda, torch.cuda.built") == "True True True"
+
+
+@needs_cc
+def test_bindings_are_reachable_under_the_name_of_the_rfc(site: Path) -> None:
+    assert ask(site, "torch.cuda._CUDAC.__name__, torch._C._cuda_getDeviceCount()") == "torch_cuda._CUDAC 0"
+    assert ask(site, "torch.version.cuda") == "12.4"
+
+
+@needs_cc
+def test_opting_out_leaves_the_core_alone(site: Path) -> None:
+    environment = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    assert ask(site, "torch._C.saw_cuda, torch._C._has_cuda, torch.version.cuda", **environment) == "False False None"
+
+
+@needs_cc
+def test_another_torch_is_refused_in_one_clear_sentence(site: Path) -> None:
+    (site / "torch/version.py").write_text("__version__ = '2.7.0'\ncuda = None\n")
+    done = python(site, "import torch")
+    assert done.returncode != 0
+    assert "was built for torch 2.6.0, but torch 2.7.0 is installed" in done.stderr
+    assert "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in done.stderr
+    assert python(site, "import torch", TORCH_DEVICE_BACKEND_AUTOLOAD="0").returncode == 0
+
+
+@needs_cc
+def test_a_patched_core_is_left_to_load_us_itself(site: Path) -> None:
+    (site / "torch/_decoupled").mkdir()
+    assert ask(site, "torch._C.saw_cuda") == "False"
+
+
+@needs_cc
+def test_starting_python_imports_nothing_of_torch(site: Path) -> None:
+    done = python(site, "import sys; print({'torch', 'ctypes', 'torch_cuda._preload'} & {*sys.modules})")
+    assert done.stdout.strip() == "set()", done.stderr
+
+
+@needs_cc
+def test_a_library_in_another_folder_of_sys_path_is_found(tmp_path: Path) -> None:
+    """Ours needs one library, which needs another: both in nvidia/*/lib of a second site folder."""
+    lib = tmp_path / "other/nvidia/nvjitlink/lib"
+    inner = compile_c(
+        "int decouple_inner(void) { return 1; }", lib / "libdecinner.so.1", "-Wl,-soname,libdecinner.so.1"
+    )
+    outer_folder = tmp_path / "other/nvidia/cublas/lib"
+    outer = compile_c(
+        "int decouple_inner(void); int decouple_outer(void) { return decouple_inner(); }",
+        outer_folder / "libdecouter.so.1",
+        str(inner),
+        "-Wl,-soname,libdecouter.so.1",
+    )
+    ours = compile_c(
+        "int decouple_outer(void); int f(void) { return decouple_outer(); }", tmp_path / "libours.so", str(outer)
+    )
+    folders = _libraries.search_folders(tmp_path / "torch", [str(tmp_path / "other")])
+    assert _libraries.open_library(ours, folders).f() == 1
+
+
+@needs_cc
+def test_a_library_that_is_nowhere_is_named_with_what_needs_it(tmp_path: Path) -> None:
+    gone = compile_c("int g(void) { return 1; }", tmp_path / "libdecgone.so.1", "-Wl,-soname,libdecgone.so.1")
+    ours = compile_c("int g(void); int h(void) { return g(); }", tmp_path / "libdecours.so", str(gone))
+    gone.unlink()
+    with pytest.raises(_libraries.LibraryError, match=r"libdecours.so needs libdecgone.so.1, .*pip install"):
+        _libraries.open_library(ours, [])
+
+
+def test_a_torch_with_cuda_inside_is_refused() -> None:
+    with pytest.raises(_preload.VersionError, match=r"already contains CUDA 12\.4"):
+        _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, "2.6.0", "12.4")
+
+
+@pytest.mark.parametrize("version", ["2.6.0", "2.6.0+debian", "2.6.0+decoupled", "2.6.0a0+git2236df1"])
+def test_local_versions_of_the_same_release_are_accepted(version: str) -> None:
+    _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, version, None)

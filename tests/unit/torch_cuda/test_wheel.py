@@ -1,0 +1,75 @@
+"""Packing: the same tree gives the same bytes; requirements and tag come from what was built."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch_cuda_build import wheel
+
+INFO: dict[str, Any] = {
+    "torch": "2.6.0",
+    "version": "2.6.0+cu124",
+    "cuda": "12.4",
+    "cudnn": "9.1.0",
+    "nccl": "2.21.5",
+    "python": "cpython-313-x86_64-linux-gnu",
+}
+TABLE = Path(wheel.__file__).with_name("requirements.toml")
+
+
+def test_requirements_are_those_of_the_official_wheel() -> None:
+    found = wheel.requirements(TABLE, INFO)
+    assert found[0] == "torch==2.6.0"
+    assert any(value.startswith("nvidia-cudnn-cu12==9.1.0.70 ;") for value in found)
+    assert any(value.startswith("nvidia-nccl-cu12==2.21.5 ;") for value in found)
+
+
+def test_the_nccl_built_against_is_the_one_asked_for() -> None:
+    found = wheel.requirements(TABLE, {**INFO, "nccl": "2.22.3"})
+    assert any(value.startswith("nvidia-nccl-cu12==2.22.3 ;") for value in found)
+
+
+def test_a_cuda_version_without_pins_is_an_error() -> None:
+    with pytest.raises(KeyError, match=r"99\.9"):
+        wheel.requirements(TABLE, {**INFO, "cuda": "99.9"})
+
+
+def test_same_members_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    library = tmp_path / "libtorch_cuda.so"
+    library.write_bytes(b"\x7fELF" * 1000)
+    digests = []
+    for folder in (tmp_path / "one", tmp_path / "two"):
+        folder.mkdir()
+        members: dict[str, Path | bytes] = {
+            "torch_cuda/lib/libtorch_cuda.so": library,
+            "torch_cuda.pth": b"import sys\n",
+        }
+        path = wheel.write(members, INFO, wheel.tag(INFO, "linux-x86_64"), folder, ["torch==2.6.0"])
+        assert path.name == "torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"
+        digests.append(hashlib.sha256(path.read_bytes()).hexdigest())
+    assert digests[0] == digests[1]
+
+
+def test_pip_installs_it(tmp_path: Path) -> None:
+    """The RECORD and metadata satisfy pip; the .pth lands in site-packages itself."""
+    info = {**INFO, "python": f"cpython-{sys.version_info[0]}{sys.version_info[1]}-x86_64-linux-gnu"}
+    path = wheel.write(
+        {"torch_cuda/__init__.py": b"", "torch_cuda.pth": b"\n"}, info, wheel.tag(info, "linux-x86_64"), tmp_path, []
+    )
+    target = tmp_path / "site"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(target), str(path)],
+        check=True,
+        capture_output=True,
+    )
+    assert (target / "torch_cuda.pth").is_file()
+    with zipfile.ZipFile(path) as archive:
+        entry_points = archive.read("torch_cuda-2.6.0+cu124.dist-info/entry_points.txt").decode()
+    assert "[torch.backends.preload]" in entry_points

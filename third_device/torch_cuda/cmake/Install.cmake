@@ -1,0 +1,56 @@
+# The install tree is the torch_cuda package: libraries, extension, headers at their upstream names, CMake config,
+# build_info.json. The Python files are added by the wheel's backend (torch_cuda_build).
+
+install(TARGETS c10_cuda caffe2_nvrtc torch_cuda torch_python_cuda LIBRARY DESTINATION lib)
+install(TARGETS _CUDAC LIBRARY DESTINATION .)
+if(TARGET dep::TENSORPIPE)
+  # Nobody else ships TensorPipe's CUDA half; its soname is looked up beside us ($ORIGIN).
+  file(REAL_PATH "${TENSORPIPE_LIBRARY}" tensorpipe_file)
+  get_filename_component(tensorpipe_name "${tensorpipe_file}" NAME)
+  install(FILES "${tensorpipe_file}" DESTINATION lib)
+endif()
+
+# Headers under the names that #include lines use. The shadow tree's links are followed.
+install(CODE "
+  file(GLOB_RECURSE headers FOLLOW_SYMLINKS RELATIVE \"${SHADOW_DIR}\"
+    \"${SHADOW_DIR}/aten/src/*.h\" \"${SHADOW_DIR}/aten/src/*.cuh\" \"${SHADOW_DIR}/c10/*.h\" \"${SHADOW_DIR}/torch/csrc/*.h\" \"${SHADOW_DIR}/torch/csrc/*.hpp\")
+  foreach(header IN LISTS headers)
+    if(header MATCHES \"/test/\")
+      continue()
+    endif()
+    string(REGEX REPLACE \"^aten/src/\" \"\" name \"\${header}\")
+    get_filename_component(folder \"\${name}\" DIRECTORY)
+    file(INSTALL \"${SHADOW_DIR}/\${header}\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/include/\${folder}\" FOLLOW_SYMLINK_CHAIN)
+  endforeach()")
+install(DIRECTORY "${CONFIG_DIR}/" DESTINATION include FILES_MATCHING PATTERN "*.h")
+
+configure_file(cmake/TorchCUDAConfig.cmake.in "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" @ONLY)
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file("${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake" VERSION "${TORCH_VERSION}" COMPATIBILITY ExactVersion)
+install(FILES "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" "${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake" DESTINATION share/cmake/TorchCUDA)
+
+string(REPLACE " " "\", \"" arch_json "${TORCH_CUDA_ARCH_FLAGS}")
+string(REGEX MATCH "_GLIBCXX_USE_CXX11_ABI=([01])" abi "${CORE_DEFINITIONS}")
+set(CXX11_ABI "${CMAKE_MATCH_1}")
+set(CUDA_TAG "cu${CUDAToolkit_VERSION_MAJOR}${CUDAToolkit_VERSION_MINOR}")
+set(SLICE_TAG)
+if(TORCH_CUDA_SLICE STREQUAL "runtime")
+  set(SLICE_TAG ".slice")
+endif()
+file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/build_info.json" @ONLY CONTENT [[{
+  "arch_list": ["@arch_json@"],
+  "core": "@CORE_KIND@",
+  "cuda": "@TORCH_CUDA_VERSION@",
+  "cuda_toolkit": "@CUDAToolkit_VERSION@",
+  "cudnn": "@TORCH_CUDNN_VERSION@",
+  "cxx11_abi": "@CXX11_ABI@",
+  "flash_attention": "@USE_FLASH_ATTENTION@",
+  "mem_eff_attention": "@USE_MEM_EFF_ATTENTION@",
+  "nccl": "@TORCH_NCCL_VERSION@",
+  "python": "@Python_SOABI@",
+  "slice": "@TORCH_CUDA_SLICE@",
+  "torch": "@TORCH_VERSION@",
+  "version": "@TORCH_VERSION@+@CUDA_TAG@@SLICE_TAG@"
+}
+]])
+install(FILES "${CMAKE_BINARY_DIR}/build_info.json" DESTINATION .)

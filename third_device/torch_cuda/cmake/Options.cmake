@@ -1,0 +1,43 @@
+# Every choice of the build, named as upstream names it. The environment (as upstream's setup.py reads it) decides where it
+# speaks, also when an existing build directory is configured again; then -D on the command line; then the default here.
+
+function(torch_cuda_option name help default)
+  set(spoken "$ENV{${name}}")
+  if(NOT spoken STREQUAL "" AND NOT "${${name}}" STREQUAL spoken AND NOT "${TORCH_CUDA_ENV_${name}}" STREQUAL spoken)
+    set(${name} "${spoken}" CACHE STRING "${help}" FORCE)
+  endif()
+  set(TORCH_CUDA_ENV_${name} "${spoken}" CACHE INTERNAL "")
+  set(${name} "${default}" CACHE STRING "${help}")
+endfunction()
+
+torch_cuda_option(PYTORCH_SOURCE_DIR "Root of the applied PyTorch tree" "${CMAKE_CURRENT_SOURCE_DIR}/../..")
+torch_cuda_option(TORCH_CUDA_CORE "Kind of the installed core: stock, built, or auto" "auto")
+torch_cuda_option(TORCH_CUDA_CORE_PREFIX "Directory above the installed torch's include/ and lib*/, or above the torch package" "")
+torch_cuda_option(TORCH_CUDA_SLICE "all, or runtime: everything but most kernels, for a quick check" "all")
+torch_cuda_option(TORCH_CUDA_ARCH_LIST "GPU architectures, e.g. '8.0;9.0+PTX'" "")
+torch_cuda_option(USE_FLASH_ATTENTION "Build the flash attention kernels" ON)
+torch_cuda_option(USE_MEM_EFF_ATTENTION "Build the memory efficient attention kernels" ON)
+torch_cuda_option(USE_CUDNN "Build with cuDNN" ON)
+torch_cuda_option(USE_NCCL "Build with NCCL" ON)
+torch_cuda_option(USE_DISTRIBUTED "Build torch.distributed's CUDA parts" ON)
+torch_cuda_option(USE_TENSORPIPE "Build RPC's CUDA channels (needs TensorPipe's CUDA library)" ON)
+torch_cuda_option(CUDNN_ROOT "Prefix of cuDNN" "")
+torch_cuda_option(NCCL_ROOT "Prefix of NCCL" "")
+torch_cuda_option(CUDNN_FRONTEND_ROOT "Prefix of the cuDNN frontend headers" "")
+torch_cuda_option(TENSORPIPE_ROOT "Prefix of TensorPipe with CUDA" "")
+torch_cuda_option(CUTLASS_ROOT "Prefix of CUTLASS's headers" "")
+torch_cuda_option(TORCH_NVCC_FLAGS "More flags for nvcc" "")
+
+get_filename_component(PYTORCH_SOURCE_DIR "${PYTORCH_SOURCE_DIR}" ABSOLUTE)
+if(NOT EXISTS "${PYTORCH_SOURCE_DIR}/build_variables.bzl")
+  message(FATAL_ERROR "${PYTORCH_SOURCE_DIR} is not a PyTorch tree (no build_variables.bzl); next: pass "
+                      "-DPYTORCH_SOURCE_DIR=<the tree the series was applied to>")
+endif()
+if(NOT TORCH_CUDA_SLICE MATCHES "^(all|runtime)$")
+  message(FATAL_ERROR "TORCH_CUDA_SLICE='${TORCH_CUDA_SLICE}' is unknown; next: use 'all' or 'runtime'")
+endif()
+if(TORCH_CUDA_SLICE STREQUAL "runtime")
+  # The slice's purpose is a quick check that the parts fit; these two are 96 of the slowest objects.
+  set(USE_FLASH_ATTENTION OFF)
+  set(USE_MEM_EFF_ATTENTION OFF)
+endif()

@@ -1,0 +1,89 @@
+# What goes into which library, by upstream path. Mirrors the GPU half of aten/src/ATen/CMakeLists.txt and
+# caffe2/CMakeLists.txt; lists that upstream keeps in build_variables.bzl are read from there.
+
+set(ATEN aten/src/ATen)
+
+torch_cuda_glob(C10_CUDA_SOURCES "c10/cuda/*.cpp" "c10/cuda/impl/*.cpp")
+torch_cuda_glob(NVRTC_STUB_SOURCES "${ATEN}/cuda/nvrtc_stub/*.cpp")
+
+# The runtime: contexts, streams, generators, hooks, BLAS and sparse handles.
+torch_cuda_glob(ATEN_RUNTIME_SOURCES "${ATEN}/cuda/*.cpp" "${ATEN}/cuda/detail/*.cpp" "${ATEN}/cuda/tunable/*.cpp"
+                "${ATEN}/cuda/*.cu" "${ATEN}/cuda/detail/*.cu" "${ATEN}/cuda/tunable/*.cu")
+if(USE_CUDNN)
+  torch_cuda_glob(cudnn_sources "${ATEN}/cudnn/*.cpp")
+  list(APPEND ATEN_RUNTIME_SOURCES ${cudnn_sources})
+endif()
+
+# Kernels and the host code that launches them. native/miopen holds stubs that register operators for the CUDA key.
+torch_cuda_glob(ATEN_KERNEL_SOURCES
+  "${ATEN}/native/cuda/*.cu" "${ATEN}/native/cuda/*.cpp" "${ATEN}/native/cuda/linalg/*.cpp"
+  "${ATEN}/native/cudnn/*.cpp" "${ATEN}/native/miopen/*.cpp"
+  "${ATEN}/native/nested/cuda/*.cu" "${ATEN}/native/nested/cuda/*.cpp"
+  "${ATEN}/native/sparse/cuda/*.cu" "${ATEN}/native/sparse/cuda/*.cpp"
+  "${ATEN}/native/quantized/cuda/*.cu" "${ATEN}/native/quantized/cuda/*.cpp" "${ATEN}/native/quantized/cudnn/*.cpp"
+  "${ATEN}/native/transformers/cuda/*.cu" "${ATEN}/native/transformers/cuda/*.cpp")
+set(ATTENTION_KERNEL_SOURCES)
+if(USE_FLASH_ATTENTION)
+  torch_cuda_glob(flash_kernels "${ATEN}/native/transformers/cuda/flash_attn/kernels/*.cu")
+  torch_cuda_glob(flash_host "${ATEN}/native/transformers/cuda/flash_attn/*.cu")
+  list(APPEND ATTENTION_KERNEL_SOURCES ${flash_kernels})
+  list(APPEND ATEN_KERNEL_SOURCES ${flash_host})
+endif()
+if(USE_MEM_EFF_ATTENTION)
+  torch_cuda_glob(mem_eff_kernels "${ATEN}/native/transformers/cuda/mem_eff_attention/kernels/*.cu")
+  torch_cuda_glob(mem_eff_host "${ATEN}/native/transformers/cuda/mem_eff_attention/*.cu" "${ATEN}/native/transformers/cuda/mem_eff_attention/*.cpp")
+  list(APPEND ATTENTION_KERNEL_SOURCES ${mem_eff_kernels})
+  list(APPEND ATEN_KERNEL_SOURCES ${mem_eff_host})
+endif()
+# flash_api.cpp is in this list whatever the switch: it registers nothing, and says so, when flash attention is off.
+torch_cuda_filelist(listed aten_cuda_cu_source_list aten_cuda_with_sort_by_key_source_list aten_cuda_cu_with_sort_by_key_source_list)
+list(APPEND ATEN_KERNEL_SOURCES ${listed})
+
+# JIT, autograd, profiler, AOT Inductor, NCCL, distributed.
+torch_cuda_filelist(TORCH_SOURCES libtorch_cuda_core_sources)
+if(USE_NCCL)
+  torch_cuda_resolve(nccl_sources torch/csrc/cuda/nccl.cpp)
+  list(APPEND TORCH_SOURCES ${nccl_sources})
+endif()
+set(DISTRIBUTED_SOURCES)
+if(USE_DISTRIBUTED)
+  torch_cuda_filelist(DISTRIBUTED_SOURCES libtorch_cuda_distributed_base_sources libtorch_cuda_distributed_extra_sources)
+endif()
+
+# Bindings.
+torch_cuda_filelist(PYTHON_SOURCES libtorch_python_cuda_core_sources)
+if(USE_NCCL)
+  torch_cuda_resolve(nccl_bindings torch/csrc/cuda/python_nccl.cpp)
+  list(APPEND PYTHON_SOURCES ${nccl_bindings})
+endif()
+if(USE_CUDNN)
+  torch_cuda_resolve(cudnn_bindings torch/csrc/cuda/shared/cudnn.cpp)
+  list(APPEND PYTHON_SOURCES ${cudnn_bindings})
+endif()
+# Ours. bindings.cpp answers for torch._C what a core without CUDA cannot; the others implement the hooks and registries that
+# the patched core declares, so a stock core has nothing to compile them against.
+set(OWN_PYTHON_DIR "${CMAKE_CURRENT_SOURCE_DIR}/torch_cuda/csrc/pybinding")
+set(own_sources "${OWN_PYTHON_DIR}/registrations/bindings.cpp")
+if(CORE_KIND STREQUAL "built")
+  file(GLOB own_sources CONFIGURE_DEPENDS "${OWN_PYTHON_DIR}/registrations/*.cpp")
+endif()
+list(APPEND PYTHON_SOURCES ${own_sources})
+
+foreach(list C10_CUDA_SOURCES ATEN_RUNTIME_SOURCES ATEN_KERNEL_SOURCES TORCH_SOURCES PYTHON_SOURCES)
+  list(REMOVE_DUPLICATES ${list})
+  if(NOT ${list})
+    message(FATAL_ERROR "${list} is empty: ${PYTORCH_SOURCE_DIR} is not laid out as this project expects; next: check ${TORCH_PATCHES_DIR}")
+  endif()
+endforeach()
+list(REMOVE_ITEM ATEN_KERNEL_SOURCES ${ATEN_RUNTIME_SOURCES})
+
+if(TORCH_CUDA_SLICE STREQUAL "runtime")
+  # Enough to allocate, fill and copy; everything else answers "not part of this slice" (torch_cuda_build/slice_stubs.py).
+  set(slice_kernels)
+  foreach(name IN ITEMS TensorFactories.cu EmptyTensor.cpp Copy.cu FillKernel.cu Equal.cpp Resize.cpp TensorShapeCUDA.cpp CUDAScalar.cu jit_utils.cpp)
+    torch_cuda_glob(path "${ATEN}/native/cuda/${name}")
+    list(APPEND slice_kernels ${path})
+  endforeach()
+  set(ATEN_KERNEL_SOURCES ${slice_kernels})
+  list(FILTER DISTRIBUTED_SOURCES EXCLUDE REGEX "\\.cu$")
+endif()

@@ -1,0 +1,90 @@
+# CUDA as a first-class CMake language, the architectures, and the CUDA libraries.
+
+# A distribution may carry nvcc together with the newest host compiler that it accepts (Debian: cuda-g++).
+if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX})
+  find_program(TORCH_CUDA_HOST_COMPILER NAMES cuda-g++)
+  if(TORCH_CUDA_HOST_COMPILER)
+    set(CMAKE_CUDA_HOST_COMPILER "${TORCH_CUDA_HOST_COMPILER}")
+  endif()
+endif()
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  message(FATAL_ERROR "no working CUDA compiler (nvcc) found; next: install the CUDA toolkit, or set CUDACXX to nvcc and "
+                      "CUDAHOSTCXX to a C++ compiler it accepts")
+endif()
+set(CMAKE_CUDA_ARCHITECTURES OFF) # TORCH_CUDA_ARCH_LIST decides, by upstream's own rules
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+# A compiler cache reads command lines, not response files.
+foreach(kind INCLUDES LIBRARIES OBJECTS)
+  set(CMAKE_CUDA_USE_RESPONSE_FILE_FOR_${kind} 0)
+endforeach()
+
+find_package(CUDAToolkit REQUIRED)
+set(TORCH_CUDA_VERSION "${CUDAToolkit_VERSION_MAJOR}.${CUDAToolkit_VERSION_MINOR}")
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" nvcc_version "${CMAKE_CUDA_COMPILER_VERSION}")
+if(NOT nvcc_version STREQUAL TORCH_CUDA_VERSION)
+  message(FATAL_ERROR "nvcc is of CUDA ${nvcc_version} (${CMAKE_CUDA_COMPILER}), the headers and libraries are of CUDA "
+                      "${TORCH_CUDA_VERSION} (${CUDAToolkit_INCLUDE_DIRS}); next: set CUDACXX and CUDAToolkit_ROOT to one toolkit")
+endif()
+
+set(CUDA_VERSION "${TORCH_CUDA_VERSION}")
+include("${PYTORCH_SOURCE_DIR}/cmake/Modules_CUDA_fix/upstream/FindCUDA/select_compute_arch.cmake")
+string(REPLACE " " ";" arch_list "${TORCH_CUDA_ARCH_LIST}")
+cuda_select_nvcc_arch_flags(TORCH_CUDA_GENCODE ${arch_list})
+set(TORCH_CUDA_ARCH_FLAGS "${TORCH_CUDA_GENCODE_readable}")
+if(TORCH_CUDA_GENCODE STREQUAL "")
+  message(FATAL_ERROR "TORCH_CUDA_ARCH_LIST='${TORCH_CUDA_ARCH_LIST}' selects no architecture; next: e.g. '8.0;9.0+PTX'")
+endif()
+
+# --- libraries beside the toolkit
+
+function(torch_cuda_find name header library hint)
+  find_path(${name}_INCLUDE_DIR "${header}" HINTS ${hint} PATH_SUFFIXES include usr/include)
+  find_library(${name}_LIBRARY NAMES ${library} HINTS ${hint}
+               PATH_SUFFIXES lib lib64 "lib/${CMAKE_LIBRARY_ARCHITECTURE}" "usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}")
+  if(NOT ${name}_INCLUDE_DIR OR NOT ${name}_LIBRARY)
+    message(FATAL_ERROR "${name}: ${header} or lib${library} not found; next: set ${name}_ROOT to its prefix, or USE_${name}=0")
+  endif()
+  add_library(dep::${name} UNKNOWN IMPORTED)
+  set_target_properties(dep::${name} PROPERTIES IMPORTED_LOCATION "${${name}_LIBRARY}"
+                                                INTERFACE_INCLUDE_DIRECTORIES "${${name}_INCLUDE_DIR}")
+endfunction()
+
+# major.minor.patch out of three #define lines.
+function(torch_cuda_header_version result file prefix)
+  set(version)
+  foreach(part MAJOR MINOR PATCHLEVEL PATCH)
+    file(STRINGS "${file}" line REGEX "#define +${prefix}_${part} +[0-9]+" LIMIT_COUNT 1)
+    if(line MATCHES "([0-9]+) *$")
+      list(APPEND version "${CMAKE_MATCH_1}")
+    endif()
+  endforeach()
+  list(JOIN version "." version)
+  set(${result} "${version}" PARENT_SCOPE)
+endfunction()
+
+if(USE_CUDNN)
+  torch_cuda_find(CUDNN cudnn.h cudnn "${CUDNN_ROOT}")
+  torch_cuda_header_version(TORCH_CUDNN_VERSION "${CUDNN_INCLUDE_DIR}/cudnn_version.h" CUDNN)
+  find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
+            HINTS "${PYTORCH_SOURCE_DIR}/third_party/cudnn_frontend/include" "${CUDNN_FRONTEND_ROOT}"
+            PATH_SUFFIXES include usr/include REQUIRED)
+endif()
+if(USE_NCCL)
+  torch_cuda_find(NCCL nccl.h nccl "${NCCL_ROOT}")
+  torch_cuda_header_version(TORCH_NCCL_VERSION "${NCCL_INCLUDE_DIR}/nccl.h" NCCL)
+endif()
+if(USE_DISTRIBUTED AND USE_TENSORPIPE)
+  torch_cuda_find(TENSORPIPE tensorpipe/tensorpipe_cuda.h tensorpipe_cuda "${TENSORPIPE_ROOT}")
+endif()
+find_path(CUTLASS_INCLUDE_DIR cutlass/cutlass.h
+          HINTS "${PYTORCH_SOURCE_DIR}/third_party/cutlass/include" "${CUTLASS_ROOT}" PATH_SUFFIXES include REQUIRED)
+find_path(CUTLASS_UTIL_INCLUDE_DIR cutlass/util/packed_stride.hpp
+          HINTS "${PYTORCH_SOURCE_DIR}/third_party/cutlass/tools/util/include" "${CUTLASS_ROOT}" PATH_SUFFIXES include)
+find_path(FMT_INCLUDE_DIR fmt/core.h HINTS "${PYTORCH_SOURCE_DIR}/third_party/fmt/include" REQUIRED)
+find_path(NLOHMANN_INCLUDE_DIR nlohmann/json.hpp HINTS "${PYTORCH_SOURCE_DIR}/third_party/nlohmann/include" REQUIRED)
+find_path(PYBIND11_INCLUDE_DIR pybind11/pybind11.h
+          HINTS "${CORE_HEADERS}" "${PYTORCH_SOURCE_DIR}/third_party/pybind11/include" REQUIRED)

@@ -1,0 +1,42 @@
+"""CUDA for a PyTorch that was built without it.
+
+Nothing here needs to be imported by hand: ``import torch`` finds this package and loads it at the right moment (see
+``_preload`` and ``_autoload``). Importing it does not import torch.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+__all__ = ["__version__", "build_info", "cmake_prefix_path", "include_dir", "library_dir"]
+
+_HERE = Path(__file__).resolve().parent
+
+
+def build_info() -> dict[str, Any]:
+    """What this package was built from: torch and CUDA version, kind of core, architectures, libraries."""
+    info: dict[str, Any] = json.loads((_HERE / "build_info.json").read_text(encoding="utf-8"))
+    return info
+
+
+def library_dir() -> Path:
+    """The folder of libc10_cuda, libtorch_cuda, libtorch_python_cuda and libcaffe2_nvrtc."""
+    return _HERE / "lib"
+
+
+def include_dir() -> Path:
+    """The folder of the CUDA headers (``ATen/cuda``, ``c10/cuda``, ``torch/csrc/cuda``, ...)."""
+    return _HERE / "include"
+
+
+def cmake_prefix_path() -> Path:
+    """For ``CMAKE_PREFIX_PATH``: ``find_package(TorchCUDA)`` then works."""
+    return _HERE / "share" / "cmake"
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        return str(build_info()["version"])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

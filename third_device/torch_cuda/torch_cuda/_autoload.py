@@ -1,0 +1,60 @@
+"""Gives a *stock* torch, one whose ``torch/__init__.py`` knows nothing of us, the two calls of the patched one.
+
+``torch_cuda.pth`` in site-packages calls `install` when Python starts. It leaves one finder that waits for
+``torch._C``: when that extension module is about to be created the backends' libraries are loaded, and right after it
+has run their bindings are filled in. A patched core makes the same calls itself, of the same functions
+(``_core_preload`` is its ``torch._decoupled.preload``, copied into this package), and is left alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ExtensionFileLoader, ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["CoreFinder", "install"]
+
+
+class CoreLoader(ExtensionFileLoader):
+    """Creates ``torch._C`` between the loading of the backends' libraries and the filling in of their bindings."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        _core_preload().load_libraries()
+        return super().create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        _core_preload().fill_bindings()
+
+
+def _core_preload() -> Any:
+    """The patched core's own module; imported when torch is, not when Python starts."""
+    return importlib.import_module("torch_cuda._core_preload")
+
+
+class CoreFinder(MetaPathFinder):
+    """Finds ``torch._C`` where it is, with `CoreLoader` as its loader, unless torch does our work itself."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "torch._C" or any((Path(entry) / "_decoupled").is_dir() for entry in path or ()):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
+            return None
+        spec.loader = CoreLoader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+def install() -> None:
+    """Put the finder in place; a second call does nothing. The opt-out is read when torch is imported."""
+    if not any(isinstance(finder, CoreFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, CoreFinder())

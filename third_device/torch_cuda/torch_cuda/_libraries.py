@@ -1,0 +1,77 @@
+"""Opens this package's libraries, wherever the CUDA libraries that they need are installed.
+
+The run paths in the libraries cover the usual case (pip put ``torch``, ``nvidia`` and ``torch_cuda`` beside each other,
+or the system has CUDA). Where packages are spread over several folders of ``sys.path`` (a virtual environment over the
+system's packages) the dynamic linker names the first library it misses; it is then opened by its path and the first
+attempt is repeated.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+__all__ = ["LibraryError", "open_library", "search_folders"]
+
+_MISSING = re.compile(r"^(\S+\.so[.\d]*): cannot open shared object file")
+
+
+class LibraryError(ImportError):
+    """A library could not be opened; the message names it and what to install."""
+
+
+def search_folders(torch_folder: Path, path: Iterable[str] | None = None) -> list[Path]:
+    """Folders that may hold what we need: torch's own, then ``nvidia/*/lib`` below each of *path* (``sys.path``)."""
+    found = [torch_folder / "lib"]
+    for entry in sys.path if path is None else path:
+        found.extend(sorted(Path(entry or ".").glob("nvidia/*/lib")))
+    return [folder for folder in found if folder.is_dir()]
+
+
+def open_library(library: Path, folders: Iterable[Path]) -> ctypes.CDLL:
+    """Open *library* for everyone (``RTLD_GLOBAL``), opening what it misses from *folders* first.
+
+    Raises LibraryError when something that it needs is in none of them, or cannot be opened.
+    """
+    places = list(folders)
+    opened: set[str] = set()
+    while True:
+        try:
+            return ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            missing = _missing(error)
+            if missing is None or missing in opened:
+                raise LibraryError(f"{library}: {error}") from error
+            opened.add(missing)
+            _open_missing(missing, library, places, opened)
+
+
+def _open_missing(name: str, wanted_by: Path, folders: list[Path], opened: set[str]) -> None:
+    """Open library *name* out of *folders*, and before it whatever it misses itself."""
+    for candidate in _candidates(name, folders):
+        while True:
+            try:
+                ctypes.CDLL(str(candidate), mode=ctypes.RTLD_GLOBAL)
+                return
+            except OSError as error:
+                missing = _missing(error)
+                if missing is None or missing in opened:
+                    raise LibraryError(f"{candidate} (needed by {wanted_by.name}): {error}") from error
+                opened.add(missing)
+                _open_missing(missing, candidate, folders, opened)
+    raise LibraryError(
+        f"{wanted_by.name} needs {name}, which is neither on the system nor below nvidia/ in site-packages; "
+        f"pip install the requirements of torch-cuda, or install CUDA's runtime libraries"
+    )
+
+
+def _candidates(name: str, folders: list[Path]) -> Iterator[Path]:
+    return (folder / name for folder in folders if (folder / name).is_file())
+
+
+def _missing(error: OSError) -> str | None:
+    found = _MISSING.match(str(error))
+    return found.group(1) if found else None

@@ -1,0 +1,120 @@
+"""Loads the CUDA libraries before ``torch._C`` is created: entry point ``torch.backends.preload``.
+
+The moment matters. ATen remembers at its first query whether there is a CUDA backend, and that query happens while
+``torch._C`` is created (``aten/src/ATen/detail/CUDAHooksInterface.cpp``). Bindings need ``libtorch_python`` and come
+after: whoever calls `preload` imports the module that it names, puts its names into ``torch._C``, and only then lets
+``torch.cuda`` be imported. In the patched core that is ``torch._decoupled.preload``; for a stock core see
+``_autoload``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from torch_cuda import _libraries, build_info, library_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["MODULE", "VersionError", "check_version", "preload"]
+
+MODULE = "torch_cuda._CUDAC"
+OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD=0"
+
+
+class VersionError(ImportError):
+    """The installed torch is not the one that this package was built for."""
+
+
+def preload() -> str:
+    """Open libc10_cuda and libtorch_cuda for everyone; returns the name of the module with the bindings.
+
+    Raises VersionError on another torch than the one built for, LibraryError when a CUDA library is missing.
+    """
+    version: Any = importlib.import_module("torch.version")
+    check_version(build_info(), str(version.__version__), version.cuda)
+    torch = sys.modules["torch"]
+    folders = _libraries.search_folders(Path(next(iter(torch.__path__))))
+    for name in ("libc10_cuda.so", "libtorch_cuda.so"):
+        _libraries.open_library(library_dir() / name, folders)
+    _open_nvrtc(folders)
+    _install_alias()
+    return MODULE
+
+
+def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_version: str | None) -> None:
+    """Compare what we were *built* for with the torch that is being imported.
+
+    Raises VersionError, naming both and the way out.
+    """
+    wanted = str(built["torch"])
+    found = _release(torch_version)
+    if found != wanted:
+        raise VersionError(
+            f"torch-cuda {built['version']} was built for torch {wanted}, but torch {torch_version} is installed; "
+            f"install torch=={wanted} or the torch-cuda of {found}, or set {OPT_OUT} to use torch without CUDA"
+        )
+    if torch_cuda_version is not None:
+        raise VersionError(
+            f"torch {torch_version} already contains CUDA {torch_cuda_version}, and torch-cuda {built['version']} brings "
+            f"it a second time; uninstall torch-cuda, or install a torch built without CUDA, or set {OPT_OUT}"
+        )
+
+
+def _release(version: str) -> str:
+    """The X.Y.Z of a PEP 440 version with whatever suffix."""
+    found = re.match(r"\d+\.\d+\.\d+", version)
+    return found.group() if found else version
+
+
+def _open_nvrtc(folders: list[Path]) -> None:
+    """Open libcaffe2_nvrtc where there is a driver.
+
+    ATen opens it by its bare name on first use, from libtorch_cpu, whose run path does not lead here; a library that is
+    in the process already is found by that name. Without a driver it cannot be opened, and will not be asked for.
+    """
+    try:
+        _libraries.open_library(library_dir() / "libcaffe2_nvrtc.so", folders)
+    except _libraries.LibraryError as error:
+        if "libcuda.so.1" not in str(error):
+            raise
+
+
+class _AliasFinder(MetaPathFinder):
+    """Sets ``torch.cuda._CUDAC``, the RFC's name for the bindings, once ``torch.cuda`` has been imported."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "torch.cuda":
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module = _then_alias(spec.loader)  # type: ignore[method-assign]
+        return spec
+
+
+def _then_alias(loader: Loader) -> Any:
+    execute = loader.exec_module
+
+    def exec_module(module: ModuleType) -> None:
+        bindings = sys.modules.get("torch.cuda._CUDAC")
+        if bindings is not None:
+            module._CUDAC = bindings  # type: ignore[attr-defined]
+        execute(module)
+
+    return exec_module
+
+
+def _install_alias() -> None:
+    if not any(isinstance(finder, _AliasFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _AliasFinder())

@@ -1,0 +1,41 @@
+// The extension module torch_cuda._CUDAC: every CUDA name that a CUDA build of torch puts into torch._C.
+//
+// In upstream's build torch/csrc/Module.cpp makes these calls while it creates torch._C. Here they fill a module of their
+// own, and torch._decoupled.preload copies its names to where upstream's Python code looks for them.
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/python_headers.h>
+#include <torch/csrc/utils/object_ptr.h>
+
+#include "registrations/bindings.h"
+
+void THCPStream_init(PyObject* module);
+void THCPEvent_init(PyObject* module);
+void THCPGraph_init(PyObject* module);
+void THCPMemPool_init(PyObject* module);
+PyMethodDef* THCPModule_methods();
+namespace torch::cuda {
+void initModule(PyObject* module);
+} // namespace torch::cuda
+
+PyMODINIT_FUNC PyInit__CUDAC() {
+  HANDLE_TH_ERRORS
+  static PyModuleDef definition = {
+      PyModuleDef_HEAD_INIT,
+      "torch_cuda._CUDAC",
+      "CUDA bindings of torch (CUDA " TORCH_CUDA_VERSION ").",
+      -1,
+      THCPModule_methods()};
+  THPObjectPtr module(PyModule_Create(&definition));
+  if (!module) {
+    throw python_error();
+  }
+  // The order of torch/csrc/Module.cpp.
+  torch::cuda::initModule(module.get());
+  THCPStream_init(module.get());
+  THCPEvent_init(module.get());
+  THCPGraph_init(module.get());
+  THCPMemPool_init(module.get());
+  torch::cuda::addCoreBindings(module.get());
+  return module.release();
+  END_HANDLE_TH_ERRORS
+}

@@ -1,0 +1,74 @@
+"""Writes assembler stubs for the functions that a slice of libtorch_cuda lacks.
+
+``python -m torch_cuda_build.slice_stubs --out STUBS.S --library LIB... OBJECT...``. A stub is a weak function of the
+missing name that jumps to ``torch_cuda_missing`` (``cmake/slice_missing.cpp``), which throws. Only functions, and only
+of PyTorch's own namespaces: anybody else's missing symbol is a link error as always, and so is missing data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+_OURS = re.compile(r"^_ZN[KVRO]*(2at|3c10|4c10d|5torch|3sdp|13pytorch_flash)[0-9A-Z]|^THC|^aoti_torch_")
+_DATA = re.compile(r"^_ZT[VTIS]|^_ZGV")
+
+_X86_64 = """\
+    .weak {name}
+    .type {name}, @function
+{name}:
+    leaq .Lname{index}(%rip), %rdi
+    jmp torch_cuda_missing
+    .section .rodata
+.Lname{index}: .asciz "{name}"
+    .text
+"""
+_HEAD = "    .text\n"
+_TAIL = '    .section .note.GNU-stack,"",@progbits\n'
+
+
+def symbols(nm: str, files: Iterable[Path], *flags: str) -> set[str]:
+    """Names that ``nm FLAGS`` prints for *files*, versions cut off. Raises subprocess.CalledProcessError."""
+    names: set[str] = set()
+    paths = [str(path) for path in files]
+    for start in range(0, len(paths), 100):
+        output = subprocess.run(
+            [nm, "--format=posix", *flags, *paths[start : start + 100]], check=True, capture_output=True, text=True
+        ).stdout
+        names.update(line.split(" ", 1)[0].split("@", 1)[0] for line in output.splitlines() if " " in line)
+    return names
+
+
+def missing(undefined: set[str], defined: set[str]) -> list[str]:
+    """The functions of ours that are used and defined nowhere, sorted."""
+    return sorted(name for name in undefined - defined if _OURS.match(name) and not _DATA.match(name))
+
+
+def stubs(names: Iterable[str]) -> str:
+    """The assembler text (GNU as, x86-64)."""
+    return _HEAD + "".join(_X86_64.format(name=name, index=index) for index, name in enumerate(names)) + _TAIL
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line for CMake."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nm", default="nm")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--library", dest="libraries", type=Path, action="append", default=[])
+    parser.add_argument("objects", type=Path, nargs="+")
+    options = parser.parse_args(arguments)
+    undefined = symbols(options.nm, options.objects, "--undefined-only")
+    defined = symbols(options.nm, options.objects, "--defined-only")
+    defined |= symbols(options.nm, options.libraries, "--dynamic", "--defined-only")
+    names = missing(undefined, defined)
+    options.out.write_text(stubs(names), encoding="utf-8")
+    sys.stdout.write(f"{len(names)} functions are not part of this slice\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

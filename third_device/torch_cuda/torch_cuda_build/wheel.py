@@ -1,0 +1,112 @@
+"""Packs an install tree as a wheel: same tree, same bytes (sorted members, fixed times and modes)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+import tomllib
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+NAME = "torch-cuda"
+IMPORT_NAME = "torch_cuda"
+SUMMARY = "PyTorch's CUDA backend, as a package beside a torch that was built without CUDA"
+MARKER = 'platform_system == "Linux" and platform_machine == "x86_64"'
+ENTRY_POINTS = "[torch.backends.preload]\ncuda = torch_cuda._preload:preload\n"
+
+
+def requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
+    """``Requires-Dist`` values for a build described by *info* (``build_info.json``), pins from the TOML *table*.
+
+    Raises KeyError when the table has no pins for the CUDA version.
+    """
+    pins = tomllib.loads(table.read_text(encoding="utf-8"))[info["cuda"]]
+    found = [f"torch=={info['torch']}"]
+    for name, pin in sorted(pins.items()):
+        version = pin["version"]
+        built = str(info.get(pin.get("built", ""), "") or "")
+        if built and version != built and not version.startswith(built + "."):
+            version = built
+        found.append(f"{name}=={version} ; {MARKER}")
+    return found
+
+
+def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
+    """The METADATA file."""
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {NAME}",
+        f"Version: {info['version']}",
+        f"Summary: {SUMMARY}",
+        "Requires-Python: >=3.9",
+        *(f"Requires-Dist: {value}" for value in requires),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def tag(info: Mapping[str, Any], platform: str) -> str:
+    """The wheel's tag from the extension's SOABI (``cpython-313-x86_64-linux-gnu``) and sysconfig's *platform*."""
+    _, version, *_ = str(info["python"]).split("-")
+    return f"cp{version}-cp{version}-{platform.replace('-', '_').replace('.', '_')}"
+
+
+def write(
+    members: Mapping[str, Path | bytes], info: Mapping[str, Any], wheel_tag: str, folder: Path, requires: Iterable[str]
+) -> Path:
+    """Write the wheel with *members* (name in the wheel -> file or content) into *folder*; returns its path."""
+    stem = f"{IMPORT_NAME}-{info['version']}"
+    dist_info = f"{stem}.dist-info"
+    contents: dict[str, Path | bytes] = dict(members)
+    contents[f"{dist_info}/METADATA"] = metadata(info, requires).encode()
+    contents[f"{dist_info}/WHEEL"] = (
+        f"Wheel-Version: 1.0\nGenerator: torch_cuda_build\nRoot-Is-Purelib: false\nTag: {wheel_tag}\n".encode()
+    )
+    contents[f"{dist_info}/entry_points.txt"] = ENTRY_POINTS.encode()
+    contents[f"{dist_info}/top_level.txt"] = f"{IMPORT_NAME}\n".encode()
+    record: list[str] = []
+    target = folder / f"{stem}-{wheel_tag}.whl"
+    partial = target.with_suffix(".partial")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name in sorted(contents, key=lambda name: (name.startswith(dist_info), name)):
+            digest, size = _add(archive, name, contents[name])
+            record.append(f"{name},sha256={digest},{size}")
+        record.append(f"{dist_info}/RECORD,,")
+        _add(archive, f"{dist_info}/RECORD", ("\n".join(record) + "\n").encode())
+    partial.replace(target)
+    return target
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> tuple[str, int]:
+    entry = zipfile.ZipInfo(name, _timestamp())
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    executable = name.endswith(".so") or ".so." in name
+    entry.external_attr = (0o100755 if executable else 0o100644) << 16
+    digest = hashlib.sha256()
+    size = 0
+    with archive.open(entry, "w", force_zip64=True) as member:
+        for chunk in _chunks(content):
+            member.write(chunk)
+            digest.update(chunk)
+            size += len(chunk)
+    return base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode(), size
+
+
+def _chunks(content: Path | bytes) -> Iterable[bytes]:
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            yield chunk
+
+
+def _timestamp() -> tuple[int, int, int, int, int, int]:
+    """SOURCE_DATE_EPOCH as a ZIP time, or the earliest that ZIP can hold."""
+    import os
+
+    seconds = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
+    year, month, day, hour, minute, second = time.gmtime(max(seconds, 315532800))[:6]
+    return year, month, day, hour, minute, second
