@@ -129,6 +129,9 @@ def _section(section: FilePatch, file: str) -> Iterator[Fault]:
         fault = path_fault(path)
         if fault:
             yield Fault(file, section.line, "leaves-tree", f"path {path!r} {fault}")
+    if len(section.paths) == 2 and not section.rename and not section.copy:
+        message = f"{section.old_path} becomes {section.new_path} without a rename line; git apply moves the file"
+        yield Fault(file, section.line, "name", message)
     if not section.git:
         yield Fault(file, section.line, "not-git", f"{section.path}: write it with git (`decouple refresh` does)")
     if section.binary:

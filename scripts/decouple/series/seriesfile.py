@@ -100,11 +100,7 @@ class SeriesFile:
 
     def append(self, name: str, *, strip: int = 1) -> SeriesFile:
         """With ``name`` behind the last patch. Raises as :meth:`insert`."""
-        names = self.names
-        if names:
-            return self.insert(name, after=names[-1], strip=strip)
-        whole = SeriesFile((*self.lines, _Line("")))  # an empty series: behind its comments
-        return whole.insert(name, strip=strip)
+        return self.insert(name, after=self.names[-1] if self.names else None, strip=strip)
 
     def remove(self, name: str) -> SeriesFile:
         """Without the line of ``name``; comments stay. Raises DecoupleError if it is not in the series."""

@@ -1,0 +1,248 @@
+"""Check: one status per patch, from folders, archives, git trees and wheels alike."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from decouple import cli
+from decouple.base.errors import DecoupleError
+from decouple.series import patch, sources
+from decouple.series.apply_memory import File, Reader
+from decouple.series.check import Status, Verdict, check
+from decouple.series.patch import REGULAR, Patch
+from decouple.series.sources import from_archive, open_path
+
+LINES = [f"line {number}\n" for number in range(1, 41)]
+SOURCE = {"src/f.c": "".join(LINES).encode(), "src/g.c": b"alpha\nbeta\ngamma\n", "empty": b""}
+
+
+def change(line: int, new: str, name: str = "2.6/0001-x.patch", path: str = "src/f.c", old: str | None = None) -> Patch:
+    """A patch that replaces one line of src/f.c."""
+    text = f"--- a/{path}\n+++ b/{path}\n@@ -{line - 3},7 +{line - 3},7 @@\n"
+    text += "".join(f" {other}" for other in LINES[line - 4 : line - 1]) + f"-{old or LINES[line - 1]}+{new}\n"
+    return patch.parse((text + "".join(f" {other}" for other in LINES[line : line + 3])).encode(), name=name)
+
+
+def statuses(series: list[Patch], files: dict[str, bytes] | None = None, **options: bool) -> list[Verdict]:
+    return check(series, Reader((SOURCE if files is None else files).get), **options)
+
+
+def with_lines(change_at: int, *new: str) -> dict[str, bytes]:
+    lines = [*LINES[: change_at - 1], *new, *LINES[change_at:]]
+    return SOURCE | {"src/f.c": "".join(lines).encode()}
+
+
+def test_clean_and_offset() -> None:
+    clean, offset = statuses([change(10, "ten"), change(30, "thirty")], with_lines(20, "a\n", "b\n", "c\n"))
+    assert clean.status is Status.CLEAN
+    assert offset.status is Status.OFFSET and offset.furthest == 2
+
+
+def test_a_conflict_says_which_hunk_and_what_is_there() -> None:
+    (verdict,) = statuses([change(10, "ten")], with_lines(12, "another\n"))
+    assert verdict.status is Status.CONFLICT
+    (conflict,) = verdict.conflicts
+    assert conflict.failure.number == 1 and conflict.failure.near == 7
+    assert conflict.failure.found[5] == b"another\n" and not conflict.present
+
+
+def test_a_patch_that_upstream_took_and_one_half_taken() -> None:
+    (verdict,) = statuses([change(10, "ten")], with_lines(10, "ten\n"))
+    assert verdict.status is Status.UPSTREAM
+    both = patch.parse(
+        change(10, "ten").text() + b"--- a/src/g.c\n+++ b/src/g.c\n@@ -1,3 +1,3 @@\n alpha\n-beta\n+b\n gamma\n"
+    )
+    (half,) = statuses([both], with_lines(10, "ten\n"))
+    assert half.status is Status.CONFLICT and half.conflicts[0].present
+
+
+def test_where_context_repeats_nobody_can_tell() -> None:
+    """The block is there twice, changed in one place: the patch applies to the one, its reverse to the other."""
+    block = b"if (x) {\n  one();\n  two();\n  three();\n}\n"
+    files = {"f": b"start\n" + block + block.replace(b"two", b"2")}
+    text = b"--- a/f\n+++ b/f\n@@ -2,5 +2,5 @@\n if (x) {\n   one();\n-  two();\n+  2();\n   three();\n }\n"
+    (verdict,) = statuses([patch.parse(text)], files)
+    assert verdict.status is Status.AMBIGUOUS
+
+
+def test_a_change_of_mode_alone_is_not_ambiguous() -> None:
+    text = b"diff --git a/empty b/empty\nold mode 100644\nnew mode 100755\n"
+    (verdict,) = statuses([patch.parse(text)])
+    assert verdict.status is Status.CLEAN
+
+
+def test_a_file_that_is_gone() -> None:
+    (verdict,) = statuses([change(10, "ten", path="src/nope.c")])
+    assert verdict.status is Status.GONE and "src/nope.c" in verdict.conflicts[0].failure.message
+
+
+def test_patches_see_each_other_and_failures_that_follow_say_so() -> None:
+    first, second = change(10, "ten", "1"), change(10, "TEN", "2", old="ten\n")
+    assert [verdict.status for verdict in statuses([first, second])] == [Status.CLEAN, Status.CLEAN]
+    broken = statuses([first, second], with_lines(8, "another\n"))
+    assert [verdict.status for verdict in broken] == [Status.CONFLICT, Status.CONFLICT]
+    assert [verdict.after for verdict in broken] == [(), ("1",)]
+
+
+def test_patches_laid_under_the_series() -> None:
+    (verdict,) = check([change(10, "TEN", old="ten\n")], Reader(SOURCE.get), under=[change(10, "ten")])
+    assert verdict.status is Status.CLEAN
+
+
+def test_a_source_that_lacks_files_says_nothing_about_them() -> None:
+    move = patch.parse(
+        b"diff --git a/src/f.c b/new/f.c\nsimilarity index 100%\nrename from src/f.c\nrename to new/f.c\n"
+        b"diff --git a/src/g.c b/new/g.c\nsimilarity index 100%\nrename from src/g.c\nrename to new/g.c\n"
+    )
+    later = change(10, "ten", path="new/f.c")
+    files = {"src/g.c": SOURCE["src/g.c"]}
+    moved, after = statuses([move, later], files, partial=True)
+    assert (moved.status, moved.unseen) == (Status.CLEAN, ("src/f.c",))
+    assert (after.status, after.unseen) == (Status.UNSEEN, ("new/f.c",))
+    assert statuses([move], files)[0].status is Status.GONE
+
+
+# -- sources ---------------------------------------------------------------------------------------------------------
+
+
+def tar(path: Path, mode: str, top: str = "pytorch-2.6/") -> Path:
+    with tarfile.open(path, mode) as archive:
+        for name, data in SOURCE.items():
+            info = tarfile.TarInfo(top + name)
+            info.size, info.mode = len(data), 0o755 if name == "empty" else 0o644
+            archive.addfile(info, io.BytesIO(data))
+        link = tarfile.TarInfo(top + "link")
+        link.type, link.linkname = tarfile.SYMTYPE, "src/f.c"
+        archive.addfile(link)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"), [("a.tar.xz", "w:xz"), ("a.tar.gz", "w:gz"), ("a.tar.bz2", "w:bz2"), ("a.tar", "w")]
+)
+def test_archives(tmp_path: Path, name: str, mode: str) -> None:
+    cache = tmp_path / "cache"
+    archive = tar(tmp_path / name, mode)
+    for _ in range(2):  # the second time from the cache
+        found = from_archive(archive, {"src/f.c", "empty", "nowhere"}, cache)
+        assert found.read("src/f.c") == SOURCE["src/f.c"]
+        assert (found.mode("empty"), found.mode("src"), found.mode("nowhere")) == (0o100755, 0o040000, None)
+        assert found.mode("link") == 0o120000 and found.mode("src/g.c") == REGULAR
+    assert from_archive(archive, {"src/g.c"}, cache).read("src/g.c") == SOURCE["src/g.c"]
+    assert from_archive(archive, {"src/f.c"}, cache).read("src/f.c") == SOURCE["src/f.c"]
+    assert len(list((cache / "check").iterdir())) == 1
+
+
+def test_a_zip_without_a_folder_on_top(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name, data in SOURCE.items():
+            archive.writestr(name, data)
+    assert from_archive(tmp_path / "a.zip", {"src/g.c"}, None).read("src/g.c") == SOURCE["src/g.c"]
+
+
+def test_a_damaged_archive_or_cache(tmp_path: Path) -> None:
+    archive = tar(tmp_path / "a.tar.xz", "w:xz")
+    cut = tmp_path / "cut.tar.xz"
+    cut.write_bytes(archive.read_bytes()[:-40])
+    with pytest.raises(DecoupleError, match=r"cut\.tar\.xz cannot be read"):
+        from_archive(cut, {"src/f.c"}, None)
+    from_archive(archive, {"src/f.c"}, tmp_path)
+    (kept,) = (tmp_path / "check").iterdir()
+    kept.write_bytes(kept.read_bytes()[:100])
+    assert from_archive(archive, {"src/f.c"}, tmp_path).read("src/f.c") == SOURCE["src/f.c"]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A git repository with SOURCE and an executable."""
+    folder = tmp_path / "repository"
+    for name, data in SOURCE.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    (folder / "empty").chmod(0o755)
+    for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "x"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder
+
+
+def test_git_trees_and_folders(repository: Path) -> None:
+    for revision in ("HEAD", None):
+        opened = open_path(repository, revision, (), None)
+        found = opened.source
+        assert found.read("src/f.c") == SOURCE["src/f.c"] and found.read("src/g.c") == SOURCE["src/g.c"]
+        assert (found.mode("empty"), found.mode("src"), found.mode("src/x"), found.mode("empty/x")) == (
+            0o100755,
+            0o040000,
+            None,
+            None,
+        )
+    with pytest.raises(DecoupleError, match="ls-tree"):
+        open_path(repository, "nonesuch", (), None)
+
+
+def test_a_path_that_is_nothing(tmp_path: Path) -> None:
+    with pytest.raises(DecoupleError, match="there is no"):
+        open_path(tmp_path / "x", None, (), None)
+    (tmp_path / "x").write_text("")
+    with pytest.raises(DecoupleError, match="is no archive"):
+        open_path(tmp_path / "x", None, (), None)
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "series").mkdir()
+    (tmp_path / "patches" / "2.6").mkdir(parents=True)
+    series = {"0001-a": change(10, "ten"), "0002-b": change(30, "thirty", old="no such line\n")}
+    (tmp_path / "series" / "2.6").write_text("".join(f"2.6/{name}.patch\n" for name in series))
+    for name, one in series.items():
+        (tmp_path / "patches" / "2.6" / f"{name}.patch").write_bytes(one.text())
+    assert cli.main(["check", "2.6", "--source", str(repository)]) == 1
+    out = capsys.readouterr().out
+    assert "clean            2.6/0001-a.patch" in out
+    assert "conflict         2.6/0002-b.patch" in out
+    assert "src/f.c: hunk 1 does not apply (patches/2.6/0002-b.patch:3)" in out
+    assert "closest at line 27" in out and "< no such line" in out and "> line 30" in out
+    assert cli.main(["check", "2.6", "--source", f"{repository}@HEAD", "--json"]) == 1
+    record = json.loads(capsys.readouterr().out)
+    assert [entry["status"] for entry in record] == ["clean", "conflict"]
+    assert record[1]["conflicts"][0]["expected"][3] == "no such line"
+    (tmp_path / "series" / "2.6").write_text("2.6/0001-a.patch\n")
+    (repository / "src/f.c").write_bytes(b"one more\n" + SOURCE["src/f.c"])
+    assert cli.main(["check", "2.6", "--source", str(repository)]) == 0
+    assert "hunk 1 at line 8, offset +1" in capsys.readouterr().out
+    assert cli.main(["check", "2.6", "--source", str(repository), "--strict"]) == 1
+    assert cli.main(["check", "2.6", "--source", str(tmp_path / "nope")]) == 1
+    assert "there is no" in capsys.readouterr().err
+
+
+def test_a_source_is_read_only_where_the_series_touches_it() -> None:
+    asked: list[str] = []
+
+    class Watched:
+        def mode(self, path: str) -> int | None:
+            asked.append(path)
+            return REGULAR if path in SOURCE else None
+
+        def read(self, path: str) -> bytes:
+            return SOURCE[path]
+
+    check([change(10, "ten")], Watched())
+    assert set(asked) == {"src/f.c", "src"}
+
+
+def test_files_are_equal_by_content_and_mode() -> None:
+    assert File(REGULAR, b"x") == File(REGULAR, lambda: b"x") != File(0o100755, b"x")
+    assert sources.is_archive(Path("x.tar.zst")) and not sources.is_archive(Path("x.patch"))
