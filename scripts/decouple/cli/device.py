@@ -1,0 +1,49 @@
+"""``decouple new-device NAME``: a backend from the template, or an existing one brought up to the template."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    command = subparsers.add_parser(
+        "new-device",
+        help="make third_device/torch_NAME from the template, or update it",
+        description="Make a PyTorch backend that builds and passes the contract tests on a simulated device, or merge a "
+        "newer template into one that was made before.",
+    )
+    command.add_argument("name", metavar="NAME", help="of the device: device='NAME', torch.NAME, package torch_NAME")
+    command.add_argument(
+        "--key", choices=["PrivateUse1", "CUDA"], default="PrivateUse1", help="the dispatch key it takes"
+    )
+    command.add_argument("--into", type=Path, metavar="FOLDER", help="default: third_device/torch_NAME")
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Scaffold, and tell what to do next; 1 if the merge left conflicts."""
+    from decouple.base.errors import CHECK_FAILED, OK, UsageError
+    from decouple.base.paths import find_project
+    from decouple.device.scaffold import scaffold
+
+    if arguments.key == "CUDA":
+        raise UsageError(
+            "--key CUDA has no template: such a backend reuses third_device/torch_cuda instead of the layer",
+            next_step="read docs/backends.md, section 'The other way: the CUDA key'",
+        )
+    home = find_project() / "third_device"
+    folder: Path = arguments.into or home / f"torch_{arguments.name}"
+    done = scaffold(home / "template", folder, arguments.name)
+    for what in ("created", "merged", "removed", "conflicts"):
+        for path in getattr(done, what):
+            print(f"{what:<10}{folder / path}")
+    if not (done.created or done.merged or done.removed or done.conflicts):
+        print(f"{folder} is up to date with the template")
+    if done.conflicts:
+        print(f"next: resolve the markers in {len(done.conflicts)} file(s), then build")
+        return CHECK_FAILED
+    print(f"next: pip install --no-build-isolation {folder}")
+    print(f"      pytest --pyargs third_device_contract --device {arguments.name}")
+    return OK

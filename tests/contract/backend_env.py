@@ -1,0 +1,89 @@
+"""An environment with a PyTorch release and torch_sim built for it, kept in the cache between runs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from decouple.base.files import locked, write_atomically
+from decouple.base.paths import cache_dir
+
+ROOT = Path(__file__).parents[2]
+THIRD_DEVICE = ROOT / "third_device"
+TORCH = "2.13.0"
+PACKAGES = ("numpy", "pytest", "pytest-timeout", "ninja", "pyyaml", "packaging", "setuptools>=77", "wheel", "expecttest")
+
+
+class NoTorchError(Exception):
+    """PyTorch could not be installed here; the message is pip's last line."""
+
+
+def python(torch: str = TORCH) -> Path:
+    """The interpreter of the environment, installed once. ``$DECOUPLE_CONTRACT_PYTHON`` names one that is ready.
+
+    Raises NoTorchError.
+    """
+    named = os.environ.get("DECOUPLE_CONTRACT_PYTHON")
+    if named:
+        return Path(named)
+    home = cache_dir() / "contract" / f"torch-{torch}-py{sys.version_info[0]}.{sys.version_info[1]}"
+    binary = home / "bin" / "python"
+    with locked(home.with_suffix(".lock")):
+        if not (home / "ready").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+            done = subprocess.run(
+                [str(binary), "-m", "pip", "install", "-q", f"torch=={torch}", *PACKAGES], capture_output=True, text=True
+            )
+            if done.returncode:
+                raise NoTorchError((done.stderr.strip() or "pip failed").splitlines()[-1])
+            write_atomically(home / "ready", torch + "\n")
+    return binary
+
+
+def digest(folders: list[Path]) -> str:
+    """A hash over what a build reads."""
+    total = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            parts = path.relative_to(folder).parts
+            if path.is_file() and not {"build", "__pycache__"} & set(parts) and not any("egg-info" in p for p in parts):
+                total.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()
+
+
+def install(interpreter: Path, project: Path) -> None:
+    """Build and install a backend (or any project on the layer) unless this very source is installed already.
+
+    Raises CalledProcessError with the build's output.
+    """
+    home = interpreter.parents[1]
+    stamp = home / f"installed-{project.name}"
+    key = digest([project, THIRD_DEVICE / "common"])
+    with locked(home.with_suffix(".lock")):
+        if stamp.exists() and stamp.read_text() == key:
+            return
+        done = subprocess.run(
+            [str(interpreter), "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--force-reinstall",
+             str(project)],
+            capture_output=True, text=True, env=build_environment(interpreter),
+        )  # fmt: skip
+        if done.returncode:
+            sys.stderr.write(done.stdout[-4000:] + done.stderr[-8000:])
+        done.check_returncode()
+        write_atomically(stamp, key)
+
+
+def build_environment(interpreter: Path) -> dict[str, str]:
+    """The environment of a build: the interpreter's own tools first, ccache where there is one, two compilers at once."""
+    made = dict(os.environ)
+    path = [str(interpreter.parent), made.get("PATH", "")]
+    if Path("/usr/lib/ccache").is_dir() and shutil.which("ccache"):
+        path.insert(0, "/usr/lib/ccache")
+        made.setdefault("CCACHE_DIR", str(cache_dir() / "contract" / "ccache"))
+    made["PATH"] = os.pathsep.join(path)
+    made.setdefault("MAX_JOBS", "2")
+    return made

@@ -1,0 +1,33 @@
+"""The torch-free half of the layer, compiled and run alone: plain, and under two sanitizers."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import backend_env
+
+COMMON = backend_env.THIRD_DEVICE / "common"
+SOURCES = ["runtime/runtime.cpp", "runtime/allocators.cpp", "sim/sim_driver.cpp", "tests/runtime_test.cpp"]
+SANITIZERS = {"plain": [], "address": ["-g", "-fsanitize=address,undefined"], "thread": ["-g", "-fsanitize=thread"]}
+
+
+@pytest.mark.parametrize("kind", SANITIZERS)
+def test_runtime(kind: str, tmp_path: Path) -> None:
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler: install g++")
+    program = tmp_path / "runtime_test"
+    command = [compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-O1", *SANITIZERS[kind], "-Iinclude", "-pthread"]
+    built = subprocess.run([*command, *SOURCES, "-o", str(program)], cwd=COMMON, capture_output=True, text=True)
+    if built.returncode and kind != "plain" and re.search("cannot find .*[atu]san", built.stderr):
+        pytest.skip(f"the compiler has no {kind} sanitizer library")
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^\d+ checks passed$", done.stdout, re.MULTILINE)
+    assert "WARNING: ThreadSanitizer" not in done.stderr

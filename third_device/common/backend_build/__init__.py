@@ -1,0 +1,5 @@
+"""How a backend is built on the layer: operator code from YAML, and the arguments of ``setup()``.
+
+Used by the ``setup.py`` of every backend, outside the ``decouple`` package: a vendor's checkout may have only
+``third_device/``. Needs PyTorch (its torchgen), setuptools and PyYAML.
+"""

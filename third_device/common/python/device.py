@@ -1,0 +1,439 @@
+"""What users see as ``torch.<name>``: devices, streams, memory, random numbers, autocast.
+
+The names and meanings are those of ``torch.cuda`` wherever both have one, so that code moves by changing the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from .. import _C
+from .._build_info import NAME
+
+Device = torch.device | int | str | None
+
+_lazy_lock = threading.RLock()
+_lazy_calls: list[Callable[[], None]] = []
+
+
+# --- state of the process ---
+
+
+def is_available() -> bool:
+    """True when there is a driver and at least one device. Starts nothing."""
+    return bool(_C.device_count() > 0)
+
+
+def device_count() -> int:
+    """How many devices there are; 0 without a driver. Starts nothing."""
+    return int(_C.device_count())
+
+
+def is_initialized() -> bool:
+    """True once the driver was started by this process."""
+    return bool(_C.is_initialized())
+
+
+def _is_in_bad_fork() -> bool:
+    return bool(_C.is_bad_fork())
+
+
+def _lazy_init() -> None:
+    """Start the driver, once. Raises RuntimeError in a forked child, and without a device."""
+    if is_initialized():
+        return
+    with _lazy_lock:
+        if _is_in_bad_fork():
+            raise RuntimeError(
+                f"Cannot re-initialize {NAME.upper()} in forked subprocess. To use {NAME.upper()} with "
+                "multiprocessing, you must use the 'spawn' start method"
+            )
+        _C.init()
+        calls, _lazy_calls[:] = list(_lazy_calls), []
+        for call in calls:
+            call()
+
+
+def init() -> None:
+    """Start the driver now instead of at the first use."""
+    _lazy_init()
+
+
+def _lazy_call(call: Callable[[], None]) -> None:
+    """Run ``call`` now, or as soon as the driver is started."""
+    if is_initialized():
+        call()
+    else:
+        _lazy_calls.append(call)
+
+
+# --- devices ---
+
+
+def _index(device: Device = None, *, optional: bool = True) -> int:
+    """The index that ``device`` means: the current one for None or a device without index. Raises ValueError."""
+    if device is None and optional:
+        return current_device()
+    if isinstance(device, int):
+        return device if device >= 0 else current_device()
+    named = torch.device(device)  # type: ignore[arg-type]
+    if named.type != NAME:
+        raise ValueError(f"Expected a {NAME} device, but got: {named}")
+    return current_device() if named.index is None else int(named.index)
+
+
+def current_device() -> int:
+    """The index of this thread's current device."""
+    _lazy_init()
+    return int(_C.current_device())
+
+
+def set_device(device: Device) -> None:
+    """Make ``device`` this thread's current one; a negative index changes nothing. Raises RuntimeError."""
+    _lazy_init()
+    if isinstance(device, int) and device < 0:
+        return
+    _C.set_device(_index(device, optional=False))
+
+
+def synchronize(device: Device = None) -> None:
+    """Wait for all work on all streams of ``device``. Raises RuntimeError if some of it failed."""
+    _lazy_init()
+    _C.synchronize(_index(device))
+
+
+class device:  # noqa: N801 - the name torch.cuda has
+    """Makes a device current inside a ``with`` block; None or a negative index changes nothing."""
+
+    def __init__(self, device: Any) -> None:
+        self.idx = -1 if device is None else (device if isinstance(device, int) else _index(device))
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        self.prev_idx = _exchange_device(self.idx)
+
+    def __exit__(self, *error: object) -> None:
+        self.idx = _maybe_exchange_device(self.prev_idx)
+
+
+class device_of(device):  # noqa: N801 - the name torch.cuda has
+    """Makes the device of a tensor or storage current; on other devices' tensors it changes nothing."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.get_device() if obj.device.type == NAME else -1)
+
+
+def _exchange_device(index: int) -> int:
+    if index < 0:
+        return -1
+    _lazy_init()
+    return int(_C.exchange_device(index))
+
+
+def _maybe_exchange_device(index: int) -> int:
+    return _exchange_device(index)
+
+
+class _Properties:
+    """What the driver says of a device: name, total_memory (bytes), major, minor, units."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.name: str = values["name"]
+        self.total_memory: int = values["total_memory"]
+        self.major: int = values["major"]
+        self.minor: int = values["minor"]
+        self.units: int = values["units"]
+
+    def __repr__(self) -> str:
+        return f"{NAME}Properties({', '.join(f'{key}={value!r}' for key, value in vars(self).items())})"
+
+
+def get_device_properties(device: Device = None) -> _Properties:
+    """Name, memory and architecture of a device. Raises RuntimeError for an index out of range."""
+    _lazy_init()
+    return _Properties(_C.properties(_index(device)))
+
+
+def get_device_name(device: Device = None) -> str:
+    """The name the driver gives a device."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device: Device = None) -> tuple[int, int]:
+    """Major and minor version of a device's architecture."""
+    found = get_device_properties(device)
+    return found.major, found.minor
+
+
+def can_device_access_peer(device: Device, peer: Device) -> bool:
+    """Whether copies between two devices need no detour over the caller; the layer's never do."""
+    return _index(device) != _index(peer)
+
+
+# --- streams and events ---
+
+
+class Stream(torch.Stream):
+    """A queue of work on one device; work on different streams has no order but that of events."""
+
+    def __new__(cls, device: Device = None, priority: int = 0, **known: Any) -> Stream:
+        _lazy_init()
+        if known:
+            return super().__new__(cls, priority=priority, **known)  # type: ignore[call-arg, no-any-return]
+        return super().__new__(cls, torch.device(NAME, _index(device)), priority=priority)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """Lowest and highest priority; a smaller number is a higher one."""
+        return 0, -1
+
+    def __repr__(self) -> str:
+        return f"<torch.{NAME}.Stream device={self.device} id={self.stream_id}>"
+
+
+class Event(torch.Event):
+    """A point in a stream's work; ``elapsed_time`` (milliseconds) needs ``enable_timing=True`` on both events."""
+
+    def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> Event:
+        return super().__new__(  # type: ignore[no-any-return]
+            cls, NAME, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
+        )
+
+
+def _stream(index: int, stream_id: int) -> Stream:
+    kind = torch._C._autograd.DeviceType.PrivateUse1
+    return Stream(stream_id=stream_id, device_index=index, device_type=int(kind))
+
+
+def current_stream(device: Device = None) -> Stream:
+    """This thread's current stream of a device."""
+    index = _index(device)
+    return _stream(index, _C.current_stream(index))
+
+
+def default_stream(device: Device = None) -> Stream:
+    """The stream every thread begins with."""
+    return _stream(_index(device), 0)
+
+
+def set_stream(stream: torch.Stream) -> None:
+    """Make ``stream`` current, and its device with it."""
+    _lazy_init()
+    _C.set_stream(stream.device_index, stream.stream_id)
+    _C.set_device(stream.device_index)
+
+
+class StreamContext:
+    """Makes a stream and its device current inside a ``with`` block; None changes nothing."""
+
+    def __init__(self, stream: torch.Stream | None) -> None:
+        self.stream = stream
+        self._former: tuple[int, int, int] | None = None
+
+    def __enter__(self) -> None:
+        if self.stream is None:
+            return
+        _lazy_init()
+        index = self.stream.device_index
+        self._former = (_C.exchange_device(index), index, _C.set_stream(index, self.stream.stream_id))
+
+    def __exit__(self, *error: object) -> None:
+        if self._former is None:
+            return
+        device_before, index, stream_before = self._former
+        _C.set_stream(index, stream_before)
+        _C.exchange_device(device_before)
+
+
+def stream(stream: torch.Stream | None) -> StreamContext:
+    """``with stream(s):`` enqueues on s."""
+    return StreamContext(stream)
+
+
+def _sleep(milliseconds: int, stream: torch.Stream | None = None) -> None:
+    """Keep a stream (default: the current one) busy for a while, as a test's stand-in for long work."""
+    where = stream or current_stream()
+    _C.occupy(where.device_index, where.stream_id, milliseconds)
+
+
+# --- memory ---
+
+
+def empty_cache() -> None:
+    """Give cached memory that no tensor uses back to the driver."""
+    _C.empty_cache(-1)
+
+
+def memory_stats(device: Device = None) -> dict[str, Any]:
+    """Statistics of the caching allocator with the keys of ``torch.cuda.memory_stats`` (bytes and counts)."""
+    if not is_available():
+        return {}
+    flat: dict[str, Any] = {}
+    for key, value in _C.memory_statistics(_index(device)).items():
+        if isinstance(value, dict):
+            flat.update({f"{key}.all.{kind}": amount for kind, amount in value.items()})
+        else:
+            flat[key] = value
+    return flat
+
+
+def memory_allocated(device: Device = None) -> int:
+    """Bytes that tensors hold."""
+    return int(memory_stats(device).get("allocated_bytes.all.current", 0))
+
+
+def max_memory_allocated(device: Device = None) -> int:
+    """Most bytes that tensors held since the last reset."""
+    return int(memory_stats(device).get("allocated_bytes.all.peak", 0))
+
+
+def memory_reserved(device: Device = None) -> int:
+    """Bytes taken from the driver."""
+    return int(memory_stats(device).get("reserved_bytes.all.current", 0))
+
+
+def max_memory_reserved(device: Device = None) -> int:
+    """Most bytes taken from the driver since the last reset."""
+    return int(memory_stats(device).get("reserved_bytes.all.peak", 0))
+
+
+def reset_peak_memory_stats(device: Device = None) -> None:
+    """Start the peaks anew from what is held now."""
+    _C.reset_peak(_index(device))
+
+
+def reset_accumulated_memory_stats(device: Device = None) -> None:
+    """Start the sums and counts anew from 0."""
+    _C.reset_accumulated(_index(device))
+
+
+def mem_get_info(device: Device = None) -> tuple[int, int]:
+    """Free and total bytes of a device, as the driver sees it."""
+    _lazy_init()
+    free, total = _C.memory_info(_index(device))
+    return free, total
+
+
+def host_memory_stats() -> dict[str, Any]:
+    """Statistics of the pinned memory allocator, nested as the driver's counters are (bytes and counts)."""
+    return dict(_C.pinned_statistics())
+
+
+# --- random numbers ---
+
+
+def _default_generators() -> Sequence[torch.Generator]:
+    return tuple(_C.default_generator(index) for index in range(device_count()))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "default_generators":
+        return _default_generators()
+    raise AttributeError(f"module 'torch.{NAME}' has no attribute {name!r}")
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the current device's generator; ignored without a device."""
+    if is_available():
+        _lazy_call(lambda: _C.default_generator(_C.current_device()).manual_seed(int(seed)))
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seed the generators of all devices; ``torch.manual_seed`` calls this."""
+
+    def call() -> None:
+        for generator in _default_generators():
+            generator.manual_seed(int(seed))
+
+    if is_available():
+        _lazy_call(call)
+
+
+def seed() -> int:
+    """Seed the current device's generator from the system's entropy; returns the seed."""
+    _lazy_init()
+    return int(_C.default_generator(current_device()).seed())
+
+
+def seed_all() -> None:
+    """Seed all generators alike from the system's entropy."""
+    _lazy_init()
+    chosen = _C.default_generator(0).seed()
+    manual_seed_all(chosen)
+
+
+def initial_seed() -> int:
+    """The seed of the current device's generator."""
+    return int(_C.default_generator(current_device()).initial_seed())
+
+
+def get_rng_state(device: Device = NAME) -> torch.Tensor:
+    """The state of a device's generator: a CPU tensor of bytes."""
+    _lazy_init()
+    state: torch.Tensor = _C.default_generator(_index(device)).get_state()
+    return state
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    """The states of all devices' generators."""
+    return [get_rng_state(index) for index in range(device_count())]
+
+
+def set_rng_state(new_state: torch.Tensor, device: Device = NAME) -> None:
+    """Put a state from :func:`get_rng_state` back."""
+    state = new_state.clone(memory_format=torch.contiguous_format)
+    _lazy_call(lambda: _C.default_generator(_index(device)).set_state(state))
+
+
+def set_rng_state_all(new_states: Sequence[torch.Tensor]) -> None:
+    """Put the states of all devices' generators back."""
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
+
+
+# --- numerics ---
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    """What ``torch.autocast`` may lower to; it warns and stays off for others."""
+    return [torch.float16, torch.bfloat16]
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether bfloat16 works, if only on the CPU by fallback."""
+    return including_emulation
+
+
+def set_fallback_enabled(enabled: bool) -> bool:
+    """Whether operators without a kernel run on the CPU (the default) or raise; returns the former setting."""
+    return bool(_C.set_fallback_enabled(enabled))
+
+
+@contextlib.contextmanager
+def no_fallback() -> Iterator[None]:
+    """Inside the ``with`` block operators without a kernel raise NotImplementedError."""
+    former = set_fallback_enabled(False)
+    try:
+        yield
+    finally:
+        set_fallback_enabled(former)
+
+
+def _set_flags(tensor: torch.Tensor, flags: dict[str, bool]) -> None:
+    """Attach named flags to a tensor; they are saved and loaded with it."""
+    _C.set_flags(tensor, flags)
+
+
+def _get_flags(tensor: torch.Tensor) -> dict[str, bool]:
+    """The flags attached to a tensor."""
+    return dict(_C.get_flags(tensor))
+
+
+def _driver_control(key: str, value: int) -> None:
+    """Turn a knob of the driver (fault injection on a simulated one). Raises RuntimeError for an unknown key."""
+    _C.driver_control(key, value)

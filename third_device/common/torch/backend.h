@@ -1,0 +1,50 @@
+// What the translation units of the PyTorch half of the layer share, and what a backend's kernels may use.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <c10/core/Allocator.h>
+
+#include <memory>
+#include <utility>
+
+#include "../runtime/allocators.h"
+#include "../runtime/runtime.h"
+
+namespace third_device {
+
+constexpr c10::DeviceType kDevice = c10::DeviceType::PrivateUse1;
+
+c10::Allocator* device_allocator();
+c10::Allocator* pinned_allocator();
+// The generator of `device` that is used where none is given; the current device's for -1.
+const at::Generator& default_generator(c10::DeviceIndex device);
+
+// The boxed kernel of every operator the backend has no kernel for: runs it on the CPU. Kernels call it themselves for
+// operands they do not support: at::native::call_fallback_fn<&third_device::cpu_fallback, ATEN_OP(x)>::call(...).
+void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+// The boxed kernel of operators that must not run on the CPU: raises NotImplementedError.
+void refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+// False: operators without a kernel raise NotImplementedError. Returns the former value.
+bool set_fallback_enabled(bool enabled);
+
+// What generated registrations ask before they call a kernel that is limited to some operands.
+bool is_plain(const at::Tensor& tensor, bool contiguous);
+
+// Enqueues a callable on the current stream of `device`. It must not free or allocate device memory. An exception in it
+// is reported at the next synchronisation of that stream.
+template <typename Work>
+void enqueue(int device, Work work) {
+  auto held = std::make_unique<Work>(std::move(work));
+  td_callback run = [](void* argument) -> td_status {
+    std::unique_ptr<Work> owned(static_cast<Work*>(argument));
+    (*owned)();
+    return TD_OK;
+  };
+  check(driver().stream_call(native_current_stream(device), run, held.get()), "enqueuing work");
+  held.release();
+}
+
+}  // namespace third_device

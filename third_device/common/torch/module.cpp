@@ -1,0 +1,153 @@
+// The Python extension `_C` of a backend: what the layer's Python half is written on.
+#include "backend.h"
+#include "compat.h"
+
+#include <ATen/core/TensorBody.h>
+#include <c10/core/TensorImpl.h>
+#include <torch/csrc/jit/serialization/pickler.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <unordered_map>
+
+namespace py = pybind11;
+
+namespace third_device {
+
+void bind_distributed(py::module& module);
+
+namespace {
+
+// What a backend remembers about a tensor beside its bytes (a private memory layout, say), as named flags, which is the
+// form that torch.save stores.
+struct Flags final : c10::BackendMeta {
+  std::unordered_map<std::string, bool> values;
+  c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>&) const override {
+    auto made = c10::make_intrusive<Flags>();
+    made->values = values;
+    return made;
+  }
+};
+
+const Flags* flags_of(const at::Tensor& tensor) {
+  return dynamic_cast<const Flags*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
+}
+
+void set_flags(const at::Tensor& tensor, std::unordered_map<std::string, bool> values) {
+  TORCH_CHECK(tensor.is_privateuseone(), "flags belong to tensors of the ", c10::get_privateuse1_backend(), " device");
+  auto made = c10::make_intrusive<Flags>();
+  made->values = std::move(values);
+  tensor.unsafeGetTensorImpl()->set_backend_meta(std::move(made));
+}
+
+void flags_to_save(const at::Tensor& tensor, std::unordered_map<std::string, bool>& saved) {
+  if (const Flags* flags = flags_of(tensor)) saved.insert(flags->values.begin(), flags->values.end());
+}
+
+void flags_from_saved(const at::Tensor& tensor, std::unordered_map<std::string, bool>& saved) {
+  // Called for every key that PyTorch keeps itself, too (conj, neg); those are not ours.
+  std::unordered_map<std::string, bool> own;
+  for (const auto& [key, value] : saved) {
+    if (key != "conj" && key != "neg") own[key] = value;
+  }
+  if (!own.empty()) set_flags(tensor, std::move(own));
+}
+
+py::dict gauge(const Gauge& from) {
+  py::dict made;
+  made["current"] = from.current;
+  made["peak"] = from.peak;
+  made["allocated"] = from.added;
+  made["freed"] = from.removed;
+  return made;
+}
+
+py::dict statistics(const MemoryStatistics& from) {
+  py::dict made;
+  made["allocation"] = gauge(from.allocations);
+  made["segment"] = gauge(from.segments);
+  made["allocated_bytes"] = gauge(from.allocated_bytes);
+  made["active_bytes"] = gauge(from.active_bytes);
+  made["reserved_bytes"] = gauge(from.reserved_bytes);
+  made["requested_bytes"] = gauge(from.requested_bytes);
+  made["num_alloc_retries"] = from.retries;
+  made["num_ooms"] = from.out_of_memory;
+  made["num_device_alloc"] = from.driver_allocations;
+  made["num_device_free"] = from.driver_frees;
+  return made;
+}
+
+py::dict properties(int device) {
+  td_properties found{};
+  check_device(device);
+  ensure_init();
+  check(driver().device_properties(device, &found), "asking for properties");
+  py::dict made;
+  made["name"] = std::string(found.name);
+  made["total_memory"] = found.total_memory;
+  made["major"] = found.major;
+  made["minor"] = found.minor;
+  made["units"] = found.units;
+  return made;
+}
+
+td_status sleep_on_stream(void* argument) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(reinterpret_cast<intptr_t>(argument)));
+  return TD_OK;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  using NoGil = py::call_guard<py::gil_scoped_release>;
+  torch::jit::TensorBackendMetaRegistry(kDevice, flags_to_save, flags_from_saved);
+
+  module.attr("built_for") = TORCH_VERSION;
+  module.def("init", &ensure_init, NoGil());
+  module.def("is_initialized", &is_initialized);
+  module.def("is_bad_fork", &is_bad_fork);
+  module.def("device_count", &device_count);
+  module.def("current_device", &current_device);
+  module.def("set_device", &set_device);
+  module.def("exchange_device", &exchange_device);
+  module.def("synchronize", &synchronize_device, NoGil());
+  module.def("properties", &properties);
+
+  module.def("current_stream", &current_stream);
+  module.def("set_stream", &exchange_stream);
+  module.def("occupy", [](int device, StreamId stream, int milliseconds) {  // keeps a stream busy, for tests
+    auto argument = reinterpret_cast<void*>(static_cast<intptr_t>(milliseconds));
+    check(driver().stream_call(native_stream(device, stream), sleep_on_stream, argument), "occupying a stream");
+  });
+
+  module.def("memory_statistics", [](int device) { return statistics(device_memory::statistics(device)); });
+  module.def("reset_peak", &device_memory::reset_peak);
+  module.def("reset_accumulated", &device_memory::reset_accumulated);
+  module.def("empty_cache", &device_memory::empty_cache, NoGil());
+  module.def("memory_info", [](int device) {
+    size_t available = 0;
+    size_t total = 0;
+    check_device(device);
+    ensure_init();
+    check(driver().memory_info(device, &available, &total), "asking for memory");
+    return std::make_pair(available, total);
+  });
+  module.def("pinned_statistics", [] { return statistics(pinned_memory::statistics()); });
+  module.def("pinned_empty_cache", &pinned_memory::empty_cache, NoGil());
+
+  module.def("default_generator", [](int device) { return default_generator(static_cast<c10::DeviceIndex>(device)); });
+  module.def("set_fallback_enabled", &set_fallback_enabled);
+  module.def("set_flags", &set_flags);
+  module.def("get_flags", [](const at::Tensor& tensor) {
+    const Flags* flags = flags_of(tensor);
+    return flags == nullptr ? std::unordered_map<std::string, bool>() : flags->values;
+  });
+  module.def("driver_control", [](const std::string& key, long long value) {
+    check(driver().control == nullptr ? TD_INVALID : driver().control(key.c_str(), value), "setting a driver's knob");
+  });
+  bind_distributed(module);
+}
+
+}  // namespace third_device

@@ -1,0 +1,182 @@
+"""The pytest plugin: options, fixtures, what a failure says, and the report card."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from third_device_contract import report
+
+ITEM = "contract_item"
+_outcomes = pytest.StashKey[report.Outcomes]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("third-party backend contract")
+    group.addoption("--device", metavar="NAME", help="the backend's device name, e.g. acme for torch.acme")
+    group.addoption("--device-package", metavar="PACKAGE", help="its import name (default: torch_<NAME>)")
+    group.addoption(
+        "--no-driver-env",
+        metavar="KEY=VALUE",
+        default="TD_SIM_DRIVER=absent",
+        help="the environment in which it behaves as without a driver (default: the simulated driver's, %(default)s)",
+    )
+    group.addoption(
+        "--zero-devices-env",
+        metavar="KEY=VALUE",
+        default="TD_SIM_DEVICES=0",
+        help="the environment in which there is a driver but no device (default: %(default)s)",
+    )
+    group.addoption(
+        "--contract-report", metavar="FOLDER", type=Path, help="write contract.json and contract.html there"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{ITEM}(number): the item of the contract that a test checks")
+    config.stash[_outcomes] = report.Outcomes(report.load_items())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Only the contract's own tests need a device, and those cannot run without one."""
+    own = [item for item in items if item.get_closest_marker(ITEM)]
+    if own and not config.getoption("--device"):
+        raise pytest.UsageError("--device NAME is needed: the backend that the contract is checked on")
+    known = config.stash[_outcomes].items
+    for item in own:
+        number = _number(item)
+        if number not in known:
+            raise pytest.UsageError(f"{item.nodeid}: the contract has no item {number}")
+
+
+def _number(item: pytest.Item) -> int:
+    marker = item.get_closest_marker(ITEM)
+    return int(marker.args[0]) if marker else 0
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Collect the outcome; tell a failing test's reader what PyTorch expects and where upstream says so."""
+    outcome = yield
+    number = _number(item)
+    if not number:
+        return
+    result: pytest.TestReport = outcome.get_result()  # type: ignore[attr-defined]
+    entry = item.config.stash[_outcomes].items[number]
+    if result.failed:
+        result.sections.append(("contract", f"item {number}: PyTorch expects: {entry.title}\nsee {entry.where}"))
+    if result.when == "call" or not result.passed:
+        item.config.stash[_outcomes].add(number, item.nodeid, result.outcome, _reason(result))
+
+
+def _reason(result: pytest.TestReport) -> str:
+    if result.skipped and isinstance(result.longrepr, tuple):
+        return str(result.longrepr[2]).removeprefix("Skipped: ")
+    if result.failed:
+        crash = getattr(result.longrepr, "reprcrash", None)
+        return str(crash.message).splitlines()[0] if crash else str(result.longrepr).splitlines()[-1]
+    return ""
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    outcomes = config.stash[_outcomes]
+    if not outcomes.seen:
+        return
+    name = config.getoption("--device")
+    terminalreporter.section(f"contract: {name}")
+    for line in report.as_lines(outcomes):
+        terminalreporter.write_line(line)
+    folder: Path | None = config.getoption("--contract-report")
+    if folder:
+        for path in report.write(outcomes, name, folder):
+            terminalreporter.write_line(f"written: {path}")
+
+
+@pytest.fixture(scope="session")
+def name(request: pytest.FixtureRequest) -> str:
+    """The device's name, e.g. ``acme``."""
+    value: str = request.config.getoption("--device")
+    return value
+
+
+@pytest.fixture(scope="session")
+def package(request: pytest.FixtureRequest, name: str) -> str:
+    """The backend's import name, e.g. ``torch_acme``."""
+    return request.config.getoption("--device-package") or f"torch_{name}"
+
+
+@pytest.fixture(scope="session")
+def mod(name: str) -> ModuleType:
+    """``torch.<name>``."""
+    import torch
+
+    module = getattr(torch, name, None)
+    if module is None:
+        pytest.fail(f"`import torch` did not make torch.{name}; is the backend installed in this environment?")
+    return module
+
+
+@pytest.fixture
+def two(mod: ModuleType) -> None:
+    """Skips a test that needs two devices where there is one."""
+    if mod.device_count() < 2:
+        pytest.skip(f"needs 2 devices, there is {mod.device_count()}")
+
+
+@pytest.fixture
+def knob(mod: ModuleType) -> Iterator[Callable[[str, int], None]]:
+    """Turns a fault knob of the driver; what it turned is turned back."""
+    control = getattr(mod, "_driver_control", None)
+    back = {"memory_bytes": 1 << 30, "fail_allocations": 0, "copy_delay_us": 0}
+    turned: list[str] = []
+
+    def turn(key: str, value: int) -> None:
+        if control is None:
+            pytest.skip("this backend has no _driver_control to inject faults with")
+        try:
+            control(key, value)
+        except RuntimeError as error:
+            pytest.skip(f"this driver has no knob {key!r}: {error}")
+        turned.append(key)
+
+    yield turn
+    for key in turned:
+        if key in back:
+            control(key, back[key])
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Run:
+    """Runs code in a fresh interpreter; ``env`` entries are added, None removes one. Returns the finished process."""
+
+    def run(
+        code: str, *, env: dict[str, str | None] | None = None, timeout: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        environment = dict(os.environ)
+        for key, value in (env or {}).items():
+            if value is None:
+                environment.pop(key, None)
+            else:
+                environment[key] = value
+        script = tmp_path / "script.py"
+        script.write_text(code, encoding="utf-8")
+        return subprocess.run(
+            [sys.executable, str(script)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=timeout,
+            cwd=tmp_path,
+        )
+
+    return run

@@ -1,0 +1,97 @@
+"""Items 40 to 42: what leaves the process, and what comes back."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import types
+
+import pytest
+import torch
+
+
+def saved(value: object) -> io.BytesIO:
+    """``value`` as torch.save writes it, rewound."""
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    buffer.seek(0)
+    return buffer
+
+
+@pytest.mark.contract_item(40)
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_save_and_load(name: str, weights_only: bool) -> None:
+    base = torch.arange(12.0).to(name).view(3, 4)
+    back = torch.load(saved({"base": base, "part": base[1:]}), weights_only=weights_only)
+    assert back["base"].device == base.device and torch.equal(back["base"].cpu(), base.cpu())
+    back["base"][1, 0] = 99
+    assert back["part"][0, 0].item() == 99  # still one storage
+    to_cpu = torch.load(saved(base), map_location="cpu", weights_only=weights_only)
+    assert to_cpu.device.type == "cpu" and torch.equal(to_cpu, base.cpu())
+    to_device = torch.load(saved(torch.ones(3)), map_location=name, weights_only=weights_only)
+    assert to_device.device.type == name
+    mapped = torch.load(saved(base), map_location={f"{name}:0": "cpu"}, weights_only=weights_only)
+    assert mapped.device.type == "cpu"
+
+
+@pytest.mark.contract_item(40)
+def test_other_devices_and_modules(name: str, two: None) -> None:
+    far = torch.ones(3, device=f"{name}:1")
+    assert torch.load(saved(far)).device.index == 1
+    assert torch.load(saved(far), map_location=f"{name}:0").device.index == 0
+    model = torch.nn.Linear(3, 2).to(name)
+    other = torch.nn.Linear(3, 2)
+    other.load_state_dict(torch.load(saved(model.state_dict()), map_location="cpu"))
+    assert torch.equal(other.weight, model.weight.cpu())
+    parameter = torch.load(saved(torch.nn.Parameter(far)), weights_only=False)
+    assert isinstance(parameter, torch.nn.Parameter) and parameter.device == far.device
+
+
+@pytest.mark.contract_item(40)
+def test_pickle_and_deepcopy(name: str) -> None:
+    tensor = torch.arange(4.0, device=name)
+    for back in (copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor)), torch.empty(4).copy_(tensor)):
+        assert torch.equal(back.cpu(), tensor.cpu()) and back.data_ptr() != tensor.data_ptr()
+    assert copy.deepcopy(tensor).device == tensor.device
+
+
+@pytest.mark.contract_item(41)
+def test_storage_and_backend_meta(name: str, mod: types.ModuleType) -> None:
+    if not hasattr(mod, "_set_flags"):
+        pytest.skip("this backend keeps no BackendMeta (torch.<dev>._set_flags, _get_flags)")
+    tensor = torch.ones(3, device=name)
+    assert mod._get_flags(tensor) == {}
+    mod._set_flags(tensor, {"tiled": True, "padded": False})
+    back = torch.load(saved(tensor), weights_only=False)
+    assert mod._get_flags(back) == {"tiled": True, "padded": False}
+    assert torch.equal(back.cpu(), tensor.cpu())
+    assert back.untyped_storage().device.type == name
+
+
+@pytest.mark.contract_item(42)
+def test_dlpack(name: str) -> None:
+    tensor = torch.arange(6.0, device=name).view(2, 3)
+    back = torch.from_dlpack(torch.utils.dlpack.to_dlpack(tensor))
+    assert back.device == tensor.device and back.data_ptr() == tensor.data_ptr() and back.shape == (2, 3)
+    kind, index = tensor.__dlpack_device__()
+    assert int(kind) == 12 and index == 0  # kDLExtDev
+    assert torch.from_dlpack(tensor).data_ptr() == tensor.data_ptr()
+
+
+@pytest.mark.contract_item(42)
+def test_type_names(name: str) -> None:
+    tensor = torch.ones(1, device=name)
+    assert tensor.type() == f"torch.{name}.FloatTensor"
+    assert tensor.long().type() == f"torch.{name}.LongTensor"
+    assert tensor.to(torch.device(name, 0), torch.int32).dtype == torch.int32
+
+
+@pytest.mark.contract_item(42)
+def test_quantize(name: str) -> None:
+    tensor = torch.tensor([-1.0, 0.0, 0.26, 1.0])
+    host = torch.quantize_per_tensor(tensor, 0.1, 10, torch.quint8)
+    there = torch.quantize_per_tensor(tensor.to(name), 0.1, 10, torch.quint8)
+    assert there.is_quantized and there.device.type == name and there.q_scale() == host.q_scale()
+    assert torch.equal(there.int_repr().cpu(), host.int_repr())
+    assert torch.equal(there.dequantize().cpu(), host.dequantize())

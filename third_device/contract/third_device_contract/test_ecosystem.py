@@ -1,0 +1,178 @@
+"""Items 43 to 46: profiler, distributed, compile, training."""
+
+from __future__ import annotations
+
+import json
+import types
+from pathlib import Path
+
+import pytest
+import torch
+
+
+@pytest.mark.contract_item(43)
+def test_profiler(name: str, mod: types.ModuleType, tmp_path: Path) -> None:
+    from torch.profiler import ProfilerActivity, profile
+
+    tensor = torch.randn(64, 64, device=name)
+    activities = [ProfilerActivity.CPU]
+    if hasattr(ProfilerActivity, "PrivateUse1"):
+        activities.append(ProfilerActivity.PrivateUse1)
+    with profile(activities=activities) as session:
+        (tensor @ tensor).relu().cpu()
+        mod.synchronize()
+    path = tmp_path / "trace.json"
+    session.export_chrome_trace(str(path))
+    events = json.loads(path.read_text())["traceEvents"]
+    assert any(event.get("name") == "aten::mm" for event in events)
+    averages = {event.key: event for event in session.key_averages()}
+    assert "aten::mm" in averages
+    assert any(event.device_time_total > 0 for event in averages.values()), "no event has time on the device"
+
+
+@pytest.mark.contract_item(43)
+def test_legacy_profiler_times_the_device(name: str, mod: types.ModuleType) -> None:
+    tensor = torch.randn(64, 64, device=name)
+    with torch.autograd.profiler.profile(use_device=name) as session:
+        (tensor @ tensor).sum()
+        mod.synchronize()
+    assert any(event.device_time_total > 0 for event in session.key_averages())
+
+
+DISTRIBUTED = """
+import os, sys, torch
+import torch.distributed as dist
+
+NAME = "{name}"
+
+def work(rank, folder):
+    device = torch.device(NAME, rank % getattr(torch, NAME).device_count())
+    torch.get_device_module(NAME).set_device(device)
+    dist.init_process_group(rank=rank, world_size=2, init_method="file://" + folder + "/store")
+    ones = torch.full((3,), float(rank + 1), device=device)
+    dist.all_reduce(ones)
+    assert ones.cpu().tolist() == [3, 3, 3], ones
+    sent = torch.full((2,), float(rank), device=device)
+    dist.broadcast(sent, src=1)
+    assert sent.cpu().tolist() == [1, 1]
+    parts = [torch.zeros(1, device=device) for _ in range(2)]
+    dist.all_gather(parts, torch.tensor([float(rank)], device=device))
+    assert [part.item() for part in parts] == [0, 1]
+    whole = torch.zeros(2, device=device)
+    dist.all_gather_into_tensor(whole, torch.tensor([float(rank)], device=device))
+    assert whole.cpu().tolist() == [0, 1]
+    host = torch.ones(1)
+    dist.all_reduce(host)
+    assert host.item() == 2
+    dist.barrier()
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2).to(device)
+    wrapped = torch.nn.parallel.DistributedDataParallel(model, device_ids=[device.index])
+    torch.manual_seed(rank)
+    batch = torch.randn(8, 4)
+    wrapped(batch.to(device)).pow(2).mean().backward()
+    gathered = [None, None]
+    dist.all_gather_object(gathered, batch)
+    torch.manual_seed(0)
+    alone = torch.nn.Linear(4, 2)
+    (sum(alone(each).pow(2).mean() for each in gathered) / 2).backward()
+    torch.testing.assert_close(model.weight.grad.cpu(), alone.weight.grad)
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    dist.barrier()
+    dist.destroy_process_group()
+    print("rank done", flush=True)
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(work, args=(os.getcwd(),), nprocs=2)
+"""
+
+
+@pytest.mark.contract_item(44)
+def test_distributed(python, name: str) -> None:
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch was built without torch.distributed")
+    done = python(DISTRIBUTED.replace("{name}", name), timeout=500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("rank done") == 2
+
+
+@pytest.mark.contract_item(45)
+def test_compile(name: str) -> None:
+    from torch._dynamo.device_interface import get_interface_for_device
+
+    interface = get_interface_for_device(name)
+    assert interface.is_available() and interface.current_device() == 0
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    def function(x):
+        y = torch.ones(3, device=x.device) + x
+        return (y * 2).relu().sum()
+
+    torch._dynamo.reset()
+    x = torch.randn(3, device=name)
+    torch.testing.assert_close(torch.compile(function, backend=backend, fullgraph=True)(x), function(x))
+    assert len(graphs) == 1
+    torch._dynamo.reset()
+    weight = torch.randn(3, device=name, requires_grad=True)
+    torch.compile(lambda w: function(w), backend="aot_eager")(weight).backward()
+    assert weight.grad.device == weight.device
+
+
+def train(device: str, optimizer: str) -> tuple[list[float], list[torch.Tensor]]:
+    """An MLP on a fixed task; losses of each step, and the parameters at the end."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(10, 32),
+        torch.nn.ReLU(),
+        torch.nn.LayerNorm(32),
+        torch.nn.Linear(32, 32),
+        torch.nn.GELU(),
+        torch.nn.Linear(32, 3),
+    )
+    data, labels = torch.randn(64, 10), torch.randint(0, 3, (64,))
+    model.to(device)
+    chosen = getattr(torch.optim, optimizer)(model.parameters(), lr=0.05)
+    losses = []
+    for _ in range(15):
+        chosen.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(data.to(device)), labels.to(device))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        chosen.step()
+        losses.append(loss.item())
+    return losses, [parameter.detach().cpu() for parameter in model.parameters()]
+
+
+@pytest.mark.contract_item(46)
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+def test_an_mlp_trains(name: str, optimizer: str) -> None:
+    ours, parameters = train(name, optimizer)
+    expected, reference = train("cpu", optimizer)
+    assert ours[-1] < ours[0] * 0.8
+    torch.testing.assert_close(torch.tensor(ours), torch.tensor(expected), rtol=1e-3, atol=1e-4)
+    for mine, theirs in zip(parameters, reference, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.contract_item(46)
+def test_a_convolutional_and_a_recurrent_net(name: str) -> None:
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(36, 2),
+    ).eval()
+    image = torch.randn(2, 1, 8, 8)
+    expected = net(image)
+    torch.testing.assert_close(net.to(name)(image.to(name)).cpu(), expected, rtol=1e-3, atol=1e-4)
+    attention = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    sequence = torch.randn(2, 5, 8)
+    expected = attention(sequence)
+    torch.testing.assert_close(attention.to(name)(sequence.to(name)).cpu(), expected, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,323 @@
+"""Items 22 to 31: allocators, random numbers, storages, copies, views."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import types
+
+import pytest
+import torch
+
+DTYPES = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int8,
+    torch.bool,
+    torch.complex64,
+]
+
+
+@pytest.mark.contract_item(22)
+def test_zero_bytes_and_free(name: str, mod: types.ModuleType) -> None:
+    gc.collect()
+    before = mod.memory_allocated()
+    empty = torch.empty(0, device=name)
+    assert empty.numel() == 0 and mod.memory_allocated() == before
+    held = torch.empty(1000, device=name)
+    assert mod.memory_allocated() >= before + 4000
+    del held
+    assert mod.memory_allocated() == before
+
+
+@pytest.mark.contract_item(22)
+def test_out_of_memory_tells_numbers(name: str, mod: types.ModuleType) -> None:
+    wanted = mod.get_device_properties(0).total_memory + 12345
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        torch.empty(wanted, dtype=torch.uint8, device=name)
+    assert str(wanted) in str(caught.value) and str(mod.get_device_properties(0).total_memory) in str(caught.value)
+    assert torch.ones(2, device=name).sum().item() == 2
+
+
+@pytest.mark.contract_item(22)
+def test_memory_can_run_out_and_come_back(name: str, mod: types.ModuleType, knob) -> None:
+    mod.empty_cache()
+    gc.collect()
+    knob("memory_bytes", 64 << 20)
+    held = []
+    with pytest.raises(torch.OutOfMemoryError):
+        for _ in range(100):
+            held.append(torch.empty(4 << 20, dtype=torch.uint8, device=name))
+    assert 10 <= len(held) <= 16
+    del held
+    assert torch.empty(48 << 20, dtype=torch.uint8, device=name).numel() == 48 << 20
+
+
+@pytest.mark.contract_item(23)
+def test_memory_is_cached(name: str, mod: types.ModuleType) -> None:
+    mod.synchronize()
+    mod.empty_cache()
+    first = torch.empty(5000, device=name)
+    address = first.data_ptr()
+    del first
+    reserved = mod.memory_reserved()
+    assert reserved > 0
+    again = torch.empty(5000, device=name)
+    assert again.data_ptr() == address and mod.memory_reserved() == reserved
+    del again
+    mod.empty_cache()
+    assert mod.memory_reserved() < reserved or mod.memory_allocated() > 0
+
+
+@pytest.mark.contract_item(23)
+def test_statistics_balance(name: str, mod: types.ModuleType) -> None:
+    gc.collect()
+    mod.reset_peak_memory_stats()
+    before = mod.memory_stats()
+    tensors = [torch.empty(size, device=name) for size in (10, 3000, 700000, 4_000_000)]
+    peak = mod.max_memory_allocated()
+    del tensors
+    after = mod.memory_stats()
+    assert after["allocated_bytes.all.current"] == before["allocated_bytes.all.current"]
+    assert after["allocation.all.current"] == before["allocation.all.current"]
+    assert peak - before["allocated_bytes.all.current"] >= 4 * 4_703_010
+    made = after["allocated_bytes.all.allocated"] - before["allocated_bytes.all.allocated"]
+    assert made == after["allocated_bytes.all.freed"] - before["allocated_bytes.all.freed"] > 0
+
+
+@pytest.mark.contract_item(24)
+def test_record_stream_holds_memory(name: str, mod: types.ModuleType) -> None:
+    side = mod.Stream()
+    tensor = torch.ones(3000, device=name)
+    mod.synchronize()
+    address = tensor.data_ptr()
+    if not hasattr(mod, "_sleep"):
+        pytest.skip("this backend has no _sleep(milliseconds, stream)")
+    mod._sleep(300, side)
+    tensor.record_stream(side)
+    del tensor
+    early = torch.empty(3000, device=name)
+    assert early.data_ptr() != address
+    mod.synchronize()
+    late = [torch.empty(3000, device=name) for _ in range(3)]
+    assert address in [one.data_ptr() for one in late]
+
+
+@pytest.mark.contract_item(25)
+def test_pinned_memory(name: str, mod: types.ModuleType) -> None:
+    pageable = torch.arange(1000.0)
+    assert not pageable.is_pinned()
+    pinned = pageable.pin_memory()
+    assert pinned.is_pinned() and torch.equal(pinned, pageable)
+    assert pinned[10:20].is_pinned() and pinned.view(10, 100)[3].is_pinned()
+    assert torch.empty(5, pin_memory=True).is_pinned()
+    assert not torch.empty(5, device=name).is_pinned()
+    there = pinned.to(name, non_blocking=True)
+    back = torch.empty(1000, pin_memory=True)
+    back.copy_(there, non_blocking=True)
+    mod.synchronize()
+    assert torch.equal(back, pageable)
+    del pinned, back
+    assert torch.equal(there.cpu(), pageable)
+
+
+@pytest.mark.contract_item(25)
+def test_pinned_memory_is_kept_until_copied(name: str, mod: types.ModuleType) -> None:
+    side = mod.Stream()
+    if not hasattr(mod, "_sleep"):
+        pytest.skip("this backend has no _sleep(milliseconds, stream)")
+    source = torch.full((2000,), 3.0).pin_memory()
+    address = source.data_ptr()
+    target = torch.zeros(2000, device=name)
+    mod.synchronize()
+    with mod.stream(side):
+        mod._sleep(300, side)
+        target.copy_(source, non_blocking=True)
+    del source
+    other = torch.full((2000,), 9.0).pin_memory()
+    assert other.data_ptr() != address
+    side.synchronize()
+    assert target.cpu().eq(3).all()
+
+
+@pytest.mark.contract_item(25)
+def test_dataloader_pins(name: str) -> None:
+    data = torch.utils.data.TensorDataset(torch.arange(12.0).view(6, 2))
+    loader = torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True)
+    batches = [batch for (batch,) in loader]
+    assert len(batches) == 3 and all(batch.is_pinned() for batch in batches)
+    assert torch.cat([batch.to(name, non_blocking=True) for batch in batches]).cpu().sum().item() == 66
+
+
+@pytest.mark.contract_item(26)
+def test_the_host_cannot_read_device_memory(python, name: str) -> None:
+    code = f"""
+import ctypes, torch
+tensor = torch.ones(16, device="{name}")
+torch.{name}.synchronize()
+print("before", flush=True)
+ctypes.string_at(tensor.data_ptr(), 4)
+print("after", flush=True)
+"""
+    done = python(code)
+    assert "before" in done.stdout, done.stderr
+    assert done.returncode < 0 and "after" not in done.stdout
+
+
+@pytest.mark.contract_item(27)
+def test_generators(name: str, mod: types.ModuleType) -> None:
+    torch.manual_seed(7)
+    first = torch.rand(50, device=name)
+    assert first.cpu().unique().numel() > 40
+    torch.manual_seed(7)
+    assert torch.equal(torch.rand(50, device=name).cpu(), first.cpu())
+    mod.manual_seed(8)
+    assert not torch.equal(torch.rand(50, device=name).cpu(), first.cpu()) and mod.initial_seed() == 8
+    generator = torch.Generator(device=name)
+    assert generator.device.type == name
+    draws = [torch.randn(20, device=name, generator=generator.manual_seed(3)).cpu() for _ in range(2)]
+    assert torch.equal(*draws)
+    torch.manual_seed(9)
+    dropped = [torch.nn.functional.dropout(torch.ones(200, device=name)).cpu()]
+    torch.manual_seed(9)
+    dropped.append(torch.nn.functional.dropout(torch.ones(200, device=name)).cpu())
+    assert torch.equal(*dropped) and 20 < dropped[0].count_nonzero() < 180
+
+
+@pytest.mark.contract_item(27)
+def test_generators_are_apart(name: str, mod: types.ModuleType, two: None) -> None:
+    mod.manual_seed_all(5)
+    first = torch.rand(10, device=f"{name}:0").cpu()
+    torch.rand(10, device=f"{name}:0")
+    assert torch.equal(torch.rand(10, device=f"{name}:1").cpu(), first)
+    state = torch.get_rng_state()
+    torch.rand(10, device=name)
+    torch.nn.functional.dropout(torch.ones(9, device=name))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert len(mod.default_generators) == mod.device_count()
+
+
+@pytest.mark.contract_item(28)
+def test_rng_state(name: str, mod: types.ModuleType) -> None:
+    state = mod.get_rng_state()
+    assert state.device.type == "cpu" and state.dtype == torch.uint8
+    first = torch.rand(5, device=name).cpu()
+    mod.set_rng_state(state)
+    assert torch.equal(torch.rand(5, device=name).cpu(), first)
+    mod.set_rng_state_all(mod.get_rng_state_all())
+    with torch.random.fork_rng(devices=list(range(mod.device_count())), device_type=name):
+        inside = torch.rand(5, device=name).cpu()
+        torch.rand(5, device=name)
+    assert torch.equal(torch.rand(5, device=name).cpu(), inside)
+
+
+@pytest.mark.contract_item(29)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_making_and_reshaping(name: str, dtype: torch.dtype) -> None:
+    strided = torch.empty_strided((3, 4), (1, 3), dtype=dtype, device=name)
+    assert strided.stride() == (1, 3) and strided.dtype == dtype
+    assert strided.untyped_storage().nbytes() == 12 * dtype.itemsize
+    host = torch.arange(24).to(dtype).view(2, 3, 4)
+    there = host.to(name)
+    assert torch.equal(there.as_strided((2, 2), (12, 1), 5).cpu(), host.as_strided((2, 2), (12, 1), 5))
+    grown = host.to(name).resize_(5, 10)
+    assert grown.shape == (5, 10) and torch.equal(grown.cpu().view(-1)[:24], host.view(-1))
+    view = torch.empty(0, dtype=dtype, device=name)
+    view.set_(there.untyped_storage(), 4, (2, 3), (6, 2))
+    assert torch.equal(view.cpu(), host.as_strided((2, 3), (6, 2), 4))
+    view.set_(there)
+    assert view.is_set_to(there) and torch.equal(view.cpu(), host)
+    assert torch.empty(2, 3, dtype=dtype, device=name).set_().numel() == 0
+    image = torch.empty(1, 2, 3, 4, dtype=dtype, device=name, memory_format=torch.channels_last)
+    assert image.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.contract_item(29)
+def test_storage_resize(name: str) -> None:
+    tensor = torch.arange(4.0).to(name)
+    storage = tensor.untyped_storage()
+    storage.resize_(64)
+    assert storage.nbytes() == 64 and tensor.cpu().tolist() == [0, 1, 2, 3]
+    storage.resize_(0)
+    assert storage.nbytes() == 0
+
+
+@pytest.mark.contract_item(30)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_copies(name: str, dtype: torch.dtype, mod: types.ModuleType) -> None:
+    host = torch.arange(60).to(dtype).view(3, 4, 5)
+    there = host.to(name)
+    forms = {
+        "whole": lambda t: t,
+        "transposed": lambda t: t.transpose(0, 2),
+        "strided": lambda t: t[:, ::2, 1:],
+        "expanded": lambda t: t[:1].expand(3, 4, 5),
+        "one": lambda t: t[1, 2],
+    }
+    for (a, take), (b, put) in itertools.product(forms.items(), forms.items()):
+        source, target = take(host), put(torch.zeros(3, 4, 5).to(dtype))
+        if b == "expanded" or source.shape != target.shape:
+            continue
+        expected = target.copy_(source)
+        near = put(torch.zeros(3, 4, 5).to(dtype).to(name))
+        assert torch.equal(near.copy_(take(there)).cpu(), expected), f"{a} to {b} on the device"
+        near = put(torch.zeros(3, 4, 5).to(dtype).to(name))
+        assert torch.equal(near.copy_(source).cpu(), expected), f"{a} to {b} from the host"
+        back = put(torch.zeros(3, 4, 5).to(dtype))
+        assert torch.equal(back.copy_(take(there)), expected), f"{a} to {b} to the host"
+    assert torch.equal(there.to(torch.float64 if not dtype.is_complex else torch.complex128).cpu().to(dtype), host)
+    if mod.device_count() > 1:
+        far = there.to(f"{name}:1")
+        assert far.device.index == 1 and torch.equal(far.cpu(), host)
+        far.zero_()
+        assert torch.equal(there.cpu(), host)
+        assert torch.equal(far.copy_(there.transpose(0, 2).contiguous().transpose(0, 2)).cpu(), host)
+
+
+@pytest.mark.contract_item(30)
+def test_conjugate_copies(name: str) -> None:
+    host = torch.tensor([1 + 2j, 3 - 4j])
+    assert torch.equal(host.to(name).conj().cpu(), host.conj())
+    assert torch.equal(host.conj().to(name).cpu(), host.conj())
+    assert torch.equal(host.to(name).conj().imag.cpu(), host.conj().imag)
+
+
+@pytest.mark.contract_item(30)
+def test_non_blocking_copies(name: str, mod: types.ModuleType) -> None:
+    source = torch.rand(100_000).pin_memory()
+    side = mod.Stream()
+    with mod.stream(side):
+        there = source.to(name, non_blocking=True)
+        back = there.to("cpu", non_blocking=True)
+    side.synchronize()
+    assert torch.equal(back, source)
+    pageable = torch.rand(1000)
+    there = pageable.to(name, non_blocking=True)
+    kept = pageable.clone()
+    pageable.zero_()
+    assert torch.equal(there.cpu(), kept)
+
+
+@pytest.mark.contract_item(31)
+def test_views_alias(name: str) -> None:
+    base = torch.zeros(4, 6, device=name)
+    views = [base.view(24), base[1:, ::2], base.t(), base.unfold(1, 2, 2), base.reshape(2, 12), base.narrow(0, 1, 2),
+             base.unsqueeze(0), base.expand(2, 4, 6), base.detach(), base.diagonal(), base.permute(1, 0), base[2]]  # fmt: skip
+    for view in views:
+        assert view._is_view() or view.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
+        assert view.untyped_storage()._cdata == base.untyped_storage()._cdata
+    base.view(24)[7] = 5
+    assert base[1, 1].item() == 5 and views[2][1, 1].item() == 5
+    views[1].add_(1)
+    assert base.cpu()[1:, ::2].sum().item() == 9
+    pairs = torch.zeros(3, 2, device=name)
+    torch.view_as_complex(pairs)[1] = 2 + 3j
+    assert pairs.cpu()[1].tolist() == [2, 3]
+    assert torch.view_as_real(torch.view_as_complex(pairs)).data_ptr() == pairs.data_ptr()
+    assert base.view(torch.int32).data_ptr() == base.data_ptr()
+    parts = base.split(2)
+    parts[0].fill_(4)
+    assert base[0, 0].item() == 4
