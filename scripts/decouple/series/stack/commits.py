@@ -109,7 +109,7 @@ def to_header(commit: CommitText, old: str | None = None) -> str:
         text = "".join(f"\n{part}\n" for part in parts if part)
         return f"From: {commit.author}\nDate: {rfc2822(commit.date)}\nSubject: {title}\n{text}---\n"
     header = headers.parse(old)
-    before = from_header(old, "x")
+    before = from_header(old, commit.trailer(PATCH_TRAILER) or "x")
     if before.author != commit.author:
         name = "Author" if header.find("Author") and not header.find("From") else "From"
         header = header.with_field(name, commit.author)
@@ -131,6 +131,8 @@ def to_header(commit: CommitText, old: str | None = None) -> str:
                 for value in values[1:]:
                     header = _appended(header, name, value)
     text = header.text()
+    if text == old:
+        return text
     if text and not text.endswith("\n"):
         text += "\n"
     return text if re.search(r"^---$", text, re.MULTILINE) else text + "---\n"

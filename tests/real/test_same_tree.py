@@ -1,0 +1,198 @@
+"""The same series, three ways, on the real source: our engine, `quilt push -a` and `git am` give one git tree id."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decouple import upstream
+from decouple.base.paths import cache_dir, find_project
+from decouple.release.manifest import load_release
+from decouple.series import seriesfile
+from decouple.series.stack import edits
+from decouple.series.stack.engine import Places, Stack, create
+from decouple.series.stack.release import apply_release
+from decouple.upstream import Baseline
+from tests.support.series import ENVIRONMENT, git, header, tree_of
+
+pytestmark = pytest.mark.real
+
+#: What a relocation looks like, in case the project's own series does not exist: by name alone, about 800 files.
+_CUDA = re.compile(r"(^|/)(cuda|cudnn|thc)(/|\.)|\.cuh?$", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def baseline() -> Baseline:
+    manifest = load_release(find_project(), "2.6")
+    return upstream.ensure_baseline(cache_dir(), manifest, upstream.fetch(manifest, "debian"))
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder that is emptied at once: each real tree is 160 MB."""
+    folder = tmp_path_factory.mktemp("real")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def made_up(root: Path, baseline: Baseline) -> Places:
+    """About 800 real renames and five edits in real files, as a project of its own."""
+    for folder in ("series", "patches/2.6"):
+        (root / folder).mkdir(parents=True)
+    listed = git(baseline.repo, "ls-tree", "-r", baseline.commit).splitlines()
+    files = [line.split("\t", 1) for line in listed]
+    moved = [path for meta, path in files if _CUDA.search(path) and meta.startswith("100")]
+    assert 700 < len(moved) < 1500
+    text = header("relocate", "relocate") + "".join(
+        f"diff --git a/{path} b/third_device/moved/{path}\nsimilarity index 100%\n"
+        f"rename from {path}\nrename to third_device/moved/{path}\n"
+        for path in moved
+    )
+    (root / "patches/2.6/0001-relocate.patch").write_text(text)
+    names = ["2.6/0001-relocate.patch"]
+    edited = (
+        "CMakeLists.txt",
+        "setup.py",
+        "torch/__init__.py",
+        "c10/core/Device.cpp",
+        "third_device/moved/c10/cuda/CUDAStream.cpp",
+    )
+    for number, path in enumerate(edited, start=2):
+        lines = git(baseline.repo, "show", f"{baseline.commit}:{path.removeprefix('third_device/moved/')}").split("\n")
+        at = next(n for n, line in enumerate(lines) if line.strip() and n >= 40)
+        context = [" " + line for line in lines[at - 3 : at]], [" " + line for line in lines[at + 1 : at + 4]]
+        body = "\n".join([*context[0], "-" + lines[at], "+" + lines[at] + " ", *context[1]])
+        name = f"2.6/{number:04}-edit.patch"
+        (root / "patches" / name).write_text(
+            header(f"edit {path}", f"edit-{number}")
+            + f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -{at - 2},7 +{at - 2},7 @@\n{body}\n"
+        )
+        names.append(name)
+    (root / "series/2.6").write_text("".join(f"{name}\n" for name in names))
+    return Places("2.6", root / "series/2.6", root / "patches", root / "build/2.6/src")
+
+
+@pytest.fixture(scope="module", params=["the project's", "made up"])
+def places(request: pytest.FixtureRequest, scratch: Path, baseline: Baseline) -> Places:
+    """A series and a tree for it, nothing applied."""
+    root = scratch / request.param.split()[0].replace("'", "")
+    if request.param == "made up":
+        places = made_up(root, baseline)
+    else:
+        project = find_project()
+        for folder in ("series", "patches"):  # a copy: others may be editing the project while this runs
+            shutil.copytree(project / folder, root / folder)
+        places = Places("2.6", root / "series/2.6", root / "patches", root / "build/2.6/src")
+    create(places, baseline.repo, baseline.commit, baseline.upstream, {})
+    return places
+
+
+@pytest.fixture(scope="module")
+def engine_tree(places: Places) -> str:
+    with Stack.open(places) as stack:
+        moved = stack.push(None)
+        assert moved.stopped is None, moved.stopped
+        assert stack.applied == seriesfile.read(places.series).names
+    assert tree_of(places.source) == git(places.source, "rev-parse", "HEAD^{tree}")
+    return git(places.source, "rev-parse", "HEAD^{tree}")
+
+
+def patches_of(places: Places) -> list[str]:
+    return [str(places.patches / name) for name in seriesfile.read(places.series).names]
+
+
+def checkout(baseline: Baseline, folder: Path) -> Path:
+    git(folder.parent, "clone", "-q", "--shared", "--no-checkout", str(baseline.repo), str(folder))
+    git(folder, "checkout", "-q", "-f", "--detach", baseline.commit)
+    return folder
+
+
+def test_git_am_gives_the_same_tree(places: Places, engine_tree: str, baseline: Baseline, scratch: Path) -> None:
+    folder = checkout(baseline, scratch / "am")
+    try:
+        git(folder, "am", "-q", "--whitespace=nowarn", *patches_of(places))
+        assert git(folder, "rev-parse", "HEAD^{tree}") == engine_tree
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_quilt_gives_the_same_tree(places: Places, engine_tree: str, baseline: Baseline, scratch: Path) -> None:
+    """On plain files, without git; the tree id is found by hashing what quilt left, mode bits included."""
+    if not shutil.which("quilt"):
+        pytest.skip("quilt is not installed: apt install quilt")
+    folder = checkout(baseline, scratch / "quilt")
+    shutil.move(folder / ".git", scratch / "aside.git")
+    try:
+        done = subprocess.run(
+            ["quilt", "--quiltrc", "-", "push", "-a", "--fuzz=0"],
+            cwd=folder,
+            env={**os.environ, "QUILT_PATCHES": str(places.patches), "QUILT_SERIES": str(places.series)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        shutil.rmtree(folder / ".pc")
+        shutil.move(scratch / "aside.git", folder / ".git")
+        assert tree_of(folder) == engine_tree
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_import_then_export_is_byte_identical(places: Places, engine_tree: str, scratch: Path) -> None:
+    before = {path: path.read_bytes() for path in places.patches.rglob("*") if path.is_file()}
+    series = places.series.read_bytes()
+    with Stack.open(places) as stack:
+        done = edits.refresh(stack)
+        assert done.written.files == {}
+        edits.export_to(stack, scratch / "exported")
+    assert {path: path.read_bytes() for path in places.patches.rglob("*") if path.is_file()} == before
+    assert places.series.read_bytes() == series
+    for name in seriesfile.read(places.series).names:
+        assert (scratch / "exported" / name).read_bytes() == (places.patches / name).read_bytes()
+    shutil.rmtree(scratch / "exported")
+
+
+def test_pop_all_gives_the_pristine_tree(places: Places, engine_tree: str, baseline: Baseline) -> None:
+    with Stack.open(places) as stack:
+        stack.pop(None)
+    try:
+        assert git(places.source, "rev-parse", "HEAD") == baseline.commit
+        assert tree_of(places.source) == baseline.tree
+    finally:
+        with Stack.open(places) as stack:
+            stack.push(None)
+            assert git(places.source, "rev-parse", "HEAD^{tree}") == engine_tree
+
+
+def test_a_tarball_and_a_git_checkout_give_the_same_commit(
+    baseline: Baseline, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source as an archive and as a folder that is a git clone: `decouple apply` ends on one commit id."""
+    project = find_project()
+    own = scratch / "apply"
+    for folder in ("series", "patches", "third_device"):
+        shutil.copytree(project / folder, own / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    clone = checkout(baseline, scratch / "clone")
+    archive = scratch / "pytorch-v2.6.0.tar"
+    with archive.open("wb") as out:
+        subprocess.run(
+            ["git", "-C", str(clone), "archive", "--prefix=pytorch-v2.6.0/", "HEAD"],
+            stdout=out, env=ENVIRONMENT, check=True,
+        )  # fmt: skip
+    with tarfile.open(archive) as packed:
+        assert packed.getnames()[0].startswith("pytorch-v2.6.0")
+    monkeypatch.setenv("DECOUPLE_CACHE", str(scratch / "cache"))
+    heads = []
+    for source in (archive, clone):
+        apply_release(own, "2.6", source=f"local:{source}")
+        heads.append(git(own / "build/2.6/src", "rev-parse", "HEAD"))
+        shutil.rmtree(own / "build")
+    assert heads[0] == heads[1]

@@ -1,0 +1,276 @@
+"""The other verbs: new, fold, rename, delete, import, header, export, branches; and what the command line says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.cli import main
+from decouple.series.stack import branch, edits
+from decouple.series.stack.commits import CommitText, from_header, raw_date, rfc2822, to_header
+from decouple.series.stack.engine import Stack
+from decouple.series.stack.release import status
+from tests.support.series import LINES, World, contents, git, header, tree_of
+
+
+@pytest.fixture(autouse=True)
+def project(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+
+
+def test_new_edit_refresh_is_how_a_patch_is_written(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        name = edits.new(stack, "Ask the hook", title="core: ask the hook for the device", now=1_700_000_000)
+        assert name == "2.6/0004-ask-the-hook.patch" == stack.top
+        assert stack.state.overlay
+        (world.source / "torch/core.py").write_text("hook()\n")
+        edits.refresh(stack)
+        assert edits.refresh(stack).written.files == {}
+    text = (world.project / "patches/2.6/0004-ask-the-hook.patch").read_text()
+    assert text.startswith("From: ")
+    assert "Date: Tue, 14 Nov 2023 22:13:20 +0000\nSubject: core: ask the hook for the device\n" in text
+    assert "\nDecouple-Id: ask-the-hook\n---\ndiff --git a/torch/core.py b/torch/core.py\n" in text
+
+
+def test_new_in_the_middle_goes_behind_the_top_patch(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(1)
+        edits.new(stack, "2.6/0001a-between.patch")
+        names = stack.series.names
+        assert names[:3] == ("2.6/0001-relocate.patch", "2.6/0001a-between.patch", "2.6/0002-hooks.patch")
+        stack.push(None)
+        assert stack.applied == names
+
+
+def test_fold_merges_a_diff_into_the_top_patch(world: World) -> None:
+    diff = b"--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-A framework.\n+A decoupled framework.\n"
+    with Stack.open(world.places) as stack:
+        stack.push(2)
+        edits.fold(stack, diff)
+        assert (world.source / "README.md").read_text() == "A decoupled framework.\n"
+        assert git(world.source, "status", "--porcelain") == ""
+        with pytest.raises(DecoupleError, match=r"README.md: hunk 1 does not apply"):
+            edits.fold(stack, diff)
+    text = (world.project / "patches/2.6/0002-hooks.patch").read_text()
+    assert "+A decoupled framework.\n" in text and "+line 7: ask the hook\n" in text
+
+
+def test_rename(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        tree = git(world.source, "rev-parse", f"{stack.state.tip}^{{tree}}")
+        edits.rename(stack, "2.6/0002-hooks.patch", "0002-device-hooks")
+        assert stack.applied[1] == "2.6/0002-device-hooks.patch" == stack.series.names[1]
+        assert git(world.source, "rev-parse", f"{stack.state.tip}^{{tree}}") == tree
+        assert edits.refresh(stack).written.files == {}
+    assert not (world.project / "patches/2.6/0002-hooks.patch").exists()
+    assert (world.project / "patches/2.6/0002-device-hooks.patch").exists()
+
+
+def test_delete(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        with pytest.raises(UsageError, match="has patches on top of it"):
+            edits.delete(stack, "2.6/0002-hooks.patch")
+        edits.delete(stack, "2.6/0003-split.patch")
+        assert stack.applied == ("2.6/0001-relocate.patch", "2.6/0002-hooks.patch") == stack.series.names
+        stack.pop(1)
+        edits.delete(stack, "2.6/0002-hooks.patch", remove_file=True)
+    assert (world.project / "patches/2.6/0003-split.patch").exists()
+    assert not (world.project / "patches/2.6/0002-hooks.patch").exists()
+
+
+def test_import(world: World, tmp_path: Path) -> None:
+    diff = "--- README.md\n+++ README.md\n@@ -1 +1 @@\n-A framework.\n+Imported.\n"
+    path = tmp_path / "from-a-mail.diff"
+    path.write_text(diff)
+    with Stack.open(world.places) as stack:
+        stack.push(2)
+        assert edits.import_files(stack, [path], strip=0) == ["2.6/from-a-mail.diff"]
+        assert stack.unapplied == ("2.6/from-a-mail.diff", "2.6/0003-split.patch")
+        stack.push(1)
+        assert (world.source / "README.md").read_text() == "Imported.\n"
+        path.write_text("no diff\n")
+        with pytest.raises(DecoupleError, match="holds no diff"):
+            edits.import_files(stack, [path], name="other")
+    assert "2.6/from-a-mail.diff -p0\n" in world.series.read_text()
+
+
+def test_header_is_replaced_for_applied_and_unapplied_patches(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(2)
+        for name in ("2.6/0002-hooks.patch", "2.6/0003-split.patch"):
+            body = stack.patch(name).body
+            edits.set_header(stack, name, header("A better title", "hooks", "And why."))
+            assert stack.patch(name).body == body
+            assert stack.patch(name).header_text == header("A better title", "hooks", "And why.")
+        assert git(world.source, "log", "-1", "--format=%s") == "A better title"
+        with pytest.raises(DecoupleError, match="holds lines of a diff"):
+            edits.set_header(stack, "2.6/0002-hooks.patch", "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n")
+
+
+def test_a_series_becomes_a_branch_of_any_clone_and_comes_back(world: World, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        made = branch.to_branch(world.places, branch.open_repository(clone), "cuda-out", world.base)
+        assert made.commit == stack.state.tip  # the very commits of the applied tree
+    assert git(clone, "rev-parse", "cuda-out^{tree}") == world.final_tree
+    assert git(clone, "status", "--porcelain") == ""
+    before = {path: path.read_bytes() for path in (world.project / "patches").rglob("*.patch")}
+    series = world.series.read_bytes()
+
+    # back without a change: nothing is written
+    with Stack.open(world.places) as stack:
+        assert branch.from_branch(stack, branch.open_repository(clone), "cuda-out", world.base).files == {}
+
+    # back into a project that has lost every patch: the same files again
+    for path in before:
+        path.unlink()
+    world.series.write_text("# the order matters\n")
+    with Stack.open(world.places) as stack:
+        stack.goto([], verb="apply", overlay=False)
+        written = branch.from_branch(stack, branch.open_repository(clone), "cuda-out", world.base)
+        assert len(written.added) == 3
+        stack.push(None, overlay=False)
+    assert tree_of(world.source) == world.final_tree
+    for path, data in before.items():
+        assert path.read_bytes() == data, path.name
+    assert world.series.read_bytes() == series
+
+
+def test_a_branch_that_was_worked_on_comes_back_with_the_work(world: World, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(world.upstream), str(clone))
+    branch.to_branch(world.places, branch.open_repository(clone), "work", world.base)
+    git(clone, "checkout", "-q", "work")
+    (clone / "README.md").write_text("from the branch\n")
+    git(clone, "commit", "-qam", "Another step\n\nDecouple-Id: another-step")
+    untouched = (world.project / "patches/2.6/0001-relocate.patch").read_bytes()
+    with Stack.open(world.places) as stack:
+        written = branch.from_branch(stack, branch.open_repository(clone), "work", world.base)
+        assert written.added == ("2.6/0004-another-step.patch",) and written.changed == ()
+        stack.push(None, overlay=False)
+    assert tree_of(world.source) == git(clone, "rev-parse", "HEAD^{tree}")
+    assert (world.project / "patches/2.6/0001-relocate.patch").read_bytes() == untouched
+    git(clone, "reset", "-q", "--hard", "HEAD~2")
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match=r"the commit of 2.6/0003-split.patch and 1 more is gone"):
+            branch.from_branch(stack, branch.open_repository(clone), "work", world.base)
+
+
+def test_status_tells_what_disagrees(world: World) -> None:
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+    found = status(world.project, "2.6")
+    assert found.clean
+    split = found.patches[2].size
+    assert (split.added, split.removed, split.files, split.in_file) == (2, 1, 3, True)
+    assert found.patches[0].size.renames == 3 and not found.patches[0].size.in_file
+    (world.source / "README.md").write_text("edited\n")
+    with (world.project / "patches/2.6/0003-split.patch").open("a") as out:
+        out.write("-- \n2.39\n")
+    (world.project / "third_device/torch_cuda/more.py").write_text("")
+    found = status(world.project, "2.6")
+    assert not found.clean
+    assert found.edited == ("README.md",)
+    assert [patch.state for patch in found.patches] == ["applied", "applied", "changed on disk"]
+    assert found.overlay == "out of date"
+
+
+def test_the_command_line(world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(*arguments: str, code: int = 0) -> str:
+        assert main(arguments) == code
+        return capsys.readouterr().out
+
+    assert said("push", "2.6").startswith("applied 2.6/0001-relocate.patch\nnow at 2.6/0001-relocate.patch (")
+    assert said("push", "-a").endswith(" files touched)\n")
+    assert said("push", code=1) == "everything is applied\n"
+    assert said("series", "-v").splitlines()[-1] == "= 2.6/0003-split.patch"
+    assert said("top") == "2.6/0003-split.patch\n"
+    assert said("pop", "0002").startswith("overlay taken off\nremoved 2.6/0003-split.patch\n")
+    assert said("unapplied", "2.6") == "2.6/0003-split.patch\n"
+    assert said("show", "0002").encode() == (world.project / "patches/2.6/0002-hooks.patch").read_bytes()
+    assert said("header", "2.6", "0002") == header("hooks", "hooks")
+    (world.source / "README.md").write_text("edited\n")
+    assert "+edited\n" in said("diff") and "+line 7: ask the hook\n" in said("diff")
+    (world.source / "torch/fresh.py").write_text("fresh\n")
+    monkeypatch.chdir(world.source / "torch")
+    assert said("add", "fresh.py").startswith("torch/fresh.py goes into 2.6/0002-hooks.patch")
+    assert said("refresh", "2.6") == (
+        "README.md: edits go into 2.6/0002-hooks.patch\ntorch/fresh.py: edits go into 2.6/0002-hooks.patch\n"
+        "rewritten 2.6/0002-hooks.patch\n"
+    )
+    assert "20 in-file" not in said("status", code=1)
+    assert main(["push", "2.6", "nonsense"]) == 2
+    assert "no patch 'nonsense' in series 2.6" in capsys.readouterr().err
+    assert main(["status", "9.9"]) == 2
+    assert said("pop", "-a", "2.6")
+    assert said("pop", code=1) == "nothing is applied\n"
+    editor = world.project / "editor.sh"
+    editor.write_text("#!/bin/sh\nsed -i 's/^Subject: .*/Subject: edited by hand/' \"$@\"\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    assert said("header", "-e", "0003") == ""
+    assert "Subject: edited by hand\n" in (world.project / "patches/2.6/0003-split.patch").read_text()
+
+
+def test_it_is_a_program(world: World) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "decouple", "apply", "1.0"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0].startswith("decouple: no series ")
+    assert done.stderr.splitlines()[1] == "  next: name one of: 2.6"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        header("title", "an-id"),
+        header("title", "an-id", "A body.\n\nOf two paragraphs: with a colon."),
+        "Description: a title\n and more\n .\n after a gap\nAuthor: S <s@example.org>\nLast-Update: 2024-02-29\n\n",
+        "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\n" + header("x", "y"),
+        "no header at all\n",
+        "",
+    ],
+)
+def test_a_header_survives_the_way_through_a_commit(text: str) -> None:
+    commit = from_header(text, "2.6/0001-x.patch")
+    assert commit.trailer("Decouple-Patch") == "2.6/0001-x.patch"
+    again = to_header(commit, text)
+    assert again.removesuffix("---\n") == text.removesuffix("---\n")
+    assert from_header(again, "2.6/0001-x.patch") == commit
+    fresh = to_header(commit)
+    assert from_header(fresh, "2.6/0001-x.patch").same_text(commit) or "Author" in text or not text
+
+
+def test_dates() -> None:
+    assert raw_date("Mon, 3 Feb 2025 10:00:00 +0100") == "1738573200 +0100"
+    assert rfc2822("1738573200 +0100") == "Mon, 3 Feb 2025 10:00:00 +0100"
+    assert raw_date("2024-02-29") == "1709164800 +0000"
+    assert rfc2822(raw_date("Sat, 1 Mar 2025 00:30:00 -0530")) == "Sat, 1 Mar 2025 00:30:00 -0530"
+
+
+def test_a_message_that_would_hide_the_diff_is_refused() -> None:
+    with pytest.raises(DecoupleError, match="where a reader would see the patch begin"):
+        to_header(CommitText("A <a@b>", "0 +0000", "title\n\ndiff --git a/x b/x\n"))
+
+
+def test_a_tree_that_is_not_ours_is_left_alone(world: World) -> None:
+    shutil.rmtree(world.source / ".git/decouple")
+    before = contents(world.source)
+    with pytest.raises(DecoupleError, match="exists and is no applied tree of ours"):
+        world.create()
+    assert contents(world.source) == before
+    assert LINES
