@@ -12,6 +12,10 @@ from decouple.source.conditions import Macros, evaluate, names_in
 from decouple.source.globs import matches
 from decouple.source.preprocessor import Branch, Directive, branches, code_and_strings, directives, is_live
 
+NVCC_ONLY = "nvcc's branch"
+"""How the detail of a finding begins that stands only where nvcc compiles."""
+CONFIGURED = "under a build macro"
+"""How it begins where stage 1 never compiles, but because of the configuration."""
 SUFFIXES = (".h", ".hpp", ".hh", ".inl", ".c", ".cc", ".cpp", ".cu", ".cuh", ".mm", ".m", ".hip", ".h.in")
 _INCLUDE = re.compile(r"""[<"]([^>"]+)[>"]""")
 
@@ -29,7 +33,8 @@ def scan(path: str, text: str, taxonomy: Taxonomy, moved_headers: frozenset[str]
     out = list(_conditionals(path, spans, taxonomy))
     out += _includes(path, lines, spans, taxonomy, moved_headers)
     code = _without_directives(code, lines, starts)
-    out += _words(path, code, strings, starts, taxonomy, names=names)
+    nvcc, configured = _dead_lines(spans, taxonomy.compiler_only), _dead_lines(spans, taxonomy.undefined)
+    out += _words(path, code, strings, starts, taxonomy, (nvcc, configured), names=names)
     return out
 
 
@@ -76,6 +81,11 @@ def _includes(
         around = innermost(spans, directive.line)
         live = is_live(around, macros)
         guard = " && ".join(around.conditions()) if around else ""
+        if live is not False:
+            detail = f"guarded: {guard}" if guard else "unguarded"
+        else:
+            nvcc = is_live(around, Macros(undefined=taxonomy.compiler_only)) is False
+            detail = f"{NVCC_ONLY if nvcc else CONFIGURED}: {guard}"
         yield Raw(
             category="include",
             symbol=name,
@@ -84,8 +94,18 @@ def _includes(
             end_line=directive.line,
             lines=1,
             needs_cuda=live is not False,
-            detail=("never compiled at stage 1: " if live is False else "guarded: " if guard else "unguarded") + guard,
+            detail=detail,
         )
+
+
+def _dead_lines(spans: list[Branch], undefined: frozenset[str]) -> frozenset[int]:
+    """The lines that are never compiled where ``undefined`` are not defined, whatever the other macros are."""
+    macros = Macros(undefined=undefined)
+    out: set[int] = set()
+    for branch in spans:
+        if evaluate(branch.condition, macros) is False:
+            out.update(range(branch.line + 1, branch.end))
+    return frozenset(out)
 
 
 def innermost(spans: list[Branch], line: int) -> Branch | None:
@@ -116,7 +136,14 @@ def _without_directives(code: str, lines: list[Directive], starts: list[int]) ->
 
 
 def _words(
-    path: str, code: str, strings: list[tuple[int, str]], starts: list[int], taxonomy: Taxonomy, *, names: bool
+    path: str,
+    code: str,
+    strings: list[tuple[int, str]],
+    starts: list[int],
+    taxonomy: Taxonomy,
+    dead: tuple[frozenset[int], frozenset[int]],
+    *,
+    names: bool,
 ) -> Iterator[Raw]:
     """CUDA macros used outside conditionals, CUDA-named code and string literals: one finding per name and file."""
     uses: dict[str, list[int]] = {}
@@ -132,6 +159,10 @@ def _words(
             yield Raw("macro", name, path, where[0], where[0], 1, len(where), family == "build", f"{family} macro used")
         elif names and taxonomy.name_words.search(name):
             judged, reason = taxonomy.judge(name)
+            if dead[0].issuperset(where):
+                reason = f"{NVCC_ONLY}: {reason}"
+            elif dead[1].issuperset(where):
+                reason = f"{CONFIGURED}: {reason}"
             yield Raw(judged, name, path, where[0], where[0], 1, len(where), False, reason)
     if not names:
         return

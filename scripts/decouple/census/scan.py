@@ -38,6 +38,14 @@ def files_of(tree: Path) -> list[str]:
     return sorted(out)
 
 
+def _belongs(path: str, context: Context) -> bool:
+    """Whether the census looks at ``path``: what the project itself lays over the tree is no coupling of upstream's.
+
+    Except ``third_device/core``, which the core wheel ships.
+    """
+    return not path.startswith("third_device/") or path in context.origins or path.startswith("third_device/core/")
+
+
 def scan(
     context: Context,
     taxonomy: Taxonomy,
@@ -51,7 +59,7 @@ def scan(
     Raises DecoupleError when the tree is empty; files that cannot be read are no sources and are passed over.
     """
     began = time.monotonic()
-    paths = list(files) if files is not None else files_of(context.tree)
+    paths = [path for path in (files if files is not None else files_of(context.tree)) if _belongs(path, context)]
     chunks = [paths[at : at + CHUNK] for at in range(0, len(paths), CHUNK)]
     progress.start("census", float(len(paths)), "files")
     raws: list[Raw] = []
@@ -95,7 +103,7 @@ class _Worker:
                 continue
             text = data.decode("utf-8", "replace")
             if kind == "cpp":
-                names = not self._context.moves(path) and not path.startswith("third_device/")
+                names = not self._context.moves(path)
                 out += cpp.scan(path, text, self._taxonomy, self._context.moved_headers, names=names)
             elif kind == "python":
                 out += python.scan(path, text, self._taxonomy)
@@ -192,8 +200,8 @@ def _verdict(raw: Raw, origin: str, context: Context, taxonomy: Taxonomy) -> tup
     for rule in taxonomy.stays:
         if rule.covers(raw, origin):
             return "stays", rule.reason
-    if raw.category == "include" and not raw.needs_cuda:
-        return "stays", "never compiled at stage 1: nvcc's branch of a header that both stages use"
+    if raw.category in ("include", "name") and raw.detail.startswith(cpp.NVCC_ONLY):
+        return "stays", "nvcc's branch of a header that both stages use; never compiled at stage 1"
     if raw.path not in context.stage1 and raw.category in ("macro", "include", "name", "dispatch"):
         return "stays", "not part of the stage-1 build"
     return "open", ""

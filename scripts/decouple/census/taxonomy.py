@@ -68,6 +68,11 @@ class Taxonomy:
     """Macros that stage 1 never defines (of the relocation rules)."""
 
     @cached_property
+    def compiler_only(self) -> frozenset[str]:
+        """Of ``undefined``, the macros that a compiler sets by itself."""
+        return frozenset(name for name in self.undefined if name.startswith("__"))
+
+    @cached_property
     def _families(self) -> dict[str, str | None]:
         return {}
 

@@ -200,9 +200,7 @@ def include_names(path: str, folders: Iterable[str]) -> list[str]:
     return [name for name in names if not name.startswith("../")]
 
 
-def stage1_closure(
-    tree: Path, files: Iterable[str], lists: BuildLists, rules: RuleFile
-) -> Mapping[str, Edge | None]:
+def stage1_closure(tree: Path, files: Iterable[str], lists: BuildLists, rules: RuleFile) -> Mapping[str, Edge | None]:
     """Every file that stage 1 compiles or includes in ``tree``, with the include that first reached it.
 
     Raises DecoupleError when a [[cut]] of the rules no longer stands in a tree that still has its header.

@@ -45,8 +45,6 @@ def _widest(source: str, target: str, name: str, kept_folders: set[str]) -> Link
     """The outermost directory of ``name`` that moved as a whole, keeping its inner layout; else the file itself."""
     best = Link(name, target, directory=False)
     while "/" in name:
-        if posixpath.basename(source) != posixpath.basename(target) and best.directory is False and best.name != name:
-            break
         source, target, name = posixpath.dirname(source), posixpath.dirname(target), posixpath.dirname(name)
         if source in kept_folders or not name:
             break

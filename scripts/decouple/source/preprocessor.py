@@ -67,10 +67,16 @@ class Directive:
     end_line: int
 
 
-def directives(text: str, *, comments_blanked: bool = False) -> Iterator[Directive]:
+def _blank_lines(found: re.Match[str]) -> str:
+    """Comments and raw strings blanked: what may hold a line that only looks like a directive."""
+    part = found.group()
+    return _spaces(part) if part.startswith(("//", "/*", "R")) else part
+
+
+def directives(text: str) -> Iterator[Directive]:
     """The directives of a file in order."""
-    hidden = comments_blanked or not ("/*" in text or 'R"' in text)  # only these can hide a line that starts with '#'
-    clean = text if hidden else without_comments(text)
+    hiding = "/*" in text or 'R"' in text  # only these can hide a line that starts with '#'
+    clean = _HIDING.sub(_blank_lines, text) if hiding else text
     line = 1
     last = 0
     for found in _DIRECTIVE.finditer(clean):
@@ -78,7 +84,7 @@ def directives(text: str, *, comments_blanked: bool = False) -> Iterator[Directi
         last = found.start()
         rest = found["rest"]
         splices = rest.count("\n")
-        if "//" in rest and found["word"] not in ("include", "include_next"):
+        if not hiding and "//" in rest and found["word"] not in ("include", "include_next"):
             rest = without_comments(rest)
         yield Directive(found["word"], rest.replace("\\\n", " ").strip(), line, line + splices)
 

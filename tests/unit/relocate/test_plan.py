@@ -1,0 +1,170 @@
+"""The plan of a small tree: what moves, what stays because stage 1 needs it, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.relocate import rules as rule_files
+from decouple.relocate.patch import render
+from decouple.relocate.plan import list_files, make_plan, unclassified
+from decouple.relocate.rules import Cut, Rule, RuleFile
+from decouple.relocate.shadow import links
+from tests.unit.relocate.trees import FILES, write
+
+UNGUARDED = "#include <torch/csrc/utils/cuda_enabled.h>\n#include <c10/cuda/CUDAStream.h>\n"
+ROOT = "third_device/torch_cuda/torch_cuda"
+
+
+@pytest.fixture
+def rules() -> RuleFile:
+    return rule_files.load()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return write(tmp_path / "pytorch", FILES)
+
+
+def test_each_file_goes_where_its_rules_say(tree: Path, rules: RuleFile) -> None:
+    moves = {move.source: (move.target, move.rules) for move in make_plan(tree, rules).moves}
+    assert moves == {
+        "aten/src/ATen/cuda/Context.cpp": (f"{ROOT}/csrc/aten/cuda/Context.cpp", ("aten-directories",)),
+        "aten/src/ATen/cuda/Context.h": (f"{ROOT}/csrc/aten/cuda/Context.h", ("aten-directories",)),
+        "aten/src/ATen/native/miopen/Conv.cpp": (f"{ROOT}/csrc/aten/native/miopen/Conv.cpp", ("aten-build-lists",)),
+        "aten/src/ATen/native/sparse/cuda/Blas.cu": (
+            f"{ROOT}/csrc/aten/native/sparse/cuda/Blas.cu",
+            ("aten-directories", "aten-suffixes"),
+        ),
+        "aten/src/THC/THCAtomics.cuh": (f"{ROOT}/csrc/aten/THC/THCAtomics.cuh", ("thc",)),
+        "c10/cuda/CUDAStream.h": (f"{ROOT}/csrc/framework/c10/cuda/CUDAStream.h", ("c10-cuda",)),
+        "torch/csrc/cuda/Module.cpp": (f"{ROOT}/csrc/pybinding/Module.cpp", ("python-bindings",)),
+        "torch/csrc/jit/passes/fuse_gpu.cpp": (f"{ROOT}/csrc/jit/passes/fuse_gpu.cpp", ("jit-build-lists",)),
+        "torch/csrc/jit/passes/fuse_gpu.h": (f"{ROOT}/csrc/jit/passes/fuse_gpu.h", ("jit-build-lists",)),
+        "torch/cuda/__init__.py": (f"{ROOT}/core/__init__.py", ("torch.cuda",)),
+    }
+
+
+def test_what_stage_1_includes_stays_with_the_chain_that_proves_it(tree: Path, rules: RuleFile) -> None:
+    (stay,) = make_plan(tree, rules).stays
+    assert stay.path == "torch/csrc/utils/cuda_enabled.h"
+    assert stay.chain == ("torch/csrc/a.cpp", "torch/csrc/utils/cuda_enabled.h")
+
+
+def test_a_guarded_include_keeps_nothing_and_an_unguarded_one_does(tree: Path, rules: RuleFile) -> None:
+    assert "c10/cuda/CUDAStream.h" in make_plan(tree, rules).mapping
+    write(tree, {"torch/csrc/a.cpp": UNGUARDED})
+    assert "c10/cuda/CUDAStream.h" not in make_plan(tree, rules).mapping
+
+
+def test_an_unclassified_cuda_file_is_an_error_that_names_it(tree: Path, rules: RuleFile) -> None:
+    write(tree, {"torch/headeronly/cuda/Half.h": ""})
+    assert unclassified(tree, rules) == ["torch/headeronly/cuda/Half.h"]
+    with pytest.raises(DecoupleError, match=r"torch/headeronly/cuda/Half\.h: unclassified CUDA file"):
+        make_plan(tree, rules)
+
+
+def test_two_rules_that_disagree_are_an_error_that_names_the_file(tree: Path, rules: RuleFile) -> None:
+    other = Rule("other", "directory", ("aten/src/THC/**",), (), False, (), "aten", "csrc/elsewhere", "a mistake")
+    with pytest.raises(DecoupleError, match=r"aten/src/THC/THCAtomics\.cuh: rules disagree"):
+        make_plan(tree, dataclasses.replace(rules, rules=(*rules.rules, other)))
+
+
+def test_two_files_that_would_get_one_name_are_an_error(tree: Path, rules: RuleFile) -> None:
+    write(tree, {"c10/cuda/x/A.h": "", "c10/hip/cuda/A.h": ""})
+    flat = Rule(
+        "flat", "directory", ("c10/hip/cuda/**",), (), False, (), "c10/hip/cuda", "csrc/framework/c10/cuda/x", ""
+    )
+    crowded = dataclasses.replace(rules, rules=(*rules.rules, flat), keeps=())
+    with pytest.raises(DecoupleError, match="would both become"):
+        make_plan(tree, crowded)
+
+
+def test_a_cut_that_no_longer_stands_is_an_error(tree: Path, rules: RuleFile) -> None:
+    cut = Cut("c10/cuda/CUDAStream.h", ("aten/src/ATen/native/Add.cpp",), "")
+    with pytest.raises(DecoupleError, match=r"Add\.cpp does not include c10/cuda/CUDAStream\.h"):
+        make_plan(tree, dataclasses.replace(rules, cuts=(cut,)))
+
+
+def test_a_cut_lets_a_header_go_that_the_core_still_includes(tree: Path, rules: RuleFile) -> None:
+    write(tree, {"torch/csrc/a.cpp": UNGUARDED})
+    cut = Cut("c10/cuda/CUDAStream.h", ("torch/csrc/a.cpp",), "a patch takes the include out")
+    assert "c10/cuda/CUDAStream.h" in make_plan(tree, dataclasses.replace(rules, cuts=(cut,))).mapping
+
+
+def test_not_a_pytorch_tree(tmp_path: Path, rules: RuleFile) -> None:
+    with pytest.raises(DecoupleError, match="holds none of"):
+        make_plan(tmp_path, rules)
+
+
+def test_the_patch_moves_files_and_nothing_else(tree: Path, rules: RuleFile, tmp_path: Path) -> None:
+    plan = make_plan(tree, rules)
+    text = render(plan, rules, "2.6")
+    assert text == render(make_plan(tree, rules), rules, "2.6"), "the same tree gives the same bytes"
+    patch = tmp_path / "move.patch"
+    patch.write_text(text)
+    before = {path.relative_to(tree).as_posix(): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+    subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
+    subprocess.run(["git", "apply", str(patch)], cwd=tree, check=True)
+    after = {
+        path.relative_to(tree).as_posix(): path.read_bytes()
+        for path in tree.rglob("*")
+        if path.is_file() and ".git" not in path.parts
+    }
+    assert after == {plan.mapping.get(name, name): data for name, data in before.items()}
+
+
+def test_git_am_keeps_the_dep3_fields_in_its_message(tree: Path, rules: RuleFile, tmp_path: Path) -> None:
+    patch = tmp_path / "move.patch"
+    patch.write_text(render(make_plan(tree, rules), rules, "2.6"))
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@localhost", "-C", str(tree)]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "upstream"], ["am", "-q", str(patch)]):
+        subprocess.run([*git, *command], check=True)
+    message = subprocess.run([*git, "log", "-1", "--format=%B"], check=True, capture_output=True, text=True).stdout
+    assert message.startswith(rules.patch.subject) and f"Decouple-Id: {rules.patch.decouple_id}" in message
+
+
+def test_a_relocated_tree_moves_nothing_more(tree: Path, rules: RuleFile, tmp_path: Path) -> None:
+    patch = tmp_path / "move.patch"
+    patch.write_text(render(make_plan(tree, rules), rules, "2.6"))
+    subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
+    subprocess.run(["git", "apply", str(patch)], cwd=tree, check=True)
+    with pytest.raises(DecoupleError, match="moves nothing"):
+        render(make_plan(tree, rules), rules, "2.6")
+
+
+def test_the_shadow_links_whole_directories_where_it_can(tree: Path, rules: RuleFile) -> None:
+    plan = make_plan(tree, rules)
+    staying = frozenset(list_files(tree, rules.scope.folders)) - plan.mapping.keys()
+    found = {link.name: (link.target, link.directory) for link in links(plan, staying, [".", "aten/src"])}
+    assert found["ATen/cuda"] == (f"{ROOT}/csrc/aten/cuda", True)
+    assert found["c10/cuda"] == (f"{ROOT}/csrc/framework/c10/cuda", True)
+    assert found["THC"] == (f"{ROOT}/csrc/aten/THC", True)
+
+
+def test_a_header_beside_others_that_stay_is_linked_alone(tree: Path, rules: RuleFile) -> None:
+    write(tree, {"torch/csrc/jit/passes/lower.cpp": ""})
+    plan = make_plan(tree, rules)
+    staying = frozenset(list_files(tree, rules.scope.folders)) - plan.mapping.keys()
+    found = {link.name: link for link in links(plan, staying, ["."])}
+    link = found["torch/csrc/jit/passes/fuse_gpu.h"]
+    assert not link.directory and link.target == f"{ROOT}/csrc/jit/passes/fuse_gpu.h"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("schema = 2\n", "schema is not 1"),
+        ("schema = \n", "Invalid value"),
+        ("schema = 1\n", "patch must be a table"),
+    ],
+)
+def test_a_faulty_rule_file_is_refused_with_the_key(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=told):
+        rule_files.load(path)
