@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -214,10 +215,12 @@ def _regenerate(tree: Path, release: str) -> Regenerate:
             return None
         rules = load()
         before = {touched.old: touched.new for touched in patch.touched if touched.old}
+        loose: list[Note] = []
         try:
             plan = make_plan(tree, rules)
         except DecoupleError as error:
-            loose = [Note(path, 0, "a CUDA file that no rule places") for path in unclassified(tree, rules)]
+            with contextlib.suppress(DecoupleError):  # the same fault may stop this count too; it is told above
+                loose = [Note(path, 0, "a CUDA file that no rule places") for path in unclassified(tree, rules)]
             gone = [Note(path, 0, "moved before, not in this release") for path in before if not (tree / path).exists()]
             return Regenerated(None, (Note("", 0, error.what), *loose, *gone))
         moves = {move.source: move.target for move in plan.moves}

@@ -192,12 +192,10 @@ def _why_not(forward: apply_memory.Result) -> tuple[Note, ...]:
         failure = result.failure
         if failure is None:
             continue
+        path = result.file.path
         expected = tuple(_shown(line) for line in failure.hunk.old_lines) if failure.hunk else ()
-        notes.append(
-            Note(
-                result.file.path, failure.near, failure.message, expected, tuple(_shown(line) for line in failure.found)
-            )
-        )
+        found = tuple(_shown(line) for line in failure.found)
+        notes.append(Note(path, failure.near, failure.message.removeprefix(f"{path}: "), expected, found))
     return tuple(notes)
 
 

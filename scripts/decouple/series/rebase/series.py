@@ -106,7 +106,8 @@ class Rebase:
         ]
         commits = [self.sides.old, *write_chain(self.repository, self.sides.old, chain)]
         return tuple(
-            Step(patch, before, after) for patch, before, after in zip(self.patches, commits[:-1], commits[1:], strict=True)
+            Step(patch, before, after)
+            for patch, before, after in zip(self.patches, commits[:-1], commits[1:], strict=True)
         )
 
     def _one(self, step: Step, tip: str) -> Carried:
