@@ -27,6 +27,7 @@ class Bootstrap:
     keyring: str
     seconds: int
     disk_mib: int
+    include: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,8 @@ class Description:
         content = {"schema": SCHEMA, **asdict(self.bootstrap)}
         for estimate in ("seconds", "disk_mib"):
             del content[estimate]
+        if not self.bootstrap.include:
+            del content["include"]
         return _digest(content)[:16]
 
 

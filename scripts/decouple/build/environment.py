@@ -101,10 +101,14 @@ class HostEnvironment:
 
 @dataclass(frozen=True)
 class RootEnvironment:
-    """The Debian root. Places have fixed names, so that wheels and ccache keys do not depend on the checkout's path."""
+    """The Debian root. Places have fixed names, so that wheels and ccache keys do not depend on the checkout's path.
+
+    ``overrides`` are files shown in place of those in the tree.
+    """
 
     places: Places
     root: Root
+    overrides: tuple[Bind, ...] = ()
     kind: str = "rootfs"
 
     def names(self) -> dict[str, str]:
@@ -128,7 +132,9 @@ class RootEnvironment:
             Bind(getattr(places, place), names[place])
             for place in ("tree", "stage2", "core", "verify", "raw", "ccache", "project")
         ]
-        return self.root.sandbox(binds).command([*clean_environment(variables), *command], start=start)
+        return self.root.sandbox([*binds, *self.overrides]).command(
+            [*clean_environment(variables), *command], start=start
+        )
 
 
 def run(

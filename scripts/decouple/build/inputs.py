@@ -40,6 +40,18 @@ def tree_state(tree: Path) -> tuple[str, str]:
     return head.stdout.strip(), hashlib.sha256(changed.stdout).hexdigest() if changed.stdout else ""
 
 
+def upstream_file(tree: Path, path: str) -> bytes:
+    """A file as the first commit of the applied tree has it, that is as upstream has it. Raises DecoupleError."""
+    git = ["git", "-C", str(tree), "-c", f"safe.directory={tree}"]
+    first = subprocess.run([*git, "rev-list", "--max-parents=0", "HEAD"], capture_output=True, text=True)
+    shown = subprocess.run(
+        [*git, "show", f"{first.stdout.split()[0] if first.stdout else ''}:{path}"], capture_output=True
+    )
+    if shown.returncode:
+        raise DecoupleError(f"{tree}: no {path} in its first commit", next_step="run `nox -s apply-2.6` again")
+    return shown.stdout
+
+
 def epoch_of(tree: Path) -> int:
     """SOURCE_DATE_EPOCH of a build: when the newest commit of the applied tree was committed (seconds since 1970)."""
     argv = ["git", "-C", str(tree), "-c", f"safe.directory={tree}", "log", "-1", "--format=%ct"]

@@ -228,6 +228,7 @@ def _bootstrap(description: Description, folder: Path, log: Path) -> None:
             f"--variant={what.variant}",
             f"--components={','.join(what.components)}",
             f"--keyring={what.keyring}",
+            *([f"--include={','.join(what.include)}"] if what.include else []),
             what.suite,
             str(folder / "root"),
             what.mirror,

@@ -16,9 +16,10 @@ from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, probe, settings, wheels
-from decouple.build.environment import Environment, RootEnvironment, ask, run
+from decouple.build.environment import Environment, Places, RootEnvironment, ask, run
 from decouple.build.estimate import objects_in
 from decouple.build.mounts import remove_tree
+from decouple.build.sandbox import Bind
 from decouple.release.wheel_manifest import WheelManifest
 
 _STATUS = re.compile(r"\[(\d+)/(\d+)[ \]]")
@@ -133,6 +134,18 @@ def build_stage2(
     return _stage(environment, provenance, choices, 2, version, variables, build, say)
 
 
+def overrides(places: Places) -> tuple[Bind, ...]:
+    """Files of the tree that the Debian root shows as upstream has them; ``stages.toml`` gives the reasons."""
+    made = []
+    for table in settings.facts()["stage1"]["override"]:
+        copy = places.state / "overrides" / table["path"]
+        content = inputs.upstream_file(places.tree, table["path"])
+        if not copy.exists() or copy.read_bytes() != content:
+            write_atomically(copy, content)
+        made.append(Bind(copy, f"/decouple/{places.release}/src/{table['path']}"))
+    return tuple(made)
+
+
 def variables_of(
     environment: Environment, stage: int, provenance: Provenance, choices: Choices | None = None
 ) -> dict[str, str]:
@@ -198,10 +211,13 @@ def _stage(
             raw = build(log)
         finally:  # an interrupted run's time counts too
             seconds = _spent(places.state / f"stage{stage}.seconds", digest, time.monotonic() - began)
+        said = raw.name.split("-")[1]
+        if stage == 1 and said != version:
+            raise DecoupleError(f"{raw.name}: its version is {said}, expected {version}", next_step=f"read {log}")
         manifest = WheelManifest(
             release=places.release,
             project="torch" if stage == 1 else "torch-cuda",
-            version=version,
+            version=said,
             upstream=provenance.upstream,
             sources=provenance.sources,
             series_digest=provenance.series_digest,

@@ -210,29 +210,51 @@ def _places(arguments: argparse.Namespace) -> Places:
 
 
 def _need_tree(arguments: argparse.Namespace, places: Places) -> None:
-    """Fetch and apply first when there is no tree yet, so that one command goes from nothing to wheels."""
-    if places.tree.is_dir():
-        return
+    """Fetch and apply first when there is no fitting tree, so that one command goes from nothing to wheels.
+
+    The Debian root has no third_party: there the tree carries Debian's own patches below ours.
+    """
+    for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
+        debian = not _on_host(arguments, places, cuda=False)
+        if places.tree.is_dir() and (not debian or (places.tree / "debian" / "patches").is_dir()):
+            return
+        _apply(arguments, places, debian=debian)
+
+
+def _apply(arguments: argparse.Namespace, places: Places, *, debian: bool) -> None:
     if arguments.tree is not None:
-        raise UsageError(f"{places.tree}: no such folder")
-    done = subprocess.run([sys.executable, "-m", "decouple", "apply", arguments.release])
+        lack = "no such folder" if not places.tree.is_dir() else "without Debian's patches, which the Debian root needs"
+        raise UsageError(f"{places.tree}: {lack}", next_step=f"decouple apply {arguments.release} --debian-patches")
+    more = ["--debian-patches"] if debian else []
+    done = subprocess.run([sys.executable, "-m", "decouple", "apply", arguments.release, *more])
     if done.returncode:
-        raise DecoupleError(f"{places.tree}: there is no applied tree", next_step=f"nox -s apply-{arguments.release}")
+        again = " ".join(["decouple apply", arguments.release, *more])
+        raise DecoupleError(f"{places.tree}: there is no applied tree", next_step=again)
+
+
+def _on_host(arguments: argparse.Namespace, places: Places, *, cuda: bool) -> bool:
+    """Whether this machine's own toolchain builds. Raises DecoupleError when it was asked for and lacks something."""
+    from decouple.build import host
+
+    if arguments.env == "rootfs":
+        return False
+    lacks = host.lacks(places.tree, cuda=cuda)
+    if lacks and arguments.env == "host":
+        raise DecoupleError(f"--env host: {lacks[0]}", next_step="install it, or use --env rootfs")
+    return not lacks
 
 
 def environment_for(arguments: argparse.Namespace, places: Places, layers: list[str]) -> Environment:
     """The environment that ``--env`` names, with the layers of the root that the work needs."""
     from decouple.base.paths import cache_dir
-    from decouple.build import description, host, rootfs
+    from decouple.build import description, rootfs
     from decouple.build.environment import HostEnvironment, RootEnvironment
+    from decouple.build.stages import overrides
     from decouple.cli import output
 
-    lacks = host.lacks(places.tree, cuda="cuda" in layers) if arguments.env in ("auto", "host") else ["not asked"]
-    if not lacks:
+    if _on_host(arguments, places, cuda="cuda" in layers):
         print("environment: this machine's own toolchain")
         return HostEnvironment(places)
-    if arguments.env == "host":
-        raise DecoupleError(f"--env host: {lacks[0]}", next_step="install it, or use --env rootfs")
     root = rootfs.ensure(
         cache_dir(),
         description.load(),
@@ -243,7 +265,7 @@ def environment_for(arguments: argparse.Namespace, places: Places, layers: list[
     print(f"environment: Debian root {root.folder} with {', '.join(layers)}")
     for line in rootfs.moved(root):
         print(f"  note: {line}")
-    return RootEnvironment(places, root)
+    return RootEnvironment(places, root, overrides(places))
 
 
 def _provenance(places: Places) -> Provenance:

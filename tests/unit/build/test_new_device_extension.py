@@ -62,7 +62,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "module.cpp").write_text(
         "#include <torch/csrc/utils/pybind.h>\n#include <tiny_backend.h>\n"
         "int internal_detail() { return tiny_backend_answer(); }\n"
-        "int64_t elements(const at::Tensor& tensor) { return tensor.numel() + tiny_backend_answer(); }\n"
+        "int64_t elements(const at::Tensor& t) { return t.numel() + tiny_backend_answer(); }\n"
         'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("answer", &internal_detail).def("elements", &elements); }\n'
     )
     return folder
@@ -113,7 +113,8 @@ def test_build_extension_and_move_the_result(python: str, site: Path, tmp_path: 
 @pytest.mark.slow
 def test_just_in_time(python: str, site: Path, tmp_path: Path) -> None:
     code = PROLOGUE + (
-        "module = new_device.load_new_device('tiny_jit', ['module.cpp'], backend='tiny_backend')\nprint(module.answer())\n"
+        "module = new_device.load_new_device('tiny_jit', ['module.cpp'], backend='tiny_backend')\n"
+        "print(module.answer())\n"
     )
     path = str(Path(python).parent) + os.pathsep + os.environ["PATH"]
     said = run(python, code, site, PYTHONPATH=str(site), TORCH_EXTENSIONS_DIR=str(tmp_path), MAX_JOBS="1", PATH=path)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-if not __package__:  # run as a folder: become the package, so that the relative imports below work
-    sys.path[0] = str(Path(__file__).resolve().parents[1])
-    __package__ = "wrapped_cmake"
-    __import__(__package__)
+if __package__:
+    from .commands import main
 
-from .commands import main
+    if __name__ == "__main__":
+        sys.exit(main())
+else:  # run as a folder: run again as a module of the package, so that relative imports work
+    import runpy
+    from pathlib import Path
 
-if __name__ == "__main__":
-    sys.exit(main())
+    here = Path(__file__).resolve().parent
+    sys.path[0] = str(here.parent)
+    runpy.run_module(here.name, run_name="__main__", alter_sys=True)

@@ -139,6 +139,7 @@ def _attempt(
     log.parent.mkdir(parents=True, exist_ok=True)
     estimator = Estimator()
     finished = 0
+    latest: Status | None = None
     failures: list[tuple[str, int | None, list[str]]] = []
     last = ""
     with log.open("a", encoding="utf-8", errors="replace") as out:
@@ -169,12 +170,17 @@ def _attempt(
                     seconds = float(status[4])
                     finished = max(finished, done)
                     eta = estimator.eta(done, total, seconds)
-                    on_status(Status(done, total, running, seconds, eta, status[5]))
+                    latest = Status(done, total, running, seconds, eta, status[5])
+                    on_status(latest)
                 elif failed:
                     failures.append((failed[2].split()[0], int(failed[1]) if failed[1] else None, []))
                 elif failures:
                     failures[-1][2].append(text)
             code = process.wait()
+    if code == 0 and latest is not None and latest.done < latest.total:
+        # A last edge on ninja's console (an install) is announced when it starts and not again when it ends.
+        finished = latest.total
+        on_status(dataclasses.replace(latest, done=latest.total, running=0, eta=0.0))
     return _Attempt(code, finished, tuple(_judge(*failure) for failure in failures), last)
 
 

@@ -1,0 +1,61 @@
+"""The description of the root: what changes its digests, and what a wrong one says."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.build import description
+
+
+def test_the_one_we_ship() -> None:
+    shipped = description.load()
+    assert [layer.name for layer in shipped.layers] == ["core", "cuda", "stock", "monolith"]
+    assert {mount.at for mount in shipped.mounts} == {"/proc", "/dev", "/sys"}
+    for layer in shipped.layers:
+        assert set(layer.seen) <= {*layer.packages, "gcc"}, "versions seen are of packages named, or of what they bring"
+        assert not {"nvidia-cudnn", "libgloo-cuda-dev", "libtensorpipe-cuda-dev"} & set(layer.packages)  # its traps
+    assert all(trap.why for trap in shipped.traps)
+
+
+def test_texts_estimates_and_versions_seen_do_not_rebuild_anything() -> None:
+    shipped = description.load()
+    layer = shipped.layer("core")
+    assert description.layer_digest(dataclasses.replace(layer, summary="x", seconds=1, seen={})) == (
+        description.layer_digest(layer)
+    )
+    quicker = dataclasses.replace(shipped, bootstrap=dataclasses.replace(shipped.bootstrap, seconds=1))
+    assert quicker.digest() == shipped.digest()
+
+
+def test_packages_and_suites_do() -> None:
+    shipped = description.load()
+    layer = shipped.layer("core")
+    more = dataclasses.replace(layer, packages=(*layer.packages, "hello"))
+    assert description.layer_digest(more) != description.layer_digest(layer)
+    other = dataclasses.replace(shipped, bootstrap=dataclasses.replace(shipped.bootstrap, suite="sid"))
+    assert other.digest() != shipped.digest()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("schema = 1\nname =", "not TOML"),
+        ("schema = 2\n", "schema: expected 1, found 2"),
+        ('schema = 1\nname = "x"\n', "'bootstrap'"),
+    ],
+)
+def test_a_wrong_one_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "rootfs.toml"
+    path.write_text(text)
+    with pytest.raises(DecoupleError, match=said) as caught:
+        description.load(path)
+    assert str(path) in caught.value.what
+
+
+def test_an_unknown_layer_names_the_known_ones() -> None:
+    with pytest.raises(DecoupleError, match=r"no layer 'rocm'.*core, cuda, stock, monolith"):
+        description.load().layer("rocm")

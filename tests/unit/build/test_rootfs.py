@@ -1,0 +1,171 @@
+"""A real small root by mmdebstrap: made once, completed, reused, deleted, and no mount left whatever happens."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.build import description, rootfs
+from decouple.build.mounts import mounts_below, remove_tree
+from decouple.build.sandbox import Bind, Sandbox
+
+reason = next(
+    (
+        text
+        for missing, text in (
+            (os.geteuid() != 0, "mmdebstrap's root mode needs root (tests/real covers user namespaces)"),
+            (shutil.which("mmdebstrap") is None, "mmdebstrap is not installed"),
+            (
+                subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode,
+                "no mount namespaces here",
+            ),
+        )
+        if missing
+    ),
+    "",
+)
+needs_root = pytest.mark.skipif(bool(reason), reason=reason)
+
+
+def tiny(folder: Path) -> description.Description:
+    """The shipped description with a bootstrap of essential packages and one empty layer (such a root has no apt)."""
+    shipped = description.load()
+    layer = dataclasses.replace(
+        shipped.layer("core"), name="tiny", packages=(), pypi=(), beside=(), seen={"dash": "0"}, disk_mib=20
+    )
+    bootstrap = dataclasses.replace(shipped.bootstrap, variant="essential", include=("libc-bin",), components=("main",))
+    return dataclasses.replace(shipped, name="tiny", bootstrap=bootstrap, layers=(layer,), path=folder / "tiny.toml")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def root(cache: Path) -> rootfs.Root:
+    # What an interrupted bootstrap leaves: a folder that is not empty, which mmdebstrap alone would refuse.
+    (rootfs.folder_of(cache, tiny(cache)) / "root" / "etc").mkdir(parents=True)
+    try:
+        return rootfs.ensure(cache, tiny(cache), ["tiny"], log=cache / "log")
+    except DecoupleError as error:
+        if "mmdebstrap" in error.what and "Temporary failure" in (cache / "log").read_text():
+            pytest.skip("Debian's archive cannot be reached")
+        raise
+
+
+@needs_root
+@pytest.mark.slow
+def test_made_once_and_verified(cache: Path, root: rootfs.Root) -> None:
+    made = root.tree.stat().st_ctime_ns
+    again = rootfs.ensure(cache, tiny(cache), ["tiny"], log=cache / "log")
+    assert again.tree.stat().st_ctime_ns == made
+    assert "dash" in root.versions()
+    assert rootfs.verify(root) == []
+    assert rootfs.moved(root) == [f"dash: seen 0, now {root.versions()['dash']}"]
+
+
+@needs_root
+@pytest.mark.slow
+def test_commands_run_inside_and_their_mounts_end_with_them(root: rootfs.Root, tmp_path: Path) -> None:
+    (tmp_path / "shown").write_text("from outside")
+    before = Path("/proc/self/mountinfo").read_text()
+    sandbox = root.sandbox([Bind(tmp_path, "/decouple/2.6/src")])
+    code = "cat shown; echo; head -n1 /proc/self/comm; ls -d /dev/null; echo made > new; cat /proc/self/mounts | wc -l"
+    done = subprocess.run(
+        sandbox.command(["/bin/sh", "-c", code], start="/decouple/2.6/src"), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[:3] == ["from outside", "head", "/dev/null"]
+    assert (tmp_path / "new").read_text() == "made\n"
+    assert Path("/proc/self/mountinfo").read_text() == before
+    assert mounts_below(root.folder) == []
+
+
+@needs_root
+@pytest.mark.slow
+def test_a_killed_command_leaves_no_mount_and_no_process(root: rootfs.Root) -> None:
+    argv = root.sandbox().command(["/bin/sh", "-c", "echo there; sleep 987654"])
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "there\n"
+    child.kill()
+    child.wait()
+    child.stdout.read()  # ends only when the last process inside has ended
+    assert mounts_below(root.folder) == []
+
+
+def test_a_layer_that_lost_something_starts_the_root_anew_and_one_that_gained_does_not() -> None:
+    layer = dataclasses.replace(description.load().layer("core"), packages=("a", "b"))
+    assert rootfs._extends({"packages": ["a"], "pypi": [], "beside": []}, layer)
+    assert not rootfs._extends({"packages": ["a", "gone"], "pypi": [], "beside": []}, layer)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_nothing_is_deleted_through_a_mount(tmp_path: Path) -> None:
+    """In a mount namespace of the test's own, with a bind mount inside the folder to delete."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").write_text("kept")
+    (tmp_path / "root" / "home").mkdir(parents=True)
+    code = (
+        "import sys; from pathlib import Path; from decouple.build.mounts import remove_tree\n"
+        "try: remove_tree(Path(sys.argv[1]))\nexcept Exception as error: print(error)\n"
+    )
+    script = 'mount --bind "$1/precious" "$1/root/home" && exec "$2" -c "$3" "$1/root"'
+    import sys
+
+    argv = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, code]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    if "Operation not permitted" in done.stderr:
+        pytest.skip("no mount namespaces here")
+    assert f"{tmp_path}/root/home is mounted there; not deleted" in done.stdout
+    assert (precious / "file").read_text() == "kept"
+    remove_tree(tmp_path / "root")  # outside that namespace nothing is mounted
+    assert not (tmp_path / "root").exists()
+    assert (precious / "file").read_text() == "kept"
+
+
+def test_a_mount_point_with_a_space_is_seen(tmp_path: Path) -> None:
+    info = tmp_path / "mountinfo"
+    info.write_text(
+        f"36 35 98:0 / {tmp_path}/a\\040b rw - ext4 /dev/x rw\n37 35 98:0 / {tmp_path}x rw - ext4 /dev/x rw\n"
+    )
+    assert mounts_below(tmp_path, info) == [tmp_path / "a b"]
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    with pytest.raises(DecoupleError, match="symbolic link"):
+        remove_tree(tmp_path / "link")
+    remove_tree(tmp_path / "not-there")
+
+
+def test_dpkgs_status_is_read(tmp_path: Path) -> None:
+    (tmp_path / "var/lib/dpkg").mkdir(parents=True)
+    (tmp_path / "var/lib/dpkg/status").write_text(
+        "Package: one\nStatus: install ok installed\nVersion: 1:2.3-4\nDescription: x\n Status: fake\n\n"
+        "Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n"
+    )
+    assert rootfs.installed(tmp_path) == {"one": "1:2.3-4"}
+
+
+def test_a_piece_of_pypi_that_is_not_the_one_described(tmp_path: Path) -> None:
+    piece = description.PypiPiece("x", "1", "x-1-py3-none-any.whl", "0" * 64, "/opt/x", ())
+    (tmp_path / piece.file).write_bytes(b"other")
+    with pytest.raises(DecoupleError, match="not the file with SHA-256 000000000000"):
+        rootfs.fetch_pypi(piece, tmp_path, tmp_path / "log")
+
+
+def test_commands_without_a_user_namespace_as_root(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("not root")
+    argv = Sandbox(tmp_path, description.load().mounts).command(["true"])
+    assert "--user" not in argv
+    assert "--kill-child" in argv

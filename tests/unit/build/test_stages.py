@@ -1,0 +1,143 @@
+"""The driver of stage 1 on a small tree, with real CMake, ninja and setuptools."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.build import inputs
+from decouple.build.environment import HostEnvironment, Places
+from decouple.build.stages import Choices, Provenance, build_stage1, build_stage2
+from decouple.build.wheels import read_manifest
+from tests.unit.build.conftest import commit, make_tree
+
+NO_CACHE = Choices(variables={"CMAKE_C_COMPILER_LAUNCHER": "", "CMAKE_CXX_COMPILER_LAUNCHER": ""})
+
+
+class Recorder:
+    """A Progress that remembers."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, float | None]] = []
+        self.amount = 0.0
+
+    def start(self, what: str, total: float | None = None, unit: str = "items") -> None:
+        self.said.append((what, total))
+
+    def advance(self, amount: float = 1.0) -> None:
+        self.amount += amount
+
+    def finish(self, note: str = "") -> None: ...
+
+
+def test_a_wheel_with_its_manifest_in_it_and_beside_it(host: HostEnvironment, provenance: Provenance) -> None:
+    progress = Recorder()
+    outcome = build_stage1(host, provenance, NO_CACHE, progress=progress)
+    assert outcome.built
+    assert outcome.objects == 4
+    assert outcome.wheel.name.startswith("tiny-2.6.0+decoupled-")
+    manifest = read_manifest(outcome.wheel)
+    assert manifest.tree == inputs.tree_state(host.places.tree)[0]
+    assert manifest.environment["USE_CUDA"] == "0"
+    assert manifest.toolchain["cmake"].startswith("cmake version")
+    assert manifest.series_digest == provenance.series_digest
+    assert manifest.times == {"source_date_epoch": 1738108800}
+    beside = outcome.wheel.with_name(outcome.wheel.name + ".decouple.json")
+    assert beside.read_bytes() == manifest.to_json()
+    with zipfile.ZipFile(outcome.wheel) as wheel:
+        assert "tiny/lib/libtiny.so" in wheel.namelist()
+    assert ("stage 1", 6) in progress.said
+    assert progress.amount == 6
+
+
+def test_pip_takes_the_finished_wheel(host: HostEnvironment, provenance: Provenance, tmp_path: Path) -> None:
+    wheel = build_stage1(host, provenance, NO_CACHE).wheel
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(tmp_path / "site")]
+    subprocess.run([*pip, str(wheel)], check=True)
+    assert (tmp_path / "site" / "tiny" / "lib" / "libtiny.so").exists()
+
+
+def test_a_second_run_with_nothing_changed_takes_seconds(host: HostEnvironment, provenance: Provenance) -> None:
+    first = build_stage1(host, provenance, NO_CACHE)
+    before = first.wheel.stat().st_mtime_ns
+    began = time.monotonic()
+    second = build_stage1(host, provenance, NO_CACHE)
+    assert not second.built
+    assert second.wheel.stat().st_mtime_ns == before
+    assert time.monotonic() - began < 10
+
+
+def test_what_makes_it_build_again(host: HostEnvironment, provenance: Provenance) -> None:
+    build_stage1(host, provenance, NO_CACHE)
+    (host.places.tree / "part1.c").write_text("int part1(void) { return 11; }\n")
+    edited = build_stage1(host, provenance, NO_CACHE)
+    assert edited.built
+    assert "+" in read_manifest(edited.wheel).tree  # says that the tree is not what was committed
+    commit(host.places.tree)
+    assert build_stage1(host, provenance, NO_CACHE).built
+    edited.wheel.write_bytes(b"damaged")
+    assert build_stage1(host, provenance, NO_CACHE).built
+
+
+def test_another_number_of_jobs_builds_nothing(host: HostEnvironment, provenance: Provenance) -> None:
+    build_stage1(host, provenance, NO_CACHE)
+    choices = Choices(jobs=1, variables=NO_CACHE.variables)
+    assert not build_stage1(host, provenance, choices).built
+
+
+def test_two_builds_of_the_same_inputs_give_the_same_bytes(
+    host: HostEnvironment, provenance: Provenance, tmp_path: Path
+) -> None:
+    first = build_stage1(host, provenance, NO_CACHE).wheel.read_bytes()
+    time.sleep(2)  # zip counts in steps of two seconds
+    again = make_tree(tmp_path / "again" / "src")
+    places = Places.of(tmp_path / "again", "2.6", tmp_path / "cache", again)
+    places = Places(**{**vars(places), "project": host.places.project})
+    places.make()
+    # The fixed places of the Debian root make paths equal; on the host the variables that name places differ.
+    other = build_stage1(HostEnvironment(places), provenance, NO_CACHE).wheel.read_bytes()
+    one, two = (unpacked(data, tmp_path / name) for data, name in ((first, "one"), (other, "two")))
+    different = {name for name in one if one[name] != two[name]}
+    assert different == {"tiny-2.6.0+decoupled.dist-info/decouple.json", "tiny-2.6.0+decoupled.dist-info/RECORD"}
+
+
+def unpacked(data: bytes, file: Path) -> dict[str, tuple[bytes, object, int]]:
+    file.write_bytes(data)
+    with zipfile.ZipFile(file) as wheel:
+        return {info.filename: (wheel.read(info), info.date_time, info.external_attr) for info in wheel.infolist()}
+
+
+def test_a_failing_compile_names_the_object_the_reason_and_the_log(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    (host.places.tree / "part2.c").write_text("int part2(void) { return nowhere; }\n")
+    with pytest.raises(DecoupleError) as caught:
+        build_stage1(host, provenance, NO_CACHE)
+    assert "part2.c" in caught.value.what
+    assert "nowhere" in caught.value.what
+    assert str(host.places.logs / "stage1.log") in str(caught.value.next_step)
+    (host.places.tree / "part2.c").write_text("int part2(void) { return 2; }\n")
+    assert build_stage1(host, provenance, NO_CACHE).built
+
+
+def test_a_failing_configure_says_what_cmake_said(host: HostEnvironment, provenance: Provenance) -> None:
+    lists = host.places.tree / "CMakeLists.txt"
+    lists.write_text(lists.read_text() + 'message(FATAL_ERROR "no such thing")\n')
+    with pytest.raises(DecoupleError, match=r"configure stage 1: CMake Error at CMakeLists\.txt"):
+        build_stage1(host, provenance, NO_CACHE)
+
+
+def test_stage2_wants_stage1_first(host: HostEnvironment, provenance: Provenance) -> None:
+    with pytest.raises(DecoupleError, match=r"no core wheel of 2\.6\.0.*--stage 1.*--core stock"):
+        build_stage2(host, provenance, NO_CACHE)
+
+
+def test_a_folder_that_is_no_applied_tree(tmp_path: Path) -> None:
+    with pytest.raises(DecoupleError, match=r"not an applied tree.*nox -s apply-2\.6"):
+        inputs.tree_state(tmp_path)
