@@ -15,7 +15,7 @@ SUFFIXES = (".py",)
 MODULE = "torch._C"
 
 
-_MEMBER = re.compile(rb"_C\s*\.\s*(\w+)")
+_MEMBER = re.compile(rb"_C(?:[\s\\]|#[^\n]*\n)*\.[\s\\]*(\w+)")
 # The forms in which the name need not stand right behind "_C.": those files are parsed whatever they name.
 _INDIRECT = re.compile(
     rb"from\s+torch\._C[\w.]*\s+import|(?:get|has|set)attr\(\s*(?:torch\.)?_C\b"

@@ -1,0 +1,73 @@
+"""Before and after as one list, its JSON and its page."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.census import taxonomy as taxonomies
+from decouple.census.compare import Comparison, Edit, compare
+from decouple.census.context import make_context
+from decouple.census.finding import Census
+from decouple.census.html import as_html
+from decouple.census.report import as_json
+from decouple.census.scan import scan
+from decouple.relocate import rules as rule_files
+from decouple.relocate.patch import render
+from decouple.relocate.plan import make_plan
+from tests.unit.census import planted
+
+EDITS = {"torch/csrc/planted_macro.cpp": [Edit("0007-planted", ("#if defined(USE_CUDA) && !defined(OTHER)\n",))]}
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    """The planted tree against itself relocated and with the planted conditional and include taken out."""
+    folder = tmp_path_factory.mktemp("report")
+    rules = rule_files.load()
+    before, after = planted.tree(folder / "before"), planted.tree(folder / "after")
+    plan = make_plan(before, rules)
+    (folder / "move.patch").write_text(render(plan, rules, "2.6"))
+    subprocess.run(["git", "init", "-q"], cwd=after, check=True)
+    subprocess.run(["git", "apply", str(folder / "move.patch")], cwd=after, check=True)
+    (after / "torch/csrc/planted_macro.cpp").write_text("int a;\nint d;\n")
+    (after / "torch/csrc/planted_include.cpp").write_text("")
+    (after / "torch/csrc/a.cpp").write_text("#include <torch/csrc/utils/cuda_enabled.h>\n")
+
+    def census(tree: Path) -> Census:
+        context = make_context(tree, rules, plan.mapping)
+        return scan(context, taxonomies.load(undefined=rules.stage1.undefined), jobs=1)
+
+    return compare("2.6", census(before), census(after), EDITS)
+
+
+def test_what_became_of_each(comparison: Comparison) -> None:
+    verdicts = {(f.origin, f.category): (f.verdict, f.reason) for f in comparison.findings}
+    assert verdicts["torch/csrc/planted_macro.cpp", "macro"] == ("cut", "cut by 0007-planted")
+    assert verdicts["aten/src/ATen/cuda/Planted.cu", "inter-file"][0] == "moved"
+    assert verdicts["torch/csrc/planted_dispatch.cpp", "dispatch"][0] == "stays"
+    assert (comparison.key_before, comparison.key_after) == (3, 0)
+
+
+def test_a_moved_file_is_found_again_at_its_new_place(comparison: Comparison) -> None:
+    (finding,) = [f for f in comparison.findings if f.origin == "aten/src/ATen/cuda/Planted.cu"]
+    assert finding.path == "third_device/torch_cuda/torch_cuda/csrc/aten/cuda/Planted.cu"
+
+
+def test_the_json_is_one_finding_a_line_and_reads_back(comparison: Comparison) -> None:
+    text = as_json(comparison)
+    data = json.loads(text)
+    assert data["summary"]["key_number"] == {"before": 3, "after": 0}
+    assert len(data["findings"]) == len(comparison.findings) == text.count('\n{"id":')
+    assert len({finding["id"] for finding in data["findings"]}) == len(data["findings"]), "ids are unique"
+    assert str(comparison.before.tree) not in text, "nothing of this machine in it"
+
+
+def test_the_page_stands_alone(comparison: Comparison) -> None:
+    page = as_html(comparison)
+    assert not re.search(r"""(?:src|href)=|url\(|@import|https?://""", page)
+    assert page.count("</script>") == 1 and "/*CENSUS*/null" not in page

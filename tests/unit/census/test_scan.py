@@ -1,0 +1,101 @@
+"""The census of a small tree: each planted coupling is found with its category, and the control files are clean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.census import taxonomy as taxonomies
+from decouple.census.context import make_context
+from decouple.census.finding import Census, Finding
+from decouple.census.scan import scan
+from decouple.relocate import rules as rule_files
+from decouple.relocate.plan import make_plan
+from tests.unit.census import planted
+
+
+def take(tree: Path, jobs: int = 1) -> Census:
+    """One census of a pristine tree."""
+    rules = rule_files.load()
+    taxonomy = taxonomies.load(undefined=rules.stage1.undefined)
+    return scan(make_context(tree, rules, make_plan(tree, rules).mapping), taxonomy, jobs=jobs)
+
+
+@pytest.fixture(scope="module")
+def census(tmp_path_factory: pytest.TempPathFactory) -> Census:
+    return take(planted.tree(tmp_path_factory.mktemp("census") / "pytorch"))
+
+
+def at(census: Census, path: str, category: str) -> list[Finding]:
+    return [finding for finding in census.findings if finding.path == path and finding.category == category]
+
+
+def test_a_file_that_is_cudas_as_a_whole(census: Census) -> None:
+    (finding,) = at(census, "aten/src/ATen/cuda/Planted.cu", "inter-file")
+    assert (finding.symbol, finding.module, finding.verdict, finding.stage) == ("directory", "aten", "moved", "stage-2")
+
+
+def test_a_macro_with_the_extent_of_what_it_guards(census: Census) -> None:
+    (finding,) = at(census, "torch/csrc/planted_macro.cpp", "macro")
+    assert (finding.symbol, finding.line, finding.end_line, finding.lines) == ("USE_CUDA", 2, 7, 2)
+    assert finding.needs_cuda and finding.stage == "stage-1" and finding.verdict == "open"
+    assert finding in census.needing_cuda
+
+
+def test_an_include_of_a_cuda_header_that_stage_1_would_open(census: Census) -> None:
+    (finding,) = at(census, "torch/csrc/planted_include.cpp", "include")
+    assert (finding.symbol, finding.needs_cuda, finding.detail) == ("cuda_runtime.h", True, "unguarded")
+
+
+def test_an_include_that_stage_1_skips_needs_nothing_by_itself(census: Census) -> None:
+    (finding,) = at(census, "torch/csrc/a.cpp", "include")
+    assert (finding.symbol, finding.needs_cuda) == ("c10/cuda/CUDAStream.h", False)
+    assert finding.detail == "under a build macro: defined(USE_CUDA)" and finding.verdict == "open"
+
+
+def test_cuda_only_code_is_a_coupling(census: Census) -> None:
+    (finding,) = at(census, "torch/csrc/planted_name.cpp", "name")
+    assert finding.symbol == "c10::cuda::CUDACachingAllocator::get"
+
+
+def test_device_dispatch_is_legitimate(census: Census) -> None:
+    found = at(census, "torch/csrc/planted_dispatch.cpp", "dispatch")
+    assert {finding.symbol for finding in found} == {"is_cuda", "at::kCUDA", '"cuda"'}
+    assert {finding.verdict for finding in found} == {"stays"}
+    assert not at(census, "torch/csrc/planted_dispatch.cpp", "name")
+
+
+def test_python_that_reaches_a_binding(census: Census) -> None:
+    (finding,) = at(census, "torch/planted.py", "python")
+    assert (finding.symbol, finding.line, finding.stage) == ("_cuda_plantedBinding", 3, "python")
+
+
+def test_a_branch_of_a_build_file(census: Census) -> None:
+    (finding,) = at(census, "torch/CMakeLists.txt", "build")
+    assert (finding.symbol, finding.line, finding.end_line) == ("USE_CUDA", 1, 3)
+
+
+def test_nothing_is_reported_in_the_control_files(census: Census) -> None:
+    assert [f for f in census.findings if f.path in planted.CONTROL and f.category != "mention"] == []
+
+
+def test_everything_found_is_planted_or_stands_in_the_first_file(census: Census) -> None:
+    found = {f.path for f in census.in_core if f.category in ("macro", "include", "name", "python")}
+    assert found <= set(planted.PLANTED) | {"torch/csrc/a.cpp"}
+
+
+def test_ids_outlive_lines_that_move(census: Census, tmp_path: Path) -> None:
+    tree = planted.tree(tmp_path / "next")
+    path = tree / "torch/csrc/planted_macro.cpp"
+    path.write_text("// a new line\n\n" + path.read_text())
+    (before,) = at(census, "torch/csrc/planted_macro.cpp", "macro")
+    (after,) = at(take(tree), "torch/csrc/planted_macro.cpp", "macro")
+    assert after.line == before.line + 2 and after.id == before.id
+
+
+def test_two_processes_find_what_one_finds(census: Census, tmp_path: Path) -> None:
+    tree = planted.tree(tmp_path / "again")
+    for number in range(300):  # more than one task's worth of files
+        (tree / f"torch/filler_{number}.py").write_text("")
+    assert take(tree, jobs=2).findings == census.findings
