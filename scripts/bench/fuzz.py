@@ -17,9 +17,11 @@ from __future__ import annotations
 import argparse
 import collections
 import difflib
+import importlib
 import json
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -352,6 +354,8 @@ def judge(case: Case, tally: Tally, *, compare: bool = True) -> str | None:
     if not compare:
         return None
     for reverse, result in results.items():
+        if reverse and not readable:
+            continue  # what is no patch forward is none backward
         said = _against_git(case, tally, problems, readable, result, reverse)
         if said:
             return ("in reverse: " if reverse else "") + said
@@ -420,6 +424,8 @@ def run(count: int, seed: int, *, compare: bool = True, keep: Path | None = None
     rng = random.Random(seed)
     tally = Tally()
     for number in range(count):
+        if number and number % 2000 == 0:
+            print(f"fuzz: {number} of {count}, {len(tally.faults)} faults", file=sys.stderr, flush=True)
         case = seed_case(rng)
         case = Case(mutate(rng, case.text), case.files)
         said = judge(case, tally, compare=compare)
@@ -438,27 +444,34 @@ def keep_case(folder: Path, case: Case, said: str) -> None:
     reference.lay_out(folder / "files", case.files)
 
 
-def run_atheris(seconds: int) -> int:
-    """Coverage-guided fuzzing of reader and applier; does not return but ends the process (libFuzzer does)."""
+def run_atheris(seconds: int, seed: int) -> None:
+    """Coverage-guided fuzzing of reader and applier; libFuzzer ends the process and exits with 77 at a crash."""
     import atheris
 
+    for name in [name for name in sys.modules if name.startswith("decouple.series")]:
+        del sys.modules[name]  # imported again, with counters in it
     with atheris.instrument_imports(include=["decouple.series"]):
-        pass
-    base = {"f0.c": File(REGULAR, b"".join(b"%d\n" % number for number in range(40)))}
+        applier = importlib.import_module("decouple.series.apply_memory")
+        reader = importlib.import_module("decouple.series.patch")
+        linter = importlib.import_module("decouple.series.lint_patch")
+    base = {"f0.c": b"".join(b"%d\n" % number for number in range(40)), "dir/f1": b"int a;\n"}
 
     def one(data: bytes) -> None:
-        said = judge(Case(data, base), Tally(), compare=False)
-        if said:
-            raise AssertionError(said)
+        read, problems = reader.scan(data)
+        if not problems and read.text() != data:
+            raise AssertionError("the reader lost bytes")
+        for reverse in (False, True):
+            result = applier.apply(read, applier.Tree(applier.Reader(base.get)), reverse=reverse)
+            if any(applier.path_fault(path) for path in result.changes):
+                raise AssertionError("would write outside the tree")
+        linter.lint_patch(data, "patches/fuzz.patch")
 
-    for module in (patch, apply_memory):
-        for name in dir(module):
-            thing = getattr(module, name)
-            if callable(thing) and getattr(thing, "__module__", "") == module.__name__ and not isinstance(thing, type):
-                setattr(module, name, atheris.instrument_func(thing))
-    atheris.Setup([sys.argv[0], f"-max_total_time={seconds}", "-max_len=4096"], one)
-    atheris.Fuzz()
-    return 0
+    with tempfile.TemporaryDirectory() as corpus:
+        rng = random.Random(seed)
+        for number in range(200):
+            (Path(corpus) / str(number)).write_bytes(seed_case(rng).text)
+        atheris.Setup([sys.argv[0], corpus, f"-max_total_time={seconds}", "-max_len=4096", "-timeout=5"], one)
+        atheris.Fuzz()
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -470,7 +483,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--atheris", type=int, metavar="SECONDS")
     options = parser.parse_args(argv)
     if options.atheris:
-        return run_atheris(options.atheris)
+        run_atheris(options.atheris, options.seed)
+        return 0
     began = time.perf_counter()
     tally = run(options.count, options.seed, keep=options.keep)
     record = {

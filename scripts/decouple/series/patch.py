@@ -301,7 +301,7 @@ class _Scanner:
                 return None
             if line.startswith(b"diff --git "):
                 return self._git_header(), True
-            if line.startswith(b"--- ") and self._starts(self.at + 1, b"+++ ") and self._starts(self.at + 2, b"@@ -"):
+            if self._begins_traditional(self.at) and self._starts(self.at + 2, b"@@ -"):
                 section = self._traditional_header()
                 self.at += 2
                 return section, False
@@ -321,7 +321,12 @@ class _Scanner:
 
     def _begins_section(self, index: int) -> bool:
         line = self.lines[index]
-        return line.startswith(b"diff --git ") or (line.startswith(b"--- ") and self._starts(index + 1, b"+++ "))
+        return line.startswith(b"diff --git ") or self._begins_traditional(index)
+
+    def _begins_traditional(self, index: int) -> bool:
+        """``---`` with a name (to git a line of five bytes is none) in front of ``+++``."""
+        line = self.lines[index]
+        return line.startswith(b"--- ") and len(line) > 5 and self._starts(index + 1, b"+++ ")
 
     def _traditional_header(self) -> _Section:
         old, new = self.lines[self.at][4:], self.lines[self.at + 1][4:]

@@ -137,6 +137,8 @@ def test_a_mail_signature_is_a_trailer() -> None:
     ("data", "code"),
     [
         (HUNK, "orphan-hunk"),
+        (b"--- \n+++ b/f\n" + HUNK, "orphan-hunk"),
+        (b"@@ -99999999999999999999,1 +1 @@\n" + GIT, "orphan-hunk"),
         (b"--- a/f\n+++ b/f\n@@ -1,4 +1,3 @@\n a\n-b\n+B\n c\n", "hunk-count"),
         (b"--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n a\n-b\n+B\n c\n", "hunk-count"),
         (b"--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c", "hunk-count"),

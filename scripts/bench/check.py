@@ -1,0 +1,147 @@
+"""``decouple check`` against a full checkout and ``git apply``, in alternating rounds, process start included.
+
+    python scripts/bench/check.py [--rounds 3] [--release 2.6] [--json FILE]
+
+Both sides answer "does this series apply to this release?" and start from the same file, the .orig archive in the cache
+(downloaded once). Two pairs, because both sides may keep something between two runs:
+
+* cold: unpack the archive and ``git apply`` every patch, against ``check --source ARCHIVE`` with an empty cache;
+* warm: a worktree of the release's git baseline and ``git apply``, against the same check with what it kept.
+
+The floor is what the cold check cannot avoid: decompressing the archive once (``xz -dc -T0``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from decouple.base.paths import cache_dir, find_project
+from decouple.release.manifest import DebianSource, load_release
+from decouple.series.seriesfile import read
+from decouple.upstream.download import Downloader
+
+
+def measure(release: str = "2.6", rounds: int = 3) -> dict[str, Any]:
+    """Seconds (medians) of each side, their ratios, and the floor. Raises DecoupleError, CalledProcessError."""
+    project = find_project()
+    source = load_release(project, release).source("debian")
+    assert isinstance(source, DebianSource), f"release {release} has no Debian source"
+    archive, _ = Downloader(cache_dir()).get(source.orig)
+    patches = [str(project / "patches" / name) for name in read(project / "series" / release).names]
+    with tempfile.TemporaryDirectory(prefix="decouple-bench-") as name:
+        scratch = Path(name)
+        baseline = _baseline(archive, scratch)
+        sides: dict[str, Callable[[], None]] = {
+            "unpack + git apply": lambda: _unpack_and_apply(archive, patches, scratch),
+            "check, cold": lambda: _check(project, release, archive, scratch, cold=True),
+            "worktree + git apply": lambda: _worktree_and_apply(baseline, patches, scratch),
+            "check, warm": lambda: _check(project, release, archive, scratch, cold=False),
+            "floor: decompress": lambda: _run(["xz", "-dc", "-T0", str(archive)], scratch),
+        }
+        times: dict[str, list[float]] = {side: [] for side in sides}
+        cpu: dict[str, list[float]] = {side: [] for side in sides}
+        for _ in range(rounds):
+            for side, work in sides.items():
+                before, children = time.perf_counter(), os.times()
+                work()
+                after = os.times()
+                times[side].append(time.perf_counter() - before)
+                cpu[side].append(
+                    after.children_user + after.children_system - children.children_user - children.children_system
+                )
+    wall = {side: statistics.median(values) for side, values in times.items()}
+    work_done = {side: statistics.median(values) for side, values in cpu.items()}
+    return {
+        "bench": "check",
+        "release": release,
+        "patches": len(patches),
+        "rounds": rounds,
+        "seconds": {side: round(value, 3) for side, value in wall.items()},
+        "cpu seconds": {side: round(value, 3) for side, value in work_done.items()},
+        "times faster, cold": round(wall["unpack + git apply"] / wall["check, cold"], 1),
+        "times faster, warm": round(wall["worktree + git apply"] / wall["check, warm"], 1),
+        "times faster, warm check against cold checkout": round(wall["unpack + git apply"] / wall["check, warm"], 1),
+        "times less processor, cold": round(work_done["unpack + git apply"] / work_done["check, cold"], 1),
+        "times less processor, warm": round(work_done["worktree + git apply"] / work_done["check, warm"], 1),
+    }
+
+
+def _run(command: list[str], folder: Path, **environment: str) -> None:
+    subprocess.run(
+        command,
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | environment,
+    )
+
+
+def _git_apply(folder: Path, patches: list[str]) -> None:
+    for patch in patches:
+        _run(["git", "apply", patch], folder, GIT_CEILING_DIRECTORIES=str(folder.parent))
+
+
+def _unpack_and_apply(archive: Path, patches: list[str], scratch: Path) -> None:
+    folder = scratch / "unpacked"
+    folder.mkdir()
+    _run(["tar", "-x", "--strip-components=1", "-f", str(archive)], folder)
+    _git_apply(folder, patches)
+    shutil.rmtree(folder)
+
+
+def _baseline(archive: Path, scratch: Path) -> Path:
+    """A git repository with the archive's tree as its only commit; made once, not measured."""
+    folder = scratch / "baseline"
+    folder.mkdir()
+    _run(["tar", "-x", "--strip-components=1", "-f", str(archive)], folder)
+    for command in (
+        ["init", "-q"],
+        ["add", "-A", "-f"],
+        ["-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "-q", "-m", "baseline"],
+    ):
+        _run(["git", *command], folder)
+    return folder
+
+
+def _worktree_and_apply(baseline: Path, patches: list[str], scratch: Path) -> None:
+    folder = scratch / "worktree"
+    _run(["git", "worktree", "add", "-q", "--detach", str(folder)], baseline)
+    _git_apply(folder, patches)
+    _run(["git", "worktree", "remove", "--force", str(folder)], baseline)
+
+
+def _check(project: Path, release: str, archive: Path, scratch: Path, *, cold: bool) -> None:
+    cache = scratch / "cache"
+    if cold:
+        shutil.rmtree(cache, ignore_errors=True)
+    command = [sys.executable, "-m", "decouple", "check", release, "--source", str(archive)]
+    _run(command, scratch, DECOUPLE_CACHE=str(cache), DECOUPLE_PROJECT=str(project))
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--release", default="2.6")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(argv)
+    record = measure(options.release, options.rounds)
+    print(json.dumps(record, indent=2))
+    if options.json:
+        options.json.write_text(json.dumps(record, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
