@@ -242,7 +242,7 @@ class Stack:
     def transact(self, plan: Plan) -> int:
         """Carry out ``plan`` unless it changes nothing; returns how many paths of the work tree changed."""
         changed = 0
-        if plan.state != self.state or plan.files or plan.index or self.repository.resolve("HEAD") != plan.state.head:
+        if plan.state != self.state or plan.files or plan.index or self.repository.head() != plan.state.head:
             changed = len(self.journal.commit(plan))
             self.state = plan.state
             self._loaded.clear()
@@ -312,14 +312,14 @@ class Stack:
                     f"{self.places.source} is in the middle of a {name.split('-')[0].split('_')[0].lower()}",
                     next_step="finish it with git, or abort it",
                 )
-        head = self.repository.resolve("HEAD")
+        head = self.repository.head()
         if head is None:
             raise DecoupleError("HEAD names no commit", next_step="`git checkout` the series' branch")
         return read_chain(self.repository, self.state.base, head)
 
     def check_unedited(self) -> None:
         """Raise DecoupleError if HEAD is not where the stack left it: moving would lose commits made by hand."""
-        head = self.repository.resolve("HEAD")
+        head = self.repository.head()
         if head == self.state.head:
             return
         known = {item.commit for item in self.state.applied}
@@ -397,5 +397,7 @@ def link_objects(source: Path, target: Path) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             try:
                 os.link(path, copy)
+            except FileExistsError:  # an object's name is its content: the tree has it from another baseline
+                continue
             except OSError:  # another file system
                 shutil.copy2(path, copy)
