@@ -188,3 +188,19 @@ def test_a_torch_with_cuda_inside_is_refused() -> None:
 @pytest.mark.parametrize("version", ["2.6.0", "2.6.0+debian", "2.6.0+decoupled", "2.6.0a0+git2236df1"])
 def test_local_versions_of_the_same_release_are_accepted(version: str) -> None:
     _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, version, None)
+
+
+@needs_cc
+def test_extensions_for_cuda_look_into_this_package_too(site: Path) -> None:
+    utils = site / "torch/utils"
+    utils.mkdir()
+    (utils / "__init__.py").write_text("")
+    (utils / "cpp_extension.py").write_text(
+        "def include_paths(device_type='cpu'): return ['core']\ndef library_paths(device_type='cpu'): return ['core']\n"
+    )
+    code = "import torch, torch.utils.cpp_extension as e; print(e.include_paths('cuda'), e.library_paths('cuda'), {})"
+    done = python(site, code.format("e.include_paths()"))
+    package = site / "torch_cuda"
+    assert done.stdout.strip() == f"['core', '{package / 'include'}'] ['core', '{package / 'lib'}'] ['core']", (
+        done.stderr
+    )

@@ -10,19 +10,17 @@ after: whoever calls `preload` imports the module that it names, puts its names 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 import sys
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from torch_cuda import _libraries, build_info, library_dir
+from torch_cuda._after_import import before_body
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 __all__ = ["MODULE", "VersionError", "check_version", "preload"]
 
@@ -46,7 +44,7 @@ def preload() -> str:
     for name in ("libc10_cuda.so", "libtorch_cuda.so"):
         _libraries.open_library(library_dir() / name, folders)
     _open_nvrtc(folders)
-    _install_alias()
+    before_body("torch.cuda", _set_alias)
     return MODULE
 
 
@@ -64,8 +62,9 @@ def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_versi
         )
     if torch_cuda_version is not None:
         raise VersionError(
-            f"torch {torch_version} already contains CUDA {torch_cuda_version}, and torch-cuda {built['version']} brings "
-            f"it a second time; uninstall torch-cuda, or install a torch built without CUDA, or set {OPT_OUT}"
+            f"torch {torch_version} already contains CUDA {torch_cuda_version}, "
+            f"and torch-cuda {built['version']} brings it a second time; "
+            f"uninstall torch-cuda, or install a torch built without CUDA, or set {OPT_OUT}"
         )
 
 
@@ -88,33 +87,8 @@ def _open_nvrtc(folders: list[Path]) -> None:
             raise
 
 
-class _AliasFinder(MetaPathFinder):
-    """Sets ``torch.cuda._CUDAC``, the RFC's name for the bindings, once ``torch.cuda`` has been imported."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != "torch.cuda":
-            return None
-        sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = _then_alias(spec.loader)  # type: ignore[method-assign]
-        return spec
-
-
-def _then_alias(loader: Loader) -> Any:
-    execute = loader.exec_module
-
-    def exec_module(module: ModuleType) -> None:
-        bindings = sys.modules.get("torch.cuda._CUDAC")
-        if bindings is not None:
-            module._CUDAC = bindings  # type: ignore[attr-defined]
-        execute(module)
-
-    return exec_module
-
-
-def _install_alias() -> None:
-    if not any(isinstance(finder, _AliasFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _AliasFinder())
+def _set_alias(torch_cuda_module: ModuleType) -> None:
+    """Set ``torch.cuda._CUDAC``, the RFC's name for the bindings; whoever imported them has put it into sys.modules."""
+    bindings = sys.modules.get("torch.cuda._CUDAC")
+    if bindings is not None:
+        torch_cuda_module._CUDAC = bindings  # type: ignore[attr-defined]

@@ -27,7 +27,7 @@ from torch_cuda_build import wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE_PRELOAD = ROOT.parent / "core" / "torch" / "_decoupled" / "preload.py"
-OWN_FILES = ("__init__.py", "_autoload.py", "_libraries.py", "_preload.py", "py.typed")
+OWN_FILES = ("__init__.py", "_after_import.py", "_autoload.py", "_libraries.py", "_preload.py", "py.typed")
 
 
 class BuildError(Exception):

@@ -1,0 +1,66 @@
+"""Runs an action on a module when it is imported: what a stock torch does not do by itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["ModuleFinder", "before_body", "when_imported"]
+
+
+class ModuleFinder(MetaPathFinder):
+    """Finds one module where it is, and lets *action* have it before or after its body runs; then leaves."""
+
+    def __init__(self, name: str, action: Callable[[ModuleType], None], *, before: bool) -> None:
+        self.name = name
+        self.action = action
+        self.before = before
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module = self._wrapped(spec.loader)  # type: ignore[method-assign]
+        return spec
+
+    def _wrapped(self, loader: Loader) -> Any:
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            if self.before:
+                self.action(module)
+            execute(module)
+            if not self.before:
+                self.action(module)
+
+        return exec_module
+
+
+def before_body(name: str, action: Callable[[ModuleType], None]) -> None:
+    """Call *action* with module *name* just before its body runs; at once if it is imported already."""
+    _install(name, action, before=True)
+
+
+def when_imported(name: str, action: Callable[[ModuleType], None]) -> None:
+    """Call *action* with module *name* when it has been imported; at once if it is already."""
+    _install(name, action, before=False)
+
+
+def _install(name: str, action: Callable[[ModuleType], None], *, before: bool) -> None:
+    present = sys.modules.get(name)
+    if present is not None:
+        action(present)
+        return
+    if not any(isinstance(finder, ModuleFinder) and finder.name == name for finder in sys.meta_path):
+        sys.meta_path.insert(0, ModuleFinder(name, action, before=before))
