@@ -238,6 +238,8 @@ class _Application:
         self.links_removed = {
             file.old_path for file in sections if file.old_mode == SYMLINK and (file.rename or file.deletes)
         }
+        self.reached: set[str] = set()  # parents that are no file or link in the tree as it was
+        self.sound: set[str] = set()  # parents that are none in what the sections so far made of it, either
         self.links_kept = {file.new_path for file in sections if file.new_mode == SYMLINK}
         for file in sections:
             if file.old_path and (file.new_path is None or file.rename):
@@ -297,6 +299,7 @@ class _Application:
             raise _refuse("exists", f"two sections of the patch write {new} (git would keep the last)")
         self.table[new] = after
         self.writes[new] = after
+        self.sound.discard(new)
         if file.rename and old is not None:
             self.table[old] = _REMOVED
         if not creates and not file.copy and old is not None:
@@ -340,13 +343,18 @@ class _Application:
     def _check_reachable(self, path: str) -> None:
         """Refuse to read through a symbolic link or a file."""
         for parent in _parents(path):
+            if parent in self.reached:
+                continue
             found = self.tree.get(parent)
             if found is not None and found.mode != TREE:
                 raise _refuse("gone", f"{path} is not in the tree: {parent} is no directory")
+            self.reached.add(parent)
 
     def _check_parents(self, path: str) -> None:
         """Refuse to write through a symbolic link or below a file."""
         for parent in _parents(path):
+            if parent in self.sound:
+                continue
             if parent in self.links_kept:
                 raise _refuse("path", f"{path} is beyond the symbolic link {parent}")
             if parent in self.links_removed or isinstance(self.table.get(parent), _Gone):
@@ -356,6 +364,7 @@ class _Application:
             if found is not None and found.mode != TREE:
                 what = "beyond the symbolic link" if found.mode == SYMLINK else "below the file"
                 raise _refuse("path", f"{path} is {what} {parent}")
+            self.sound.add(parent)
 
 
 def _refuse(kind: str, message: str) -> _Refused:

@@ -8,25 +8,16 @@ range from the wheel.
 
 from __future__ import annotations
 
-import hashlib
-import zipfile
 from collections.abc import Collection
 from pathlib import Path
 
-from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.errors import UsageError
 from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
-from decouple.release.manifest import DebianSource, GithubSource, GitSource, Manifest, WheelSource, load_release
-from decouple.release.manifest import Source as ManifestSource
 from decouple.series import patch as patches
 from decouple.series import seriesfile
 from decouple.series.patch import Patch
-from decouple.series.sources import Folder, Kept, Opened, from_archive, is_repository, open_path
-from decouple.upstream import Fetched, fetch
-from decouple.upstream.download import Downloader
-from decouple.upstream.providers import debian, git, github, wheel
-from decouple.upstream.providers.context import Context
-from decouple.upstream.ranges import RemoteZip
+from decouple.series.sources import Opened, is_repository, open_path
 
 
 def open_named(
@@ -49,34 +40,16 @@ def open_named(
         if debian_patches:
             raise UsageError("a path brings no patches of Debian's", next_step="lay them under with --under FOLDER")
         if path.suffix == ".whl" and path.is_file():
-            return _wheel_file(path, wanted), []
+            from decouple.series.provided import wheel_file
+
+            return wheel_file(path, wanted), []
         return open_path(path, revision, wanted, cache), []
-    manifest = load_release(project, release)
-    downloader = Downloader(cache, offline=offline, progress=progress)
-    if debian_patches:
-        fetched = fetch(manifest, "debian" if word == "auto" else word, downloader=downloader, progress=progress)
-        if fetched.debian is None:
-            raise UsageError(f"source {fetched.provider} brings no patches of Debian's", next_step="--source debian")
-        return _unpacked(fetched), read_series(fetched.debian / "patches")
-    sources = manifest.sources if word == "auto" else (_source(manifest, word),)
-    context = Context(cache, downloader, offline, progress)
-    for source in sources:
-        found = _cached(manifest, source, context)
-        if found:
-            return _unpacked(found), []
-    failures = []
-    for source in sources:
-        if word == "auto" and isinstance(source, WheelSource):
-            continue
-        try:
-            return _remote(manifest, source, wanted, downloader, progress), []
-        except UsageError:
-            raise
-        except DecoupleError as error:
-            if word != "auto":
-                raise
-            failures.append(f"{source.provider}: {error.what}")
-    raise DecoupleError("no source can be had: " + "; ".join(failures), next_step="--source PATH reads what you have")
+    from decouple.series.provided import open_provided  # a path needs none of the providers
+
+    opened, folder = open_provided(
+        project, release, word, wanted, offline=offline, debian_patches=debian_patches, progress=progress
+    )
+    return opened, read_series(folder) if folder else []
 
 
 def read_series(folder: Path) -> list[Patch]:
@@ -96,84 +69,3 @@ def _path(word: str) -> tuple[Path | None, str | None]:
         if is_repository(Path(folder)):
             return Path(folder), revision
     return Path(word), None
-
-
-def _source(manifest: Manifest, word: str) -> ManifestSource:
-    source = manifest.source(word)
-    if source is None:
-        have = ", ".join(item.provider for item in manifest.sources)
-        raise UsageError(f"release {manifest.release} has no source {word!r}", next_step=f"auto, {have}, or a path")
-    return source
-
-
-def _cached(manifest: Manifest, source: ManifestSource, context: Context) -> Fetched | None:
-    match source:
-        case GithubSource():
-            return github.cached(manifest, source, context)
-        case GitSource():
-            return git.cached(manifest, source, context)
-        case DebianSource():
-            return debian.cached(manifest, source, context)
-        case WheelSource():
-            return wheel.cached(manifest, source, context)
-
-
-def _unpacked(fetched: Fetched) -> Opened:
-    return Opened(Folder(fetched.path), f"{fetched.provider}, unpacked in the cache", partial=fetched.kind != "source")
-
-
-def _remote(
-    manifest: Manifest, source: ManifestSource, wanted: Collection[str], downloader: Downloader, progress: Progress
-) -> Opened:
-    match source:
-        case WheelSource():
-            return _wheel(source, wanted, downloader, progress)
-        case DebianSource():
-            control, _ = downloader.get(source.dsc)
-            orig, _ = debian.agree(control, source)
-            archive, _ = downloader.get(orig)
-            return Opened(from_archive(archive, wanted, downloader.cache), f"debian, {orig.name}")
-        case GithubSource():
-            archive, _ = downloader.get(source.archive)
-            return Opened(from_archive(archive, wanted, downloader.cache), f"github, {source.archive.name}")
-        case _:
-            return _unpacked(fetch(manifest, source.provider, downloader=downloader, progress=progress))
-
-
-def _wheel(source: WheelSource, wanted: Collection[str], downloader: Downloader, progress: Progress) -> Opened:
-    """Just the wanted members of the wheel, by range; each is checked against the wheel's own RECORD."""
-    remote = RemoteZip(source.wheel, downloader, progress)
-    targets = {member.info.filename: wheel.source_path(member.info.filename) for member in remote.members}
-    chosen = remote.load(lambda info: targets[info.filename] in wanted)
-    record = wheel.record(remote)
-    data: dict[str, bytes] = {}
-    for member in chosen:
-        name = member.info.filename
-        path = targets[name]
-        assert path is not None
-        content = remote.read(member)
-        if hashlib.sha256(content).hexdigest() != record.get(name):
-            raise DecoupleError(
-                f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later"
-            )
-        data[path] = content
-    modes = {path: 0o100644 for path in targets.values() if path}
-    described = f"{source.wheel.name} by range, {remote.requests} requests, {remote.received / 2**20:.1f} MiB"
-    return Opened(Kept(modes, data), described, partial=True)
-
-
-def _wheel_file(path: Path, wanted: Collection[str]) -> Opened:
-    """The wanted members of a wheel on disk, under the paths they have in the source tree."""
-    data: dict[str, bytes] = {}
-    modes: dict[str, int] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                target = None if name.endswith("/") else wheel.source_path(name)
-                if target:
-                    modes[target] = 0o100644
-                    if target in wanted:
-                        data[target] = archive.read(name)
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
-        raise DecoupleError(f"{path} cannot be read: {error}", next_step="fetch it again") from None
-    return Opened(Kept(modes, data), f"wheel {path.name}", partial=True)
