@@ -22,7 +22,7 @@ from decouple.build.mounts import remove_tree
 from decouple.build.sandbox import Bind
 from decouple.release.wheel_manifest import WheelManifest
 
-_STATUS = re.compile(r"\[(\d+)/(\d+)[ \]]")
+_STATUS = re.compile(r"^\s*\[(\d+)/(\d+)[ \]]")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def build_stage1(
                     what=prepare["what"],
                 )
         _configure(environment, variables, log, progress)
-        _compile(environment, variables, log, progress)
+        _compile(environment, variables, log, progress, say)
         return _bdist(environment, variables, log, progress)
 
     return _stage(environment, provenance, choices, 1, version, variables, build, say)
@@ -126,7 +126,7 @@ def build_stage2(
             start=names["stage2"],
             log=log,
             what="stage 2",
-            on_line=_Follow(progress, "stage 2"),
+            on_line=_Follow(progress, "stage 2", say),
         )
         progress.finish()
         return _only_wheel(raw)
@@ -252,10 +252,16 @@ def _configure(environment: Environment, variables: Mapping[str, str], log: Path
     progress.finish()
 
 
-def _compile(environment: Environment, variables: Mapping[str, str], log: Path, progress: Progress) -> None:
+def _compile(
+    environment: Environment,
+    variables: Mapping[str, str],
+    log: Path,
+    progress: Progress,
+    say: Callable[[str], None],
+) -> None:
     names = environment.names()
     toolkit = f"{names['project']}/third_device/tools/wrapped_cmake"
-    command = ["python3", toolkit, "build", names["stage1"], "install", "--events"]
+    command = ["python3", toolkit, "build", names["stage1"], "install", "--raw"]
     progress.start("stage 1", None, "objects")
     run(
         environment,
@@ -264,7 +270,7 @@ def _compile(environment: Environment, variables: Mapping[str, str], log: Path, 
         start=names["stage1"],
         log=log,
         what="compile stage 1",
-        on_line=_Follow(progress, "stage 1"),
+        on_line=_Follow(progress, "stage 1", say),
     )
     progress.finish()
 
@@ -341,22 +347,20 @@ def _only_wheel(folder: Path) -> Path:
 
 
 class _Follow:
-    """Turns what a build prints (events of wrapped_cmake, or ninja's status lines) into progress."""
+    """Turns ninja's status lines into progress, and passes on what wrapped_cmake says about a killed compiler."""
 
-    def __init__(self, progress: Progress, what: str) -> None:
-        self._progress, self._what = progress, what
+    def __init__(self, progress: Progress, what: str, say: Callable[[str], None]) -> None:
+        self._progress, self._what, self._say = progress, what, say
         self._done = 0
         self._total: int | None = None
 
     def __call__(self, line: str) -> None:
-        if line.startswith('{"done"'):
-            event = json.loads(line)
-            done, total = event["done"], event["total"]
-        else:
-            match = _STATUS.search(line)
-            if match is None:
-                return
-            done, total = int(match[1]), int(match[2])
+        match = _STATUS.search(line)
+        if match is None:
+            if "wrapped_cmake: " in line and "killed" in line:
+                self._say(line.strip())
+            return
+        done, total = int(match[1]), int(match[2])
         if total != self._total:
             if self._total is not None:
                 self._progress.finish()

@@ -122,6 +122,7 @@ def test_a_failing_compile_names_the_object_the_reason_and_the_log(
     assert "part2.c" in caught.value.what
     assert "nowhere" in caught.value.what
     assert str(host.places.logs / "stage1.log") in str(caught.value.next_step)
+    assert "return nowhere;" in (host.places.logs / "stage1.log").read_text()  # the compiler's whole message
     (host.places.tree / "part2.c").write_text("int part2(void) { return 2; }\n")
     assert build_stage1(host, provenance, NO_CACHE).built
 

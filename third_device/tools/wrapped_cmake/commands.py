@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -34,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("targets", nargs="*")
     build.add_argument("--log", type=Path)
     build.add_argument("--keep-going", type=int, default=1, metavar="N", help="stop after N failures (ninja -k)")
-    build.add_argument("--events", action="store_true", help="progress as JSON lines, for a program to read")
+    build.add_argument("--raw", action="store_true", help="ninja's own lines on standard output, for a program to read")
     build.set_defaults(run=_build)
     report = verbs.add_parser("report", help="the slowest objects of a build directory")
     report.add_argument("build", type=Path)
@@ -67,16 +66,13 @@ def _build(arguments: argparse.Namespace) -> int:
         arguments.targets,
         jobs=limits.jobs,
         environ=environ,
-        log=arguments.log or build_dir / "wrapped_cmake.log",
-        on_status=_Events() if arguments.events else _Lines(limits),
+        log=Path("/dev/stdout") if arguments.raw else arguments.log or build_dir / "wrapped_cmake.log",
+        on_status=(lambda _: None) if arguments.raw else _Lines(limits),
         keep_going=arguments.keep_going,
     )
-    document = write_report(build_dir, result, limits)
-    if arguments.events:
-        print(json.dumps({"report": document}), flush=True)
-    else:
-        print(f"{result.edges} steps in {_span(result.seconds)}; slowest:")
-        _print_slowest(build_dir, 5)
+    write_report(build_dir, result, limits)
+    print(f"{result.edges} steps in {_span(result.seconds)}; slowest:")
+    _print_slowest(build_dir, 5)
     return 0
 
 
@@ -109,13 +105,6 @@ class _Lines:
         if self._terminal:
             line = "\r\x1b[K" + line[: os.get_terminal_size(2).columns - 1]
         print(line, end="" if self._terminal and status.done != status.total else "\n", file=sys.stderr, flush=True)
-
-
-class _Events:
-    def __call__(self, status: ninja.Status) -> None:
-        print(
-            json.dumps({"done": status.done, "total": status.total, "eta": status.eta, "what": status.what}), flush=True
-        )
 
 
 def _span(seconds: float) -> str:

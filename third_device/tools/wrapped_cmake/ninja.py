@@ -113,7 +113,10 @@ def run(
                 "free memory or add swap, then run the same command again",
             )
         retried.append(pending)
-        on_status(Status(0, 1, 0, time.monotonic() - began, None, f"{pending}: killed (out of memory?), alone now"))
+        note = f"{pending}: the compiler was killed (out of memory?); building it again alone"
+        with log.open("a", encoding="utf-8") as out:
+            out.write(f"wrapped_cmake: {note}\n")
+        on_status(Status(0, 1, 0, time.monotonic() - began, None, note))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,10 +180,11 @@ def _attempt(
                 elif failures:
                     failures[-1][2].append(text)
             code = process.wait()
-    if code == 0 and latest is not None and latest.done < latest.total:
-        # A last edge on ninja's console (an install) is announced when it starts and not again when it ends.
-        finished = latest.total
-        on_status(dataclasses.replace(latest, done=latest.total, running=0, eta=0.0))
+        if code == 0 and latest is not None and latest.done < latest.total:
+            # A last edge on ninja's console (an install) is announced when it starts and not again when it ends.
+            finished = latest.total
+            out.write(f"[{latest.total}/{latest.total} 0 {latest.seconds}] done\n")
+            on_status(dataclasses.replace(latest, done=latest.total, running=0, eta=0.0))
     return _Attempt(code, finished, tuple(_judge(*failure) for failure in failures), last)
 
 
