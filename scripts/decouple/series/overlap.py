@@ -63,8 +63,11 @@ def overlaps(series: Sequence[Patch]) -> Iterator[Overlap]:
 
 def _contains(hunk: Hunk, known: _Range) -> bool:
     begin, end = _old_range(hunk)
-    if known.begin == known.end:  # lines were taken away in front of line `begin`: does the hunk have both neighbours?
-        return begin < known.begin < end
+    if known.begin == known.end:
+        # lines were taken away in front of line `begin`: does the hunk have both neighbours, or the edge of the file?
+        behind_start = begin < known.begin or (hunk.old_start <= 1 and begin == known.begin)
+        before_end = known.begin < end or (hunk.trailing == 0 and known.begin == end)
+        return behind_start and before_end
     return known.begin < end and begin < known.end
 
 
