@@ -40,6 +40,7 @@ PER_RELEASE = {
 
 #: verb -> what the menu says; the session ``<verb>`` runs ``decouple <verb> [arguments]``
 GENERAL: dict[str, str] = {
+    "new-device": "a backend from the template, or a newer template merged into one: -- acme",
     "status-table": "put the table of ci/status/*.json into README.md",
     "forecast": "a patch x release matrix, without a checkout",
     "rebase": "carry the newest series to another upstream release: -- 2.7.0",

@@ -29,6 +29,7 @@ COMMANDS: tuple[str, ...] = (
     "compare",
     "index",
     "wheels",
+    "device",
 )
 
 

@@ -205,6 +205,16 @@ class Event(torch.Event):
         )
 
 
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds from this event to ``end_event``; both must be recorded, timed and done. Raises RuntimeError.
+
+        Asks the driver itself: torch.Event's own method refuses objects of derived classes (seen on 2.13).
+        """
+        if not self.event_id or not end_event.event_id:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        return float(_C.elapsed(self.event_id, end_event.event_id))
+
+
 def _stream(index: int, stream_id: int) -> Stream:
     kind = torch._C._autograd.DeviceType.PrivateUse1
     return Stream(stream_id=stream_id, device_index=index, device_type=int(kind))

@@ -9,9 +9,14 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/convolution.h>
+#include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/q_scale_native.h>
+#include <ATen/ops/q_zero_point_native.h>
+#include <ATen/ops/qscheme_native.h>
 #include <ATen/ops/quantize_per_tensor.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
@@ -212,6 +217,13 @@ Tensor& zero_(Tensor& self) {
   return self;
 }
 
+std::atomic<bool> fallback_on{true};
+
+void refuse_unless_fallback(const char* op) {
+  TORCH_CHECK_NOT_IMPLEMENTED(fallback_on.load(), "Could not run '", op, "' on the '", c10::get_privateuse1_backend(),
+                              "' backend: it has no kernel for this operator, and the CPU fallback is switched off");
+}
+
 // --- quantized tensors: made on the CPU, kept on the device ---
 
 Tensor empty_affine_quantized(IntArrayRef size, optional<at::ScalarType> dtype, optional<c10::Layout>,
@@ -241,6 +253,30 @@ Tensor dequantize(const Tensor& self) { return quantized_to_host(self).dequantiz
 
 Tensor int_repr(const Tensor& self) { return quantized_to_host(self).int_repr().to(self.device()); }
 
+// --- convolution: ATen sends unknown devices to an operator that they must override ---
+
+Tensor convolution(const Tensor& input, const Tensor& weight, const optional<Tensor>& bias, IntArrayRef stride,
+                   IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                   int64_t groups) {
+  refuse_unless_fallback("aten::convolution");
+  const bool has_bias = bias.has_value() && bias->defined();
+  return at::convolution(input.cpu(), weight.cpu(), has_bias ? optional<Tensor>(bias->cpu()) : std::nullopt, stride,
+                         padding, dilation, transposed, output_padding, groups)
+      .to(input.device());
+}
+
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, const Tensor& input, const Tensor& weight,
+                                                        IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                                                        bool transposed, IntArrayRef output_padding, int64_t groups,
+                                                        std::array<bool, 3> mask) {
+  refuse_unless_fallback("aten::convolution_backward");
+  std::vector<int64_t> bias_sizes{weight.size(transposed ? 1 : 0) * (transposed ? groups : 1)};
+  auto host = at::convolution_backward(grad.cpu(), input.cpu(), weight.cpu(), at::IntArrayRef(bias_sizes), stride,
+                                       padding, dilation, transposed, output_padding, groups, mask);
+  auto back = [&](const Tensor& made) { return made.defined() ? made.to(input.device()) : made; };
+  return {back(std::get<0>(host)), back(std::get<1>(host)), back(std::get<2>(host))};
+}
+
 Tensor quantized_copy_from(const Tensor& source, const Tensor& target, bool) {
   const Tensor from = source.contiguous();
   const Tensor host = index_of(from) == TD_HOST ? from : quantized_to_host(from);
@@ -253,8 +289,6 @@ Tensor quantized_copy_from(const Tensor& source, const Tensor& target, bool) {
 }
 
 // --- the fallback ---
-
-std::atomic<bool> fallback_on{true};
 
 // Lends the state of a device generator to the CPU kernel for the time of one call.
 class RandomLoan {
@@ -335,6 +369,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
   m.impl("zero_", TORCH_FN(zero_));
+  m.impl("convolution_overrideable", TORCH_FN(convolution));
+  m.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
   m.impl("quantize_per_tensor", TORCH_FN(quantize_per_tensor));
   m.impl("_empty_affine_quantized", TORCH_FN(empty_affine_quantized));
 }
@@ -344,16 +380,22 @@ TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
   m.impl("_copy_from", TORCH_FN(quantized_copy_from));
   m.impl("dequantize.self", TORCH_FN(dequantize));
   m.impl("int_repr", TORCH_FN(int_repr));
+  m.impl("q_scale", TORCH_FN(at::native::q_scale_quant));
+  m.impl("q_zero_point", TORCH_FN(at::native::q_zero_point_quant));
+  m.impl("qscheme", TORCH_FN(at::native::qscheme_quant));
   m.impl("as_strided", TORCH_FN(at::native::as_strided_qtensorimpl));
   m.impl("view", TORCH_FN(at::native::view));
 }
 
+// copy_ falls through these keys and leaves the bits to the copy itself; _copy_from, which it ends in here, must do the
+// same, or upstream's fallback for them clones, which copies, without end.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+
 }  // namespace
 
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  TORCH_CHECK_NOT_IMPLEMENTED(fallback_on.load(), "Could not run '", op.operator_name(), "' on the '",
-                              c10::get_privateuse1_backend(),
-                              "' backend: it has no kernel for this operator, and the CPU fallback is switched off");
+  refuse_unless_fallback(toString(op.operator_name()).c_str());
   TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "Could not run '",
                               op.operator_name(), "' on the '", c10::get_privateuse1_backend(),
                               "' backend: it has no kernel for this operator, and the CPU has none to fall back to");

@@ -117,6 +117,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
 
   module.def("current_stream", &current_stream);
   module.def("set_stream", &exchange_stream);
+  module.def("elapsed", [](uintptr_t start, uintptr_t end) {  // milliseconds; what torch.Event.event_id gives
+    double milliseconds = 0;
+    check(driver().event_elapsed(reinterpret_cast<td_event>(start), reinterpret_cast<td_event>(end), &milliseconds),
+          "timing between events");
+    return milliseconds;
+  });
   module.def("occupy", [](int device, StreamId stream, int milliseconds) {  // keeps a stream busy, for tests
     auto argument = reinterpret_cast<void*>(static_cast<intptr_t>(milliseconds));
     check(driver().stream_call(native_stream(device, stream), sleep_on_stream, argument), "occupying a stream");

@@ -51,29 +51,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError("--device NAME is needed: the backend that the contract is checked on")
     known = config.stash[_outcomes].items
     for item in own:
-        number = _number(item)
-        if number not in known:
-            raise pytest.UsageError(f"{item.nodeid}: the contract has no item {number}")
+        for number in _numbers(item):
+            if number not in known:
+                raise pytest.UsageError(f"{item.nodeid}: the contract has no item {number}")
 
 
-def _number(item: pytest.Item) -> int:
-    marker = item.get_closest_marker(ITEM)
-    return int(marker.args[0]) if marker else 0
+def _numbers(item: pytest.Item) -> list[int]:
+    """The items of the contract that a test checks."""
+    return sorted(int(marker.args[0]) for marker in item.iter_markers(ITEM))
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Collect the outcome; tell a failing test's reader what PyTorch expects and where upstream says so."""
     outcome = yield
-    number = _number(item)
-    if not number:
-        return
     result: pytest.TestReport = outcome.get_result()  # type: ignore[attr-defined]
-    entry = item.config.stash[_outcomes].items[number]
-    if result.failed:
-        result.sections.append(("contract", f"item {number}: PyTorch expects: {entry.title}\nsee {entry.where}"))
-    if result.when == "call" or not result.passed:
-        item.config.stash[_outcomes].add(number, item.nodeid, result.outcome, _reason(result))
+    outcomes = item.config.stash[_outcomes]
+    for number in _numbers(item):
+        entry = outcomes.items[number]
+        if result.failed:
+            result.sections.append(("contract", f"item {number}: PyTorch expects: {entry.title}\nsee {entry.where}"))
+        if result.when == "call" or not result.passed:
+            outcomes.add(number, item.nodeid, result.outcome, _reason(result))
 
 
 def _reason(result: pytest.TestReport) -> str:

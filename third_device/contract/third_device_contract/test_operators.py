@@ -158,8 +158,8 @@ def test_custom_operator(name: str) -> None:
 
     cube.register_fake(lambda x: torch.empty_like(x))
     cube.register_autograd(
-        lambda context, grad: grad * 3 * context.saved_tensors[0] ** 2,
-        setup_context=lambda context, inputs, output: context.save_for_backward(*inputs),
+        lambda ctx, grad: grad * 3 * ctx.saved_tensors[0] ** 2,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
     )
     x = torch.tensor([2.0, 3.0], device=name, requires_grad=True)
     cube(x).sum().backward()
