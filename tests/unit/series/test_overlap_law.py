@@ -68,3 +68,16 @@ def test_ranges_are_carried_through_the_patches_between(seed: int, length: int) 
     assert without_first
     alone = apply_memory.apply(third, Tree(Reader({"f": without_first.data}.get))).applies
     assert alone == (not found)
+
+
+def test_lines_cut_off_at_either_end_of_a_file_hold_what_is_next_to_them() -> None:
+    """A hunk at line 1 stays at the start, one without tail at the end: with the cut lines back, neither applies."""
+    base = [f"line {number}\n" for number in range(30)]
+    for first_change, second_change in (
+        (base[1:], ["new\n", *base[2:]]),
+        (base[:-1], [*base[:-2], "new\n"]),
+    ):
+        first, second = diff("first", base, first_change), diff("second", first_change, second_change)
+        assert first and second
+        assert not apply_memory.apply(second, Tree(Reader({"f": "".join(base).encode()}.get))).applies
+        assert [one.earlier.name for one in overlaps([first, second])] == ["first"]
