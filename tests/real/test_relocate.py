@@ -1,4 +1,4 @@
-"""Relocation on the real 2.6.0 source: the patch, its application by three tools, and the proof of what stage 1 needs."""
+"""Relocation on the real 2.6.0 source: the patch, applied by three tools, and the proof of what stage 1 needs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
+from decouple.release.manifest import load_release
 from decouple.relocate import rules as rule_files
 from decouple.relocate.patch import render
 from decouple.relocate.plan import Plan, list_files, make_plan
 from decouple.relocate.rules import RuleFile
-from decouple.relocate.shadow import links
-from decouple.release.manifest import load_release
 from decouple.source.conditions import Macros
 from decouple.source.preprocessor import includes
 from decouple.upstream import fetch
@@ -91,41 +90,38 @@ def test_git_and_gnu_patch_give_one_tree(plan: Plan, tree: Path, tmp_path: Path)
 
 
 def test_every_include_of_a_moved_file_still_opens_the_same_file(plan: Plan, tree: Path, rules: RuleFile) -> None:
-    """No include line changes, so the shadow links alone must mend what the move breaks, in all moved sources."""
-    folders = [*rules.stage1.include_folders]
-    files = frozenset(list_files(tree, rules.scope.folders))
-    staying = files - plan.mapping.keys()
-    shadow = {link.name: link for link in links(plan, staying, rules.shadow_folders)}
-    now = staying | set(plan.mapping.values())
+    """No include line changes: stage 2 shows each moved file at its upstream path in a folder of links, searched first.
 
-    def before(source: str, name: str, quoted: bool) -> str | None:
-        for folder in ([posixpath.dirname(source)] if quoted else []) + folders:
+    What can go wrong is a quoted include of a neighbour that stays behind, or a name that another file now answers.
+    """
+    files = frozenset(list_files(tree, rules.scope.folders))
+    moved = plan.mapping.keys()
+    gone = frozenset(moved)
+    staying = files - gone
+    folders = rules.stage1.include_folders
+
+    def opens(name: str, places: list[tuple[str, frozenset[str]]]) -> str | None:
+        for folder, present in places:
             path = posixpath.normpath(posixpath.join(folder, name))
-            if path in files:
+            if path in present:
                 return path
         return None
 
-    def after(source: str, name: str, quoted: bool) -> str | None:
-        beside = posixpath.normpath(posixpath.join(posixpath.dirname(source), name))
-        if quoted and beside in now:
-            return beside
-        parts = name.split("/")
-        for depth in range(len(parts), 0, -1):
-            link = shadow.get("/".join(parts[:depth]))
-            if link and (path := posixpath.join(link.target, *parts[depth:])) in now:
-                return path
-        return next((p for f in folders if (p := posixpath.normpath(posixpath.join(f, name))) in now), None)
-
     checked, wrong = 0, []
-    for source, target in plan.mapping.items():
+    for source in moved:
         if not source.endswith((".h", ".hpp", ".cuh", ".cpp", ".cu")):
             continue
+        here = posixpath.dirname(source)
         for include in includes((tree / source).read_text(encoding="utf-8", errors="replace"), Macros()):
-            wanted = before(source, include.name, include.quoted)
+            beside = [here] if include.quoted else []
+            before = [(folder, files) for folder in (*beside, *folders)]
+            after = [(folder, gone) for folder in (*beside, *folders)]
+            after += [(folder, staying) for folder in folders]
+            wanted = opens(include.name, before)
             if wanted is None:
                 continue
             checked += 1
-            if after(target, include.name, include.quoted) != plan.mapping.get(wanted, wanted):
+            if opens(include.name, after) != wanted:
                 wrong.append(f"{source}:{include.line}: {include.name}")
     assert checked > 3000
     assert wrong == []

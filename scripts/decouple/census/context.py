@@ -60,7 +60,7 @@ def make_context(tree: Path, rules: RuleFile, moves: Mapping[str, str]) -> Conte
         if path in listed or is_suspect(path, rules) or path in moves:
             membership[path] = _kind(path, path in listed, rules)
     headers = {
-        name for old in moves if old.endswith(HEADER_SUFFIXES) for name in include_names(old, rules.shadow_folders)
+        name for old in moves if old.endswith(HEADER_SUFFIXES) for name in include_names(old, rules.header_folders)
     }
     return Context(
         tree=tree,

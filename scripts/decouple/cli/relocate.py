@@ -12,7 +12,6 @@ from decouple.base.errors import CHECK_FAILED, OK
 if TYPE_CHECKING:
     from decouple.relocate.plan import Plan
     from decouple.relocate.rules import RuleFile
-    from decouple.relocate.shadow import Link
 
 PATCH = "0001-relocate-cuda-sources.patch"
 
@@ -39,9 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
     from decouple.base.paths import find_project
     from decouple.cli import trees
     from decouple.relocate.patch import render
-    from decouple.relocate.plan import list_files, make_plan, unclassified
+    from decouple.relocate.plan import make_plan, unclassified
     from decouple.relocate.rules import load
-    from decouple.relocate.shadow import links
 
     rules = load()
     tree = trees.pristine(arguments)
@@ -61,9 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
             write_atomically(path, text)
         print(f"{path}: {len(plan.moves)} renames, {'unchanged' if same else 'written'}")
         return OK
-    staying = frozenset(list_files(tree, rules.scope.folders)) - plan.mapping.keys()
     if arguments.json:
-        print(json.dumps(_as_json(plan, rules, links(plan, staying, rules.shadow_folders)), indent=1))
+        print(json.dumps(_as_json(plan, rules), indent=1))
     elif arguments.table:
         _table(plan)
     else:
@@ -71,14 +68,13 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _as_json(plan: Plan, rules: RuleFile, shadow: list[Link]) -> dict[str, object]:
+def _as_json(plan: Plan, rules: RuleFile) -> dict[str, object]:
     return {
         "schema": 1,
         "root": rules.root,
         "moves": [{"from": move.source, "to": move.target, "rules": move.rules} for move in plan.moves],
         "stays": [{"path": s.path, "by": s.by, "reason": s.reason, "chain": s.chain} for s in plan.stays],
         "idle_rules": plan.idle,
-        "shadow": [{"name": link.name, "target": link.target, "directory": link.directory} for link in shadow],
     }
 
 

@@ -101,7 +101,7 @@ class RuleFile:
     """All of ``rules.toml``."""
 
     root: str
-    shadow_folders: tuple[str, ...]
+    header_folders: tuple[str, ...]
     patch: PatchHeader
     scope: Scope
     stage1: Stage1
@@ -122,7 +122,7 @@ def load(path: Path = DEFAULT) -> RuleFile:
     patch, scope, stage1 = top.table("patch"), top.table("scope"), top.table("stage1")
     out = RuleFile(
         root=top.text("root"),
-        shadow_folders=top.texts("shadow_folders"),
+        header_folders=top.texts("header_folders"),
         patch=PatchHeader(**{name: patch.text(name).strip("\n") for name in PatchHeader.__dataclass_fields__}),
         scope=Scope(
             folders=scope.texts("folders"),

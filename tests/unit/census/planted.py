@@ -9,10 +9,12 @@ from tests.unit.relocate.trees import FILES, write
 #: file -> what is planted there
 PLANTED = {
     "aten/src/ATen/cuda/Planted.cu": "__global__ void f() {}\n",
-    "torch/csrc/planted_macro.cpp": "int a;\n#if defined(USE_CUDA) && !defined(OTHER)\nint b;\nint c;\n#else\nint d;\n#endif\n",
+    "torch/csrc/planted_macro.cpp": "int a;\n#if defined(USE_CUDA) && !defined(OTHER)\n"
+    "int b;\nint c;\n#else\nint d;\n#endif\n",
     "torch/csrc/planted_include.cpp": "#include <cuda_runtime.h>\n",
     "torch/csrc/planted_name.cpp": "void f() { c10::cuda::CUDACachingAllocator::get(); }\n",
-    "torch/csrc/planted_dispatch.cpp": 'bool f(const Tensor& t) { return t.is_cuda() || t.device() == at::kCUDA || s == "cuda"; }\n',
+    "torch/csrc/planted_dispatch.cpp": 'bool f(const Tensor& t) { return t.is_cuda(); }\n'
+    'bool g() { return device == at::kCUDA || s == "cuda"; }\n',
     "torch/planted.py": "import torch\n\nx = torch._C._cuda_plantedBinding(1)\n",
     "torch/CMakeLists.txt": "if(USE_CUDA)\n  list(APPEND SOURCES planted.cpp)\nendif()\n",
 }

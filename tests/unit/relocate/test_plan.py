@@ -11,9 +11,8 @@ import pytest
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.relocate import rules as rule_files
 from decouple.relocate.patch import render
-from decouple.relocate.plan import list_files, make_plan, unclassified
+from decouple.relocate.plan import make_plan, unclassified
 from decouple.relocate.rules import Cut, Rule, RuleFile
-from decouple.relocate.shadow import links
 from tests.unit.relocate.trees import FILES, write
 
 UNGUARDED = "#include <torch/csrc/utils/cuda_enabled.h>\n#include <c10/cuda/CUDAStream.h>\n"
@@ -135,24 +134,6 @@ def test_a_relocated_tree_moves_nothing_more(tree: Path, rules: RuleFile, tmp_pa
     subprocess.run(["git", "apply", str(patch)], cwd=tree, check=True)
     with pytest.raises(DecoupleError, match="moves nothing"):
         render(make_plan(tree, rules), rules, "2.6")
-
-
-def test_the_shadow_links_whole_directories_where_it_can(tree: Path, rules: RuleFile) -> None:
-    plan = make_plan(tree, rules)
-    staying = frozenset(list_files(tree, rules.scope.folders)) - plan.mapping.keys()
-    found = {link.name: (link.target, link.directory) for link in links(plan, staying, [".", "aten/src"])}
-    assert found["ATen/cuda"] == (f"{ROOT}/csrc/aten/cuda", True)
-    assert found["c10/cuda"] == (f"{ROOT}/csrc/framework/c10/cuda", True)
-    assert found["THC"] == (f"{ROOT}/csrc/aten/THC", True)
-
-
-def test_a_header_beside_others_that_stay_is_linked_alone(tree: Path, rules: RuleFile) -> None:
-    write(tree, {"torch/csrc/jit/passes/lower.cpp": ""})
-    plan = make_plan(tree, rules)
-    staying = frozenset(list_files(tree, rules.scope.folders)) - plan.mapping.keys()
-    found = {link.name: link for link in links(plan, staying, ["."])}
-    link = found["torch/csrc/jit/passes/fuse_gpu.h"]
-    assert not link.directory and link.target == f"{ROOT}/csrc/jit/passes/fuse_gpu.h"
 
 
 @pytest.mark.parametrize(

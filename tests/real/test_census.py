@@ -1,0 +1,122 @@
+"""The census of the real 2.6.0 source: plants are found, and after the series nothing needs CUDA to compile."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.base.paths import find_project
+from decouple.census import taxonomy as taxonomies
+from decouple.census.context import make_context
+from decouple.census.finding import Census
+from decouple.census.scan import scan
+from decouple.release.manifest import load_release
+from decouple.relocate import rules as rule_files
+from decouple.relocate.plan import make_plan
+from decouple.series import seriesfile
+from decouple.upstream import fetch
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+#: file -> (text, category, symbol) of what is planted in a copy of the tree; each is a kind of its own
+PLANTED = {
+    "aten/src/ATen/native/cuda/Planted.cu": ("int x;\n", "inter-file", "directory"),
+    "torch/csrc/jit/backends/planted_macro.cpp": (
+        "#if A\n#elif defined(USE_NCCL)\nint x;\n#endif\n",
+        "macro",
+        "USE_NCCL",
+    ),
+    "torch/csrc/jit/backends/planted_include.cpp": (
+        "#include <c10/cuda/CUDAStream.h>\n",
+        "include",
+        "c10/cuda/CUDAStream.h",
+    ),
+    "torch/csrc/jit/backends/planted_name.cpp": ("auto x = at::cuda::warp_size();\n", "name", "at::cuda::warp_size"),
+    "torch/csrc/jit/backends/planted_dispatch.cpp": ("auto x = t.is_cuda();\n", "dispatch", "is_cuda"),
+    "torch/planted.py": ("from torch._C import _cuda_planted\n", "python", "_cuda_planted"),
+    "cmake/planted.cmake": ("if(USE_CUDNN)\nendif()\n", "build", "USE_CUDNN"),
+}
+CONTROL = {
+    "torch/csrc/jit/backends/control.cpp": '// USE_CUDA at::cuda::f\nauto s = "at::cuda::f";\n'
+    "#ifdef USE_MKLDNN\n#endif\n",
+    "torch/control.py": '"""torch._C._cuda_init"""\nimport torch\n\ntorch._C._jit_init()\n',
+}
+
+
+@pytest.fixture(scope="module")
+def pristine() -> Path:
+    return fetch(load_release(find_project(), "2.6"), "debian").path
+
+
+@pytest.fixture(scope="module")
+def moves(pristine: Path) -> dict[str, str]:
+    return make_plan(pristine, rule_files.load()).mapping
+
+
+def take(tree: Path, moves: dict[str, str]) -> Census:
+    rules = rule_files.load()
+    context = make_context(tree, rules, moves)
+    return scan(context, taxonomies.load(undefined=rules.stage1.undefined))
+
+
+@pytest.fixture(scope="module")
+def copy(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("real") / "pytorch"
+    shutil.copytree(pristine, folder, symlinks=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def census(pristine: Path, moves: dict[str, str]) -> Census:
+    return take(pristine, moves)
+
+
+def test_every_finding_has_an_id_of_its_own(census: Census) -> None:
+    assert len({finding.id for finding in census.findings}) == len(census.findings)
+
+
+def test_the_couplings_that_the_design_lists_are_found(census: Census) -> None:
+    """DESIGN section 5 names 17 files whose #ifdef changes behaviour; the census finds each of them."""
+    found = {finding.origin for finding in census.needing_cuda}
+    csrc = """Module.cpp Generator.cpp Storage.cpp StorageMethods.cpp StorageSharing.cpp utils.h dynamo/guards.cpp
+        inductor/aoti_runner/pybind.cpp inductor/resize_storage_bytes.cpp inductor/aoti_eager/kernel_holder.cpp
+        inductor/aoti_package/pybind.cpp jit/tensorexpr/tensorexpr_init.cpp jit/passes/frozen_conv_add_relu_fusion.cpp
+        distributed/c10d/init.cpp distributed/rpc/request_callback_impl.cpp
+        distributed/rpc/request_callback_no_python.cpp"""
+    listed = {f"torch/csrc/{name}" for name in csrc.split()} | {"tools/autograd/templates/python_variable_methods.cpp"}
+    assert listed - found == set()
+
+
+def test_what_is_planted_is_found_with_its_category_and_the_control_is_clean(
+    copy: Path, census: Census, moves: dict[str, str]
+) -> None:
+    for name, (text, _, _) in PLANTED.items():
+        (copy / name).write_text(text)
+    for name, text in CONTROL.items():
+        (copy / name).write_text(text)
+    found = take(copy, make_plan(copy, rule_files.load()).mapping)
+    known = {finding.id for finding in census.findings}
+    new = [finding for finding in found.findings if finding.id not in known]
+    assert {(f.origin, f.category, f.symbol) for f in new} == {
+        (name, category, symbol) for name, (_, category, symbol) in PLANTED.items()
+    }
+    assert len(found.findings) == len(census.findings) + len(PLANTED), "and nothing else changed"
+    for name in (*PLANTED, *CONTROL):
+        (copy / name).unlink()
+
+
+def test_after_the_series_nothing_in_the_core_needs_cuda_to_compile(
+    copy: Path, census: Census, moves: dict[str, str]
+) -> None:
+    project = find_project()
+    assert len(census.needing_cuda) > 50, "the census sees what the series has to cut"
+    subprocess.run(["git", "init", "-q"], cwd=copy, check=True)
+    for name in seriesfile.read(project / "series" / "2.6").names:
+        subprocess.run(["git", "apply", str(project / "patches" / name)], cwd=copy, check=True)
+    shutil.rmtree(copy / ".git")
+    after = take(copy, moves)
+    assert [(f.path, f.line, f.symbol) for f in after.needing_cuda] == []
+    assert [(f.path, f.line, f.symbol) for f in after.findings if f.verdict == "open"] == [], "each has its reason"
