@@ -89,7 +89,7 @@ def build_stage1(
                     what=prepare["what"],
                 )
         _configure(environment, variables, log, progress)
-        _compile(environment, variables, log, progress, say)
+        _compile(environment, 1, ("install",), variables, log, progress, say)
         return _bdist(environment, variables, log, progress)
 
     return _stage(environment, provenance, choices, 1, version, variables, build, say)
@@ -115,19 +115,27 @@ def build_stage2(
     version = f"{provenance.version}+cu{(provenance.cuda or '').replace('.', '')}"
 
     def build(log: Path) -> Path:
-        raw = _fresh(environment.places.raw / "stage2")
-        command = ["python3", "-m", "pip", "wheel", "-v", "--no-deps", "--no-index", "--no-build-isolation"]
-        command += ["--wheel-dir", f"{names['raw']}/stage2", f"{names['tree']}/third_device/torch_cuda"]
-        progress.start("stage 2", None, "objects")
+        project = f"{names['tree']}/third_device/torch_cuda"
+        progress.start("configure stage 2")
+        configure = (
+            "import sys; sys.path.insert(0, sys.argv[1]); from torch_cuda_build import backend; backend.configure()"
+        )
         run(
             environment,
-            command,
+            ["python3", "-c", configure, project],
             variables=variables,
-            start=names["stage2"],
+            start=project,
             log=log,
-            what="stage 2",
-            on_line=_Follow(progress, "stage 2", say),
+            what="configure stage 2",
         )
+        progress.finish()
+        # The backend would compile too; wrapped_cmake does it with limits from memory and second tries.
+        _compile(environment, 2, (), variables, log, progress, say)
+        raw = _fresh(environment.places.raw / "stage2")
+        command = ["python3", "-m", "pip", "wheel", "-v", "--no-deps", "--no-index", "--no-build-isolation"]
+        command += ["--wheel-dir", f"{names['raw']}/stage2", project]
+        progress.start("wheel of stage 2")
+        run(environment, command, variables=variables, start=names["stage2"], log=log, what="wheel of stage 2")
         progress.finish()
         return _only_wheel(raw)
 
@@ -254,24 +262,21 @@ def _configure(environment: Environment, variables: Mapping[str, str], log: Path
 
 def _compile(
     environment: Environment,
+    stage: int,
+    targets: Sequence[str],
     variables: Mapping[str, str],
     log: Path,
     progress: Progress,
     say: Callable[[str], None],
 ) -> None:
+    """Run ninja through wrapped_cmake in the stage's build directory."""
     names = environment.names()
-    toolkit = f"{names['project']}/third_device/tools/wrapped_cmake"
-    command = ["python3", toolkit, "build", names["stage1"], "install", "--raw"]
-    progress.start("stage 1", None, "objects")
-    run(
-        environment,
-        command,
-        variables=variables,
-        start=names["stage1"],
-        log=log,
-        what="compile stage 1",
-        on_line=_Follow(progress, "stage 1", say),
-    )
+    folder = names[f"stage{stage}"]
+    command = ["python3", f"{names['project']}/third_device/tools/wrapped_cmake", "build", folder, *targets, "--raw"]
+    progress.start(f"stage {stage}", None, "objects")
+    follow = _Follow(progress, f"stage {stage}", say)
+    what = f"compile stage {stage}"
+    run(environment, command, variables=variables, start=folder, log=log, what=what, on_line=follow)
     progress.finish()
 
 
