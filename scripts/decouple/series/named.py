@@ -44,11 +44,14 @@ def open_named(
 
             return wheel_file(path, wanted), []
         return open_path(path, revision, wanted, cache), []
-    from decouple.series.provided import open_provided  # a path needs none of the providers
+    # a path needs none of the providers, nor what they import
+    from decouple.release.manifest import load_release
+    from decouple.series.provided import open_provided
+    from decouple.upstream.download import Downloader
 
-    opened, folder = open_provided(
-        project, release, word, wanted, offline=offline, debian_patches=debian_patches, progress=progress
-    )
+    manifest = load_release(project, release)
+    downloader = Downloader(cache, offline=offline, progress=progress)
+    opened, folder = open_provided(manifest, word, wanted, downloader, debian_patches=debian_patches, progress=progress)
     return opened, read_series(folder) if folder else []
 
 

@@ -8,9 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
-from decouple.release.manifest import DebianSource, GithubSource, GitSource, Manifest, WheelSource, load_release
+from decouple.release.manifest import DebianSource, GithubSource, GitSource, Manifest, WheelSource
 from decouple.release.manifest import Source as ManifestSource
 from decouple.series.sources import Folder, Kept, Opened, from_archive
 from decouple.upstream import Fetched, fetch
@@ -21,12 +20,11 @@ from decouple.upstream.ranges import RemoteZip
 
 
 def open_provided(
-    project: Path,
-    release: str,
+    manifest: Manifest,
     word: str,
     wanted: Collection[str],
+    downloader: Downloader,
     *,
-    offline: bool = False,
     debian_patches: bool = False,
     progress: Progress = SILENT,
 ) -> tuple[Opened, Path | None]:
@@ -34,16 +32,13 @@ def open_provided(
 
     Raises DecoupleError, UsageError for a word that the manifest does not have.
     """
-    cache = cache_dir()
-    manifest = load_release(project, release)
-    downloader = Downloader(cache, offline=offline, progress=progress)
     if debian_patches:
-        fetched = fetch(manifest, "debian" if word == "auto" else word, downloader=downloader, progress=progress)
+        fetched = fetch(manifest, "debian" if word == "auto" else word, cache=downloader.cache, downloader=downloader)
         if fetched.debian is None:
             raise UsageError(f"source {fetched.provider} brings no patches of Debian's", next_step="--source debian")
         return _unpacked(fetched), fetched.debian / "patches"
     sources = manifest.sources if word == "auto" else (_source(manifest, word),)
-    context = Context(cache, downloader, offline, progress)
+    context = Context(downloader.cache, downloader, downloader.offline, progress)
     for source in sources:
         found = _cached(manifest, source, context)
         if found:
@@ -102,7 +97,7 @@ def _remote(
             archive, _ = downloader.get(source.archive)
             return Opened(from_archive(archive, wanted, downloader.cache), f"github, {source.archive.name}")
         case _:
-            return _unpacked(fetch(manifest, source.provider, downloader=downloader, progress=progress))
+            return _unpacked(fetch(manifest, source.provider, cache=downloader.cache, downloader=downloader))
 
 
 def _wheel(source: WheelSource, wanted: Collection[str], downloader: Downloader, progress: Progress) -> Opened:

@@ -1,0 +1,116 @@
+"""The sources of a manifest, read just where the series touches them, from a real server on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.release.manifest import GithubSource, Manifest, WheelSource
+from decouple.series.check import Status, check
+from decouple.series.named import read_series
+from decouple.series.patch import Patch, parse
+from decouple.series.provided import open_provided
+from decouple.upstream import fetch
+from decouple.upstream.download import Downloader
+from tests.support import releases
+from tests.support.server import FaultyServer, http_server, not_found, range_ignored  # noqa: F401 - a fixture
+
+OURS = parse(
+    b"--- a/torch/__init__.py\n+++ b/torch/__init__.py\n@@ -98,7 +98,7 @@\n line 97\n line 98\n line 99\n-line 100\n"
+    b"+line hundred\n line 101\n line 102\n line 103\n",
+    name="2.6/0001-hundred.patch",
+)
+WANTED = {"torch/__init__.py"}
+
+
+@pytest.fixture
+def downloader(tmp_path: Path) -> Downloader:
+    return Downloader(tmp_path / "cache", attempts=1, connect_attempts=1, sleep=lambda seconds: None)
+
+
+def debian(server: FaultyServer, tmp_path: Path) -> Manifest:
+    files = releases.debian_files(releases.sample_tree(tmp_path / "tree"), tmp_path, releases.DEBIAN_PATCH)
+    server.files.update({f"/{name}": data for name, data in files.items()})
+    return releases.manifest(releases.debian_source(server.base, files))
+
+
+def statuses(series: list[Patch], manifest: Manifest, word: str, downloader: Downloader) -> list[Status]:
+    opened, _ = open_provided(manifest, word, WANTED, downloader)
+    return [verdict.status for verdict in check(series, opened.source, partial=opened.partial)]
+
+
+def test_the_archive_is_read_without_unpacking_it(
+    http_server: FaultyServer,  # noqa: F811
+    tmp_path: Path,
+    downloader: Downloader,
+) -> None:
+    manifest = debian(http_server, tmp_path)
+    opened, patches = open_provided(manifest, "debian", WANTED, downloader)
+    assert patches is None and not opened.partial and "orig.tar.xz" in opened.described
+    assert [verdict.status for verdict in check([OURS], opened.source)] == [Status.CLEAN]
+    assert not (downloader.cache / "trees").exists()
+    fetch(manifest, "debian", cache=downloader.cache, downloader=downloader)
+    opened, _ = open_provided(manifest, "auto", WANTED, downloader)
+    assert "unpacked in the cache" in opened.described
+
+
+def test_debians_patches_come_first(
+    http_server: FaultyServer,  # noqa: F811
+    tmp_path: Path,
+    downloader: Downloader,
+) -> None:
+    manifest = debian(http_server, tmp_path)
+    opened, folder = open_provided(manifest, "auto", WANTED, downloader, debian_patches=True)
+    assert folder
+    theirs = read_series(folder)
+    assert [patch.name for patch in theirs] == ["first.patch"]
+    again = check(theirs, opened.source, under=theirs)
+    assert [verdict.status for verdict in again] == [Status.UPSTREAM], "they lie under the series"
+
+
+def test_a_wheel_is_read_by_range(
+    http_server: FaultyServer,  # noqa: F811
+    downloader: Downloader,
+) -> None:
+    text = b"".join(b"line %d\n" % number for number in range(200))
+    bulk = {"torch/lib/libtorch.so": b"\x7fELF" + bytes(range(256)) * 40_000}
+    data = releases.wheel_of({"torch/__init__.py": text, **bulk}, releases.COMMIT)
+    http_server.files["/torch-2.6.0.whl"] = data
+    manifest = releases.manifest(WheelSource(releases.remote(http_server.url("/torch-2.6.0.whl"), data)))
+    opened, _ = open_provided(manifest, "wheel", WANTED, downloader)
+    assert opened.partial and "by range" in opened.described
+    elsewhere = parse(OURS.text().replace(b"torch/__init__.py", b"torch/csrc/Module.cpp"), name="2.6/0002-cpp.patch")
+    verdicts = check([OURS, elsewhere], opened.source, partial=True)
+    assert [verdict.status for verdict in verdicts] == [Status.CLEAN, Status.UNSEEN]
+
+
+def test_a_server_that_ignores_ranges_is_told(
+    http_server: FaultyServer,  # noqa: F811
+    downloader: Downloader,
+) -> None:
+    data = releases.wheel_of({"torch/__init__.py": b"x\n"})
+    http_server.files["/torch-2.6.0.whl"] = data
+    http_server.fault("/torch-2.6.0.whl", range_ignored())
+    manifest = releases.manifest(WheelSource(releases.remote(http_server.url("/torch-2.6.0.whl"), data)))
+    with pytest.raises(DecoupleError, match="ignores ranges"):
+        open_provided(manifest, "wheel", WANTED, downloader)
+
+
+def test_auto_goes_on_to_the_next_source_and_tells_all_that_failed(
+    http_server: FaultyServer,  # noqa: F811
+    tmp_path: Path,
+    downloader: Downloader,
+) -> None:
+    (packaged,) = debian(http_server, tmp_path).sources
+    nowhere = GithubSource(releases.remote(http_server.url("/nowhere.tar.gz")))
+    assert statuses([OURS], releases.manifest(nowhere, packaged), "auto", downloader) == [Status.CLEAN]
+    with pytest.raises(DecoupleError, match=r"github: .*nowhere\.tar\.gz.*404"):
+        open_provided(releases.manifest(nowhere), "auto", WANTED, downloader)
+    with pytest.raises(UsageError, match="no source 'git'"):
+        open_provided(releases.manifest(nowhere), "git", WANTED, downloader)
+    with pytest.raises(UsageError, match="brings no patches of Debian's"):
+        http_server.files["/ours.tar.gz"] = data = releases.tar_of(tmp_path / "tree", "pytorch-v2.6.0")
+        ours = GithubSource(releases.remote(http_server.url("/ours.tar.gz"), data))
+        open_provided(releases.manifest(ours), "github", WANTED, downloader, debian_patches=True)
