@@ -263,6 +263,17 @@ def test_a_file_in_place_of_a_directory_that_the_series_emptied(world: World) ->
     assert tree_of(world.source) == world.base_tree
 
 
+def test_a_file_does_not_replace_a_directory_that_the_series_made(world: World) -> None:
+    """fast-import would put the file there and drop what is below without a word."""
+    world.patch_text("2.6/0004-below.patch", header("below", "below") + created("fresh/below.py"))
+    world.patch_text("2.6/0005-above.patch", header("above", "above") + created("fresh"))
+    with Stack.open(world.places) as stack:
+        moved = stack.push(None)
+        assert stack.top == "2.6/0004-below.patch"
+        assert moved.stopped and "fresh cannot be written: fresh is in the way" in moved.stopped.what
+    assert (world.source / "fresh/below.py").read_text() == "x\n"
+
+
 def test_patches_of_other_habits_apply(world: World) -> None:
     """-p0, Index: lines, time stamps, a traditional deletion, text around the diff."""
     hunk = "@@ -1,4 +1,4 @@\n-line 1\n+line one\n line 2\n line 3\n line 4\n"

@@ -104,6 +104,12 @@ def test_import(world: World, tmp_path: Path) -> None:
     assert "2.6/from-a-mail.diff -p0\n" in world.series.read_text()
 
 
+def test_export_of_no_patch_at_all_makes_an_empty_series(world: World, tmp_path: Path) -> None:
+    with Stack.open(world.places) as stack:
+        edits.export_to(stack, tmp_path / "out/here")
+    assert (tmp_path / "out/here/series").read_text() == ""
+
+
 def test_header_is_replaced_for_applied_and_unapplied_patches(world: World) -> None:
     with Stack.open(world.places) as stack:
         stack.push(2)

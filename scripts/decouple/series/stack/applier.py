@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.series.stack.patchtext import PatchText
 from decouple.series.stack.plumbing import Repository
-from decouple.series.stack.trees import TREE, Entry, conflicts, look_up
+from decouple.series.stack.trees import TREE, Entry, conflicts, look_up, parents
 
 _CHECKING = re.compile(r"Checking patch (.*)\.\.\.\Z")
 _OFFSET = re.compile(r"Hunk #(\d+) succeeded at (\d+) \(offset (-?\d+) lines?\)")
@@ -75,41 +75,53 @@ def apply(repository: Repository, tree: str, patches: Sequence[PatchText], scrat
     Raises ApplyError naming patch, file and hunk; it carries the outcomes of the patches that did apply.
     """
     state: dict[str, Entry | None] = {}  # what the patches so far made of each path
+    readable = [patch for patch in patches if not patch.unreadable]
+    found = look_up(repository, tree, {path for patch in readable for t in patch.touched for path in t.paths})
+    base = _Base(repository, tree, found)
     outcomes: list[Outcome] = []
     batch = _Batch()
     try:
         for patch in patches:
             if unreadable := patch.unreadable:
                 if batch.patches:
-                    outcomes += _apply_batch(repository, tree, state, batch.patches, scratch)
+                    outcomes += _apply_batch(base, state, batch.patches, scratch)
                     batch = _Batch()
                 raise ApplyError(patch, unreadable, next_step="`decouple lint` lists every fault")
             if not batch.takes(patch):
-                outcomes += _apply_batch(repository, tree, state, batch.patches, scratch)
+                outcomes += _apply_batch(base, state, batch.patches, scratch)
                 batch = _Batch()
             batch.patches.append(patch)
             batch.paths |= patch.paths
         if batch.patches:
-            outcomes += _apply_batch(repository, tree, state, batch.patches, scratch)
+            outcomes += _apply_batch(base, state, batch.patches, scratch)
     except ApplyError as error:
         error.applied = (*outcomes, *error.applied)
         raise
     return outcomes
 
 
+@dataclass(frozen=True)
+class _Base:
+    """The tree that patches go onto, and what it holds at every path they name."""
+
+    repository: Repository
+    tree: str
+    found: Mapping[str, Entry]
+
+
 def _apply_batch(
-    repository: Repository, tree: str, state: dict[str, Entry | None], patches: Sequence[PatchText], scratch: Path
+    base: _Base, state: dict[str, Entry | None], patches: Sequence[PatchText], scratch: Path
 ) -> list[Outcome]:
     """Apply patches that share no file, together if that works; else one by one, to know which it is that fails."""
     if len(patches) > 1:
         try:
-            return _apply_together(repository, tree, state, patches, scratch)
+            return _apply_together(base, state, patches, scratch)
         except ApplyError:
             pass
     done: list[Outcome] = []
     for patch in patches:
         try:
-            done += _apply_together(repository, tree, state, [patch], scratch)
+            done += _apply_together(base, state, [patch], scratch)
         except ApplyError as error:
             error.applied = tuple(done)
             raise
@@ -117,15 +129,15 @@ def _apply_batch(
 
 
 def _apply_together(
-    repository: Repository, tree: str, state: dict[str, Entry | None], patches: Sequence[PatchText], scratch: Path
+    base: _Base, state: dict[str, Entry | None], patches: Sequence[PatchText], scratch: Path
 ) -> list[Outcome]:
-    involved = {path for patch in patches for t in patch.touched for path in (t.old, t.new) if path}
-    before = _present(repository, tree, state, involved)
+    involved = {path for patch in patches for touched in patch.touched for path in touched.paths}
+    before = _present(base, state, involved)
     for patch in patches:
         for touched in patch.touched:
             if touched.new and (blocker := conflicts(before, touched.new)):
                 raise ApplyError(patch, f"{touched.new} cannot be written: {blocker} is in the way")
-    after, offsets = _git_apply(repository, before, [patch for patch in patches if patch.touched], scratch)
+    after, offsets = _git_apply(base.repository, before, [patch for patch in patches if patch.touched], scratch)
     outcomes = [_verified(patch, before, after, offsets) for patch in patches]
     named = {path for patch in patches for path in patch.paths}
     files = {path: entry for path, entry in before.items() if entry.mode != TREE}
@@ -137,20 +149,24 @@ def _apply_together(
     return outcomes
 
 
-def _present(repository: Repository, tree: str, state: Mapping[str, Entry | None], paths: set[str]) -> dict[str, Entry]:
-    """What stands at ``paths`` in ``tree`` as changed by ``state``."""
-    found = look_up(repository, tree, paths)
-    reach = paths | {str(parent) for path in paths for parent in PurePosixPath(path).parents}
+def _present(base: _Base, state: Mapping[str, Entry | None], paths: set[str]) -> dict[str, Entry]:
+    """What stands at ``paths`` and in their way, in the base as changed by ``state``."""
+    reach = paths | {parent for path in paths for parent in parents(path)}
+    found = {path: entry for path, entry in base.found.items() if path in reach}
     for path in state.keys() & reach:
         entry = state[path]
         if entry is None:
             found.pop(path, None)
         else:
             found[path] = entry
+    # a path that the series so far made a directory of
+    made = {parent for path, entry in state.items() if entry for parent in parents(path)}
+    found |= {path: Entry(TREE, "") for path in paths & made}
     if any(entry.mode == TREE for entry in found.values()):
         # a directory that the series so far emptied no longer stands in the way
         for path in [path for path, entry in found.items() if entry.mode == TREE]:
-            names = repository.run("ls-tree", "-r", "-z", "--name-only", tree, "--", path + "/").split(b"\0")
+            listed = base.repository.run("ls-tree", "-r", "-z", "--name-only", base.tree, "--", path + "/")
+            names = listed.split(b"\0")
             inside = {name.decode("utf-8", "surrogateescape") for name in names if name}
             inside |= {name for name, entry in state.items() if entry and name.startswith(path + "/")}
             if all(name in state and state[name] is None for name in inside):

@@ -241,6 +241,7 @@ def set_header(stack: Stack, name: str, text: str) -> None:
 def export_to(stack: Stack, folder: Path) -> Written:
     """Write the applied patches as the tree has them now, and their series, to ``folder``; nothing else changes."""
     written = write(stack, read_items(stack), drop=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for patch in written.patches:
         path = folder / patch.name
         path.parent.mkdir(parents=True, exist_ok=True)

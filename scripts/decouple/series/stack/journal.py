@@ -151,7 +151,7 @@ class Journal:
 
         Raises EditedError, with the old state in place, if a person's edits are in the way.
         """
-        head = self.repository.resolve("HEAD")
+        head = self.repository.head()
         if head is None:
             raise DecoupleError("HEAD names no commit", next_step="`git checkout` the series' branch")
         self._stage(plan, head)
@@ -250,7 +250,7 @@ class Journal:
             return True
         if record["index"] and not (self._staged / "index").exists():
             return False
-        if self.repository.resolve("HEAD") != record["head"]:
+        if self.repository.head() != record["head"]:
             return False
         changes = differences(self.repository, record["old"], record["new"])
         if worktree.begun(self.repository, changes):

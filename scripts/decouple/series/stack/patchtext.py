@@ -25,6 +25,11 @@ class Touched:
     """First old line of each hunk."""
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path that the patch reads or writes here."""
+        return tuple(path for path in (self.old, self.new) if path)
+
+    @property
     def path(self) -> str:
         """The path to name in messages."""
         return self.new or self.old or "?"

@@ -114,6 +114,16 @@ class Repository:
         answer = self.try_run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         return answer.out.decode().strip() if answer.status == 0 else None
 
+    def head(self) -> str | None:
+        """The commit id of HEAD, or None. Read from the files where they have it: most verbs ask for nothing else."""
+        try:
+            text = (self.git_dir / "HEAD").read_text("ascii").strip()
+            if text.startswith("ref: "):
+                text = (self.git_dir / text[5:]).read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError):  # packed, or another storage of refs: git knows
+            return self.resolve("HEAD")
+        return text if len(text) == 40 and not text.startswith("ref:") else self.resolve("HEAD")
+
     def tree_of(self, commit: str) -> str:
         """The tree id of a commit."""
         return self.text("rev-parse", "--verify", f"{commit}^{{tree}}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from decouple.base.errors import DecoupleError
 from decouple.series.stack.plumbing import Repository
@@ -49,8 +49,7 @@ def look_up(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str
     for path in wanted:
         if "\n" in path:
             raise DecoupleError(f"path {path!r} has a newline in it", next_step="no patch of this project may touch it")
-        for parent in PurePosixPath(path).parents:
-            needed.setdefault("" if str(parent) == "." else str(parent))
+        needed |= dict.fromkeys(parents(path))
     order = list(needed)
     requests = [f"{tree}:{folder}" for folder in order]
     for folder, answer in zip(order, _batch(repository, requests), strict=True):
@@ -58,12 +57,13 @@ def look_up(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str
             folders[folder] = parse_tree(answer[1])
     found: dict[str, Entry] = {}
     for path in wanted:
-        for step in (*reversed(PurePosixPath(path).parents[:-1]), PurePosixPath(path)):
-            entry = folders.get(_parent(str(step)), {}).get(step.name)
+        for step in (*reversed(parents(path)[:-1]), path):
+            folder, _, name = step.rpartition("/")
+            entry = folders[folder].get(name) if folder in folders else None
             if entry is None:
                 break
-            if entry.mode != TREE or str(step) == path:
-                found[str(step)] = entry
+            if entry.mode != TREE or step == path:
+                found[step] = entry
                 break
     return found
 
@@ -137,10 +137,14 @@ def conflicts(found: Mapping[str, Entry], path: str) -> str | None:
     entry = found.get(path)
     if entry is not None and entry.mode == TREE:
         return path
-    parents = (str(parent) for parent in PurePosixPath(path).parents)
-    return next((parent for parent in parents if parent in found and found[parent].mode != TREE), None)
+    return next((parent for parent in parents(path) if parent in found and found[parent].mode != TREE), None)
 
 
-def _parent(path: str) -> str:
-    parent = str(PurePosixPath(path).parent)
-    return "" if parent == "." else parent
+@functools.lru_cache(maxsize=65536)
+def _above(folder: str) -> tuple[str, ...]:
+    return (folder, *_above(folder.rpartition("/")[0])) if folder else ("",)
+
+
+def parents(path: str) -> tuple[str, ...]:
+    """The folders above ``path``, nearest first, the root as "". A push asks thousands of times: no Path objects."""
+    return _above(path.rpartition("/")[0])

@@ -1,0 +1,80 @@
+"""A full disk, on a real file system that is full: one clear line, and old or new state once there is space."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.series import LINES, World, contents, git, tree_of, usual_world
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or sys.platform != "linux", reason="mounting a small tmpfs takes root on Linux"
+)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """16 MiB that can really run out."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)], check=False)
+    if done.returncode:
+        pytest.skip("this container may not mount a tmpfs")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def decouple(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "DECOUPLE_PROJECT": str(world.project)}
+    return subprocess.run(
+        [sys.executable, "-m", "decouple", *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Use up the disk but for ``leave`` bytes."""
+    filler = disk / "filler"
+    info = os.statvfs(disk)
+    with filler.open("wb") as out:
+        out.write(b"\0" * (info.f_bavail * info.f_frsize - leave))
+    return filler
+
+
+@pytest.mark.parametrize("leave", [0, 64 << 10, 256 << 10, 1 << 20, 2 << 20])
+@pytest.mark.parametrize("verb", ["push", "refresh"])
+def test_full_disk(small_disk: Path, verb: str, leave: int) -> None:
+    world = usual_world(small_disk / "world")
+    noise = "".join(f"{(number * 2654435761) % 2**32:08x} {number}\n" for number in range(100_000))  # 1.5 MB
+    if verb == "push":
+        world.patch("0004-big", {"torch/big.py": noise})
+    else:
+        assert decouple(world, "push", "2.6", "-a").returncode == 0
+        (world.source / "torch/core.py").write_text(LINES + noise)
+    old_head, old = git(world.source, "rev-parse", "HEAD"), contents(world.source)
+    before = (world.project / "patches/2.6/0003-split.patch").read_bytes()
+    filler = fill(small_disk, leave)
+    arguments = ("push", "2.6", "-a") if verb == "push" else ("refresh", "2.6")
+    failed = decouple(world, *arguments)
+    filler.unlink()
+    if failed.returncode:
+        lines = failed.stderr.strip().splitlines()
+        assert lines[0].startswith("decouple: ") and len(lines) <= 2, failed.stderr
+        assert "Traceback" not in failed.stderr
+    lock = world.source / ".git/index.lock"
+    assert not lock.exists() or lock.stat().st_size >= 0
+    assert decouple(world, "applied", "2.6").returncode == 0
+    if git(world.source, "rev-parse", "HEAD") == old_head:
+        assert contents(world.source) == old
+        assert (world.project / "patches/2.6/0003-split.patch").read_bytes() == before
+    done = decouple(world, *arguments)
+    assert done.returncode == 0 or "everything is applied" in done.stdout, done.stderr
+    assert git(world.source, "status", "--porcelain", "-uno") == ""
+    assert tree_of(world.source) == git(world.source, "rev-parse", "HEAD^{tree}")
+    assert git(world.source, "rev-parse", "HEAD") != old_head
