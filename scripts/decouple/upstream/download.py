@@ -289,7 +289,6 @@ class Downloader:
         return sha256, size
 
 
-
 def storage_error(error: OSError, where: Path, doing: str, needed: int | None = None) -> DecoupleError:
     """The one line for a full disk, a read-only cache and the like, met while ``doing`` something below ``where``."""
     if error.errno in NO_SPACE:

@@ -10,9 +10,12 @@ from __future__ import annotations
 import contextlib
 import lzma
 import os
+import queue
+import re
 import shutil
 import tarfile
 import tempfile
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +28,8 @@ from decouple.base.progress import SILENT, Progress
 from decouple.upstream.download import storage_error
 
 _BLOCK = 1 << 20
+#: What no name in a source tree has: a backslash, a control character.
+_ODD = re.compile(r"[\\\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class TreeWriter:
         parts = tuple(part for part in name.split("/") if part not in ("", "."))
         if ".." in parts:
             raise self.refuse(name, "has '..' in its path")
-        if "\\" in name or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
+        if _ODD.search(name):
             raise self.refuse(name, "has a backslash or a control character in its name")
         if parts and len(parts[0]) == 2 and parts[0][1] == ":":
             raise self.refuse(name, "begins with a drive letter")
@@ -205,11 +210,14 @@ def unpack_tar(
     total = archive.stat().st_size
     progress.start(f"unpack {archive.name}", float(total), "bytes")
     try:
-        with archive.open("rb") as raw, _decompressed(raw) as stream:
-            with tarfile.open(fileobj=stream, mode="r|", bufsize=_BLOCK) as tar:
+        with archive.open("rb") as raw, _decompressed(raw) as stream, _ahead(stream) as ahead:
+            with tarfile.open(fileobj=ahead, mode="r|", bufsize=_BLOCK) as tar:
                 _members(tar, writer, str(into), strip, leave_out, raw, progress)
-            while stream.read(_BLOCK):  # to the end, so that a checksum of the compression is checked
-                pass
+            after = 0
+            while data := ahead.read(_BLOCK):  # to the end, so that a checksum of the compression is checked
+                after += len(data)
+                if after > limits.size:
+                    raise writer.refuse("(end)", f"is followed by more than {limits.size} bytes")
         writer.finish()
     except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, ValueError) as error:
         shutil.rmtree(into, ignore_errors=True)
@@ -299,6 +307,52 @@ def _decompressed(raw: IO[bytes]) -> Iterator[IO[bytes]]:
             yield cast(IO[bytes], stream)
     else:
         yield raw
+
+
+@contextlib.contextmanager
+def _ahead(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+    """``stream``, read by a thread of its own a few blocks ahead, so that decompressing and writing overlap.
+
+    The reader gets blocks of any size; an error of the thread is raised where its block would have come.
+    """
+    blocks: queue.Queue[bytes | BaseException] = queue.Queue(maxsize=8)
+    over = threading.Event()
+
+    def put(item: bytes | BaseException) -> None:
+        while not over.is_set():
+            with contextlib.suppress(queue.Full):
+                blocks.put(item, timeout=0.1)
+                return
+
+    def fill() -> None:
+        try:
+            while not over.is_set():
+                data = stream.read(_BLOCK)
+                put(data)
+                if not data:
+                    return
+        except BaseException as error:
+            put(error)
+
+    class Ahead:
+        ended = False
+
+        def read(self, size: int = -1) -> bytes:
+            if self.ended:
+                return b""
+            item = blocks.get()
+            if isinstance(item, BaseException):
+                raise item
+            self.ended = not item
+            return item
+
+    thread = threading.Thread(target=fill, daemon=True)
+    thread.start()
+    try:
+        yield cast(IO[bytes], Ahead())
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextlib.contextmanager

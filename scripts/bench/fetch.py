@@ -1,0 +1,153 @@
+"""fetch + verify + unpack against ``curl`` + ``tar``, from a server on this machine, in alternating rounds.
+
+    python scripts/bench/fetch.py [--rounds 3] [--archive FILE] [--json FILE]
+
+Both start as new processes with an empty cache and end with the same unpacked tree; ours also checks size and SHA-256
+and every path. Without ``--archive`` the real .orig of the first release with a Debian source is taken (from the cache,
+downloaded once). Aim: a ratio of at most 1.3 (issue 2).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from decouple.base.files import sha256_of
+from decouple.base.paths import cache_dir, find_project
+from decouple.release.manifest import DebianSource, load_release
+from decouple.upstream.download import Downloader
+
+#: What our side runs: the providers' own code on a manifest that names the local server.
+_OURS = """
+import sys
+from pathlib import Path
+from decouple.release.manifest import GithubSource, Manifest, RemoteFile, Toolchain
+from decouple.upstream import fetch
+url, size, sha256, cache = sys.argv[1:]
+archive = RemoteFile(url.rsplit("/", 1)[1], (url,), int(size), sha256)
+none = Toolchain((), None, (), None, None)
+release = Manifest("2.6", "2.6.0", "v2.6.0", "0" * 40, (GithubSource(archive),), none)
+fetch(release, "github", cache=Path(cache))
+"""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run: wall-clock and processor seconds of all its processes."""
+
+    wall: float
+    cpu: float
+
+
+def measure(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
+    """Times (seconds), their ratios and the physical floor (bytes written, and how long plain writing of them takes).
+
+    ``ratio`` is of the medians of the wall-clock times, ``cpu_ratio`` of processor time, which other work on the
+    machine disturbs less. Raises DecoupleError when the archive cannot be had.
+    """
+    archive = archive or real_archive()
+    size, sha256 = archive.stat().st_size, sha256_of(archive)
+    ours, reference = [], []
+    with tempfile.TemporaryDirectory(prefix="decouple-bench-") as scratch, served(archive.parent) as base:
+        url = f"{base}/{archive.name}"
+        for number in range(rounds):
+            folder = Path(scratch) / f"ours-{number}"
+            command = [sys.executable, "-c", _OURS, url, str(size), sha256, str(folder)]
+            ours.append(timed(functools.partial(subprocess.run, command, check=True)))
+            unpacked = next(folder.glob("trees/2.6/*/tree"))
+            written, files = size + tree_size(unpacked), sum(len(names) for _, _, names in os.walk(unpacked))
+            shutil.rmtree(folder)
+            folder = Path(scratch) / f"reference-{number}"
+            folder.mkdir()
+            script = f"curl -sSfo {archive.name} {url} && mkdir tree && tar -xf {archive.name} -C tree"
+            reference.append(timed(functools.partial(subprocess.run, ["sh", "-c", script], cwd=folder, check=True)))
+            shutil.rmtree(folder)
+        floor = timed(lambda: _write(Path(scratch) / "floor", written)).wall
+    walls = [statistics.median(sample.wall for sample in samples) for samples in (ours, reference)]
+    cpus = [statistics.median(sample.cpu for sample in samples) for samples in (ours, reference)]
+    return {
+        "name": "fetch+verify+unpack / curl+tar",
+        "archive": archive.name,
+        "ours_s": round(walls[0], 3),
+        "reference_s": round(walls[1], 3),
+        "ratio": round(walls[0] / walls[1], 3),
+        "ours_cpu_s": round(cpus[0], 3),
+        "reference_cpu_s": round(cpus[1], 3),
+        "cpu_ratio": round(cpus[0] / cpus[1], 3),
+        "aim": 1.3,
+        "floor": {"bytes_written": written, "files": files, "write_s": round(floor, 3)},
+        "rounds": rounds,
+    }
+
+
+def real_archive() -> Path:
+    """The .orig archive of 2.6 in the cache. Raises DecoupleError when it can be had nowhere."""
+    source = load_release(find_project(), "2.6").source("debian")
+    assert isinstance(source, DebianSource)
+    return Downloader(cache_dir()).get(source.orig)[0]
+
+
+def tree_size(root: Path) -> int:
+    """Bytes of all files below ``root``."""
+    return sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def timed(action: Callable[[], object]) -> Sample:
+    """Run ``action``; its wall-clock time, and the processor time of the child processes that it waited for."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    action()
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Sample(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """``folder`` on a web server of its own process; gives its base URL."""
+    command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        port = server.stdout.readline().split(" port ")[1].split()[0]
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+
+
+def _write(path: Path, size: int) -> None:
+    block = bytes(1 << 20)
+    with path.open("wb") as out:
+        for _ in range(size >> 20):
+            out.write(block)
+
+
+def main() -> int:
+    """Print the table, write JSON when asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--archive", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    result = measure(arguments.archive, arguments.rounds)
+    for key, value in result.items():
+        print(f"{key:16} {value}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
