@@ -6,9 +6,10 @@ the start of the file, one without context behind its last change stays at the e
 never matched again. Sections of one patch see each other as git lets them: a rename or copy reads the file as it
 was before the patch, any other section reads what the sections before it made.
 
-What git accepts and this refuses, always with a reason (the differential corpus counts them): binary changes,
-submodules, two sections that create one file, and a hunk whose last old line lacks its newline where the file's line
-has one. git compares just the bytes that the patch has there and would glue two lines of the file together.
+What git accepts and this refuses, always with a reason (the differential corpus and the fuzzer count them): binary
+changes, submodules, two sections that create one file, a file in the place of a folder, and a hunk whose last old line
+lacks its newline where the file's line has one. git compares just the bytes that the patch has there and would glue two
+lines of the file together.
 
 Time is linear in the patch and in the files it touches for each hunk: the search for an offset maps every line to one
 character and leaves the rest to ``str.find``, which is linear (two-way search) also on hostile input.
@@ -255,11 +256,20 @@ class _Application:
             except _Refused as refused:
                 failure = refused.failure
             results.append(FileResult(original, tuple(placed), failure))
+        self._check_nesting(shown, results)
         changes: dict[str, File | None] = {}
         if all(result.failure is None for result in results):
             changes.update(dict.fromkeys(self.removals))
             changes.update(self.writes)
         return Result(tuple(results), changes)
+
+    def _check_nesting(self, shown: list[FilePatch], results: list[FileResult]) -> None:
+        """Fail the section that writes a file where a later one (or an earlier one) needs a folder."""
+        folders = {parent for path in self.writes for parent in _parents(path)}
+        for at, (original, section) in enumerate(zip(shown, self.sections, strict=True)):
+            if section.new_path in folders and section.new_path in self.writes and results[at].failure is None:
+                message = f"{section.new_path} would be a file and a folder"
+                results[at] = FileResult(original, results[at].placed, Failure("exists", message))
 
     def _section(self, file: FilePatch, placed: list[Placed]) -> None:
         self._supported(file)

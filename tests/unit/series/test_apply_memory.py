@@ -128,6 +128,8 @@ def test_a_later_section_sees_what_an_earlier_one_made() -> None:
         (b"--- /dev/null\n+++ b//x\n@@ -0,0 +1 @@\n+a\n", "path"),
         (b"--- /dev/null\n+++ b/.git/config\n@@ -0,0 +1 @@\n+a\n", "path"),
         (b"--- /dev/null\n+++ b/d/.GIT/config\n@@ -0,0 +1 @@\n+a\n", "path"),
+        (b"".join(b"diff --git a/%s b/%s\nnew file mode 100644\n" % (p, p) for p in (b"d/x", b"d")), "exists"),
+        (b"".join(b"diff --git a/%s b/%s\nnew file mode 100644\n" % (p, p) for p in (b"d", b"d/x")), "path"),
         (b"diff --git a/f b/f\ndeleted file mode 100644\n", "content"),
         (b"diff --git a/f b/f\nold mode 100644\nnew mode 120000\n", "type"),
     ],
