@@ -95,8 +95,6 @@ def compare(release: str, before: Census, after: Census | None, edits: Mapping[s
         now = later.pop(finding.id, None)
         if now is not None:
             joined.append(replace(finding, path=now.path, verdict=now.verdict, reason=now.reason))
-        elif finding.verdict == "moved" and finding.category == "inter-file":
-            joined.append(replace(finding, verdict="cut", reason="the file is gone"))
         else:
             joined.append(replace(finding, verdict="cut", reason=_cut_by(finding, edits)))
     new = [
@@ -110,4 +108,4 @@ def _cut_by(finding: Finding, edits: Mapping[str, Sequence[Edit]]) -> str:
     words = finding.symbol.split("+") if finding.category == "macro" else [finding.symbol.strip('"')]
     exact = [edit.patch for edit in touching if any(word in line for word in words for line in edit.removed)]
     names = list(dict.fromkeys(exact or [edit.patch for edit in touching]))
-    return f"cut by {', '.join(names)}" if names else "gone with the file's move"
+    return f"cut by {', '.join(names)}" if names else "gone: the applied tree has no such place, and no patch says so"

@@ -102,7 +102,7 @@ def _print(comparison: Comparison) -> None:
 
     numbers = summary(comparison)
     console = Console()
-    table = Table(title=f"PyTorch {comparison.release}: couplings to CUDA in the core", title_justify="left")
+    table = Table(title=f"PyTorch {comparison.release}: couplings to CUDA outside third_device", title_justify="left")
     for name in ("module", "before", "after", "need CUDA at compile time", "after"):
         table.add_column(name, justify="left" if name == "module" else "right")
     for row in numbers["modules"]:
@@ -110,7 +110,7 @@ def _print(comparison: Comparison) -> None:
         table.add_row(row["module"], *("-" if cell is None else str(cell) for cell in cells))
     console.print(table)
     if numbers["remaining"] is not None:
-        table = Table(title="What remains in the core, and why", title_justify="left")
+        table = Table(title="What remains outside third_device, and why", title_justify="left")
         table.add_column("category")
         table.add_column("count", justify="right")
         table.add_column("reason")

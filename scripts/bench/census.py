@@ -1,0 +1,93 @@
+"""Census and relocation plan against one ``git grep -c cuda`` over the same tree, and against half of it.
+
+    python scripts/bench/census.py [--rounds 3] [--release 2.6] [--json FILE]
+
+All three read the whole tree from the page cache (one warm-up run each). The census is the whole of it: the include
+closure of stage 1, every scanner in two processes, ids and verdicts. Wall clock and CPU time are both shown: on a busy
+machine only the second means much. The half tree is every other file, so its mix is the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from decouple.base.paths import find_project
+from decouple.census import taxonomy
+from decouple.census.context import make_context
+from decouple.census.scan import files_of, scan
+from decouple.release.manifest import load_release
+from decouple.relocate.plan import make_plan
+from decouple.relocate.rules import load
+from decouple.upstream import fetch
+
+
+def timed(work: Callable[[], object], rounds: int) -> dict[str, float]:
+    """Median wall seconds and CPU seconds (children too) of ``work``, after one warm-up."""
+    walls, cpus = [], []
+    for number in range(rounds + 1):
+        before, began = os.times(), time.perf_counter()
+        work()
+        wall, after = time.perf_counter() - began, os.times()
+        if number:
+            walls.append(wall)
+            cpus.append(sum(after[:4]) - sum(before[:4]))
+    return {"wall_s": round(statistics.median(walls), 3), "cpu_s": round(statistics.median(cpus), 3)}
+
+
+def measure(tree: Path, rounds: int = 3) -> dict[str, Any]:
+    """Seconds of each side and the ratios the design asks for. Raises DecoupleError, CalledProcessError."""
+    rules = load()
+    words = taxonomy.load(undefined=rules.stage1.undefined)
+    files = files_of(tree)
+    half = files[::2]
+    moves = make_plan(tree, rules).mapping
+    context = make_context(tree, rules, moves)
+
+    def grep() -> None:
+        command = ["git", "grep", "--no-index", "-c", "cuda"]
+        subprocess.run(command, cwd=tree, stdout=subprocess.DEVNULL, check=True)
+
+    result: dict[str, Any] = {
+        "files": len(files),
+        "git grep -c cuda": timed(grep, rounds),
+        "relocation plan": timed(lambda: make_plan(tree, rules), rounds),
+        "census": timed(lambda: scan(make_context(tree, rules, moves), words), rounds),
+        "scan, whole tree": timed(lambda: scan(context, words, files=files), rounds),
+        "scan, half the tree": timed(lambda: scan(context, words, files=half), rounds),
+    }
+    result["census over git grep (cpu)"] = round(result["census"]["cpu_s"] / result["git grep -c cuda"]["cpu_s"], 1)
+    result["census over git grep (wall)"] = round(result["census"]["wall_s"] / result["git grep -c cuda"]["wall_s"], 1)
+    result["whole over half (cpu)"] = round(
+        result["scan, whole tree"]["cpu_s"] / result["scan, half the tree"]["cpu_s"], 2
+    )
+    return result
+
+
+def main() -> int:
+    """Print the measurement; --json FILE keeps it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--release", default="2.6")
+    parser.add_argument("--tree", type=Path, help="this tree instead of the release's")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    tree = arguments.tree or fetch(load_release(find_project(), arguments.release)).path
+    result = measure(tree, arguments.rounds)
+    text = json.dumps(result, indent=1)
+    sys.stdout.write(text + "\n")
+    if arguments.json:
+        arguments.json.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
