@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,7 @@ class Places:
     def of(cls, project: Path, release: str, cache: Path, tree: Path | None = None) -> Places:
         """The usual places; ``tree`` replaces ``build/<release>/src``."""
         base = build_dir(project, release)
+        checkout = hashlib.sha256(str(project.resolve()).encode()).hexdigest()[:8]  # checkouts share the cache
         source = tree or base / "src"
         return cls(
             project=project,
@@ -52,7 +54,7 @@ class Places:
             dist=project / "dist" / release,
             state=base / "state",
             ccache=cache / "ccache",
-            logs=cache / "logs" / release,
+            logs=cache / "logs" / f"{release}-{checkout}",
         )
 
     def make(self) -> None:

@@ -87,7 +87,7 @@ def _forwarding(process: subprocess.Popen[str]) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for number, patience in ((signal.SIGINT, 40), (signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+        for number, patience in ((signal.SIGTERM, 40), (signal.SIGKILL, 10)):  # a shell's background jobs ignore SIGINT
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -214,7 +214,7 @@ def _forwarding(process: subprocess.Popen[str]) -> Iterator[None]:
         yield
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGINT)
+            os.killpg(process.pid, signal.SIGTERM)  # background jobs of a shell ignore SIGINT
         try:
             process.wait(timeout=30)
         except subprocess.TimeoutExpired:
