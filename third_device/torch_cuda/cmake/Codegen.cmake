@@ -33,18 +33,28 @@ set(TORCHGEN "${CMAKE_COMMAND}" -E env "PYTHONPATH=${PYTORCH_SOURCE_DIR}" PYTHON
     "${Python_EXECUTABLE}" -m torchgen.gen --source-path "${CODEGEN_SOURCE}" --install-dir "${CODEGEN_DIR}/ATen"
     --aoti-install-dir "${AOTI_SHIM_DIR}" --per-operator-headers --backend-whitelist ${DISPATCH_KEYS} --generate headers sources)
 
-# As upstream: a dry run tells what will be written.
-execute_process(COMMAND ${TORCHGEN} --dry-run --output-dependencies "${CODEGEN_DIR}/outputs.cmake"
-                WORKING_DIRECTORY "${CMAKE_BINARY_DIR}" RESULT_VARIABLE status ERROR_VARIABLE trouble)
-if(NOT status EQUAL 0)
-  message(FATAL_ERROR "torchgen failed:\n${trouble}\nnext: check that ${Python_EXECUTABLE} has the modules yaml and typing_extensions")
+# As upstream: a dry run tells what will be written. It takes seconds, so it is repeated only when an input changed.
+file(GLOB_RECURSE torchgen_python CONFIGURE_DEPENDS "${PYTORCH_SOURCE_DIR}/torchgen/*.py")
+set(outputs_known ON)
+foreach(input IN LISTS torchgen_python codegen_templates codegen_yaml)
+  if("${input}" IS_NEWER_THAN "${CODEGEN_DIR}/cuda_outputs.cmake") # also true when there is none yet
+    set(outputs_known OFF)
+    break()
+  endif()
+endforeach()
+if(NOT outputs_known)
+  execute_process(COMMAND ${TORCHGEN} --dry-run --output-dependencies "${CODEGEN_DIR}/outputs.cmake"
+                  WORKING_DIRECTORY "${CMAKE_BINARY_DIR}" RESULT_VARIABLE status ERROR_VARIABLE trouble)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "torchgen failed:\n${trouble}\nnext: check that ${Python_EXECUTABLE} has the modules yaml and typing_extensions")
+  endif()
+  file(TOUCH "${CODEGEN_DIR}/cuda_outputs.cmake") # torchgen leaves a file alone that would not change
 endif()
 include("${CODEGEN_DIR}/cuda_outputs.cmake")
 set(codegen_sources ${cuda_outputs})
 list(FILTER codegen_sources INCLUDE REGEX "\\.(cpp|cu)$")
 set(aoti_shim "${AOTI_SHIM_DIR}/c_shim_cuda.cpp")
 
-file(GLOB_RECURSE torchgen_python CONFIGURE_DEPENDS "${PYTORCH_SOURCE_DIR}/torchgen/*.py")
 set(codegen_stamp "${CODEGEN_DIR}/stamp")
 add_custom_command(
   OUTPUT "${codegen_stamp}"
