@@ -7,13 +7,14 @@ Arguments after ``--`` go to the command: ``nox -s apply-2.6 -- --source git``.
 from __future__ import annotations
 
 import hashlib
+import shlex
 import sys
 from pathlib import Path
 
 import nox
 
 nox.needs_version = ">=2024.10.9"
-nox.options.sessions = ["lint", "tests"]
+nox.options.sessions = ["lint", "tests", "tests-real", "tests-contract"]
 
 ROOT = Path(__file__).parent
 VENV = ROOT / ".nox" / "decouple"
@@ -96,6 +97,41 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
-    """The quick tests; after -- any pytest arguments, e.g. tests/real for those on the real source."""
-    paths = session.posargs or ["tests/unit", "tests/fault", "tests/contract"]
+    """The quick tests; after -- any pytest arguments."""
+    paths = session.posargs or ["tests/unit", "tests/fault"]
     session.run(str(environment(session, "dev") / "pytest"), *paths, external=True)
+
+
+@nox.session(name="tests-real", venv_backend="none")
+def tests_real(session: nox.Session) -> None:
+    """The tests on the real PyTorch source, which is fetched once and cached; after -- any pytest arguments."""
+    session.run(str(environment(session, "dev") / "pytest"), *(session.posargs or ["tests/real"]), external=True)
+
+
+@nox.session(name="tests-contract", venv_backend="none")
+def tests_contract(session: nox.Session) -> None:
+    """Build torch_sim against an official torch and run the backend contract on it."""
+    session.run(str(environment(session, "dev") / "pytest"), *(session.posargs or ["tests/contract"]), external=True)
+
+
+@nox.session(venv_backend="none", default=False)
+def bench(session: nox.Session) -> None:
+    """Speed as ratios in one run; results in bench-results/; after -- the names of benches to run."""
+    python = environment(session, "dev") / "python"
+    results = ROOT / "bench-results"
+    results.mkdir(exist_ok=True)
+    for path in sorted((ROOT / "scripts" / "bench").glob("[!_]*.py")):
+        if not session.posargs or path.stem in session.posargs:
+            session.run(str(python), str(path), "--json", str(results / f"{path.stem}.json"), external=True)
+
+
+@nox.session(venv_backend="none", default=False)
+def ci(session: nox.Session) -> None:
+    """Run one job of ci/matrix.toml here: -- JOB; without a name, list them."""
+    if not session.posargs:
+        session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), external=True)
+        return
+    command = ["--command-of", session.posargs[0]]
+    line = session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), *command, external=True, silent=True)
+    words = shlex.split(str(line))
+    session.run(sys.executable, "-m", *words, *session.posargs[1:], external=True)
