@@ -98,12 +98,15 @@ def run(
                 return Result(edges, tuple(retried), time.monotonic() - began)
             pending = None
             continue
+        if "interrupted by user" in attempt.tail:  # ninja itself got the signal
+            raise KeyboardInterrupt
         killed = [failure.output for failure in attempt.failures if failure.killed]
         other = [failure for failure in attempt.failures if not failure.killed]
         if other or not killed:
             name = other[0].output if other else "/".join(targets) or "the default target"
             reason = other[0].reason if other else attempt.tail
-            raise WrappedCMakeError(f"{name}: {reason}", f"read {log}; the same command goes on from there")
+            where = f"read {log}; " if log.is_file() else ""  # standard output needs no telling
+            raise WrappedCMakeError(f"{name}: {reason}", f"{where}the same command goes on from there")
         pending = killed[0]
         tried[pending] = tried.get(pending, 0) + 1
         if tried[pending] > retries:

@@ -1,0 +1,159 @@
+"""The build room on real things: upstream's CMake helper, trixie's prebuilt torch, a real nvcc."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.base.paths import cache_dir, find_project
+from decouple.build import description, probe, rootfs
+from decouple.build.environment import Places, RootEnvironment
+from decouple.build.settings import environment as variables_for
+from decouple.release.manifest import load_release
+from decouple.upstream import fetch
+from decouple.verify import audit, parity
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "third_device" / "tools"))
+from wrapped_cmake import WrappedCMake, WrappedCMakeError
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(tiny C)
+option(USE_SOMETHING "" OFF)
+if(NOT USE_SOMETHING)
+  message(FATAL_ERROR "USE_SOMETHING is off")
+endif()
+add_library(tiny SHARED tiny.c)
+install(TARGETS tiny LIBRARY DESTINATION lib)
+"""
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Path:
+    return fetch(load_release(find_project(), "2.6"), "auto").path
+
+
+@pytest.fixture
+def project(tmp_path: Path, upstream: Path) -> WrappedCMake:
+    """A project configured through the helper of the real 2.6.0 tree (which needs setuptools' distutils)."""
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "CMakeLists.txt").write_text(PROJECT)
+    (tmp_path / "source" / "tiny.c").write_text("int tiny(void) { return 1; }\n")
+    return WrappedCMake(
+        tmp_path / "source",
+        tmp_path / "build",
+        tree=upstream,
+        install_prefix=tmp_path / "prefix",
+        environ={**os.environ, "USE_SOMETHING": "1", "WRAPPED_CMAKE_LAUNCHER": "none"},
+    )
+
+
+def test_configure_and_build_with_upstreams_helper(project: WrappedCMake) -> None:
+    assert project.configure()
+    assert not project.configure()  # the same again: nothing to do
+    assert project.cache()["USE_SOMETHING"]
+    assert project.build().edges == 3
+    assert (project.build_dir.parent / "prefix" / "lib" / "libtiny.so").exists()
+    assert (project.build_dir / "wrapped_cmake.json").exists()
+    assert (
+        "pool link"
+        in (project.build_dir / "build.ninja").read_text()
+        + (project.build_dir / "CMakeFiles" / "rules.ninja").read_text()
+    )
+    assert project.configure({"CMAKE_BUILD_TYPE": "Debug"})  # other definitions: configured again
+
+
+def test_cmakes_own_error_is_told(project: WrappedCMake) -> None:
+    with pytest.raises(WrappedCMakeError, match=r"CMakeLists\.txt:6.*USE_SOMETHING is off"):
+        project.configure({"USE_SOMETHING": "0"})
+
+
+def test_a_folder_that_is_no_pytorch_tree(tmp_path: Path) -> None:
+    with pytest.raises(WrappedCMakeError, match=r"not a PyTorch source tree"):
+        WrappedCMake(tmp_path, tmp_path / "build", environ={**os.environ, "WRAPPED_CMAKE_TREE": str(tmp_path)})
+
+
+def made_root(*layers: str) -> rootfs.Root:
+    """The Debian root in the cache, when it has these layers; making them here would take gigabytes."""
+    shipped = description.load()
+    folder = rootfs.folder_of(cache_dir(), shipped)
+    if not rootfs._complete(rootfs._read_done(folder), [shipped.layer(name) for name in layers]):
+        pytest.skip(f"{folder} has not the layers {', '.join(layers)}; `decouple verify 2.6 --core stock` makes them")
+    return rootfs.Root(shipped, folder, layers)
+
+
+def test_trixies_cpu_build_is_clean_and_its_cuda_build_is_not() -> None:
+    root = made_root("core", "stock", "monolith")
+    stock = audit.libraries(root.tree / "opt/stock")
+    assert audit.audit_core(stock).faults == ()
+    assert audit.audit_core(stock).symbols > 90_000
+    monolith = audit.libraries(root.tree / "opt/monolith")
+    faults = audit.audit_core(monolith).faults
+    assert {"libtorch_python.so", "libtorch_global_deps.so", "libc10_cuda.so"} <= {fault.file for fault in faults}
+    assert any(fault.detail == "libcuda.so.1" for fault in faults if fault.file == "libcaffe2_nvrtc.so")
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> RootEnvironment:
+    places = dataclasses.replace(Places.of(find_project(), "2.6", tmp_path, tmp_path), ccache=tmp_path / "ccache")
+    places.make()
+    return RootEnvironment(places, made_root("core", "cuda", "stock", "monolith"))
+
+
+def test_parity_of_the_monolith_with_itself_and_with_the_cpu_build(inside: RootEnvironment) -> None:
+    from decouple.cli.verify import _monolith
+
+    folder, seen = inside.places.verify, inside.names()["verify"]
+    theirs = parity.dump(_monolith(inside), folder, seen)
+    assert all(one.percent == 100.0 and not one.extra for one in parity.compare(theirs, theirs))
+    # DESIGN section 5 counts these in trixie's builds.
+    assert {key: len(value) for key, value in theirs["dispatcher"].items()} == {
+        "CUDA": 1265,
+        "SparseCUDA": 172,
+        "SparseCsrCUDA": 139,
+        "QuantizedCUDA": 51,
+        "NestedTensorCUDA": 98,
+        "AutocastCUDA": 126,
+    }
+    stock = {"PYTHONPATH": "/opt/stock/usr/lib/python3/dist-packages"}
+    stock["LD_LIBRARY_PATH"] = "/opt/stock/usr/lib/x86_64-linux-gnu"
+    ours = parity.dump(inside.argv(["python3"], stock, "/"), folder, seen)
+    found = {one.category: one for one in parity.compare(ours, theirs)}
+    assert found["dispatcher CUDA"].percent < 2
+    assert "_CudaStreamBase" not in ours["bindings"] or found["torch._C names"].percent < 50
+
+
+def test_a_real_nvcc_is_asked(inside: RootEnvironment) -> None:
+    variables = variables_for(2, "rootfs", inside.names(), {})
+    found = probe.ask_inside(inside, variables, "/opt/stock/usr")
+    assert (found.nvcc, found.cudnn, found.torch) == ("12.4", "9.1.0", "2.6.0+debian")
+    wanted = probe.Wanted("12.4", "2.6.0", ("9.0", "9.0a", "8.0+PTX"), "/opt/stock/usr")
+    probe.check_stage2(found, wanted)
+    with pytest.raises(DecoupleError, match=r"nvcc 12\.4 does not know it \(choose from 5\.0"):
+        probe.check_stage2(found, dataclasses.replace(wanted, archs=("3.5",)))
+    hidden = probe.ask_inside(inside, {**variables, "CUDNN_ROOT": "/nowhere"}, "/opt/stock/usr")
+    with pytest.raises(DecoupleError, match="cuDNN's headers are missing"):
+        probe.check_stage2(hidden, wanted)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root needs no user namespace; run this test as another user")
+def test_a_root_without_being_root(tmp_path: Path) -> None:
+    if shutil.which("newuidmap") is None:
+        pytest.skip("uidmap is not installed")
+    shipped = description.load()
+    layer = dataclasses.replace(shipped.layer("core"), packages=("hello",), seen={})
+    small = dataclasses.replace(shipped, name="user", layers=(layer,))
+    root = rootfs.ensure(tmp_path, small, ["core"], log=tmp_path / "log")
+    argv = root.sandbox().command(["sh", "-c", "id -u; hello"])
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["0", "Hello, world!"]
+    assert rootfs.remove(tmp_path, small)
