@@ -28,6 +28,9 @@ from decouple.base.progress import SILENT, Progress
 from decouple.upstream.download import storage_error
 
 _BLOCK = 1 << 20
+#: What tarfile reads at once. It copies the rest of its buffer for each entry, so with a large one that takes most of
+#: the time (seen: 3.3 of 13.6 s for 15,550 files with 1 MiB).
+_STREAM_BLOCK = 1 << 15
 #: What no name in a source tree has: a backslash, a control character.
 _ODD = re.compile(r"[\\\x00-\x1f\x7f]")
 
@@ -211,7 +214,7 @@ def unpack_tar(
     progress.start(f"unpack {archive.name}", float(total), "bytes")
     try:
         with archive.open("rb") as raw, _decompressed(raw) as stream, _ahead(stream) as ahead:
-            with tarfile.open(fileobj=ahead, mode="r|", bufsize=_BLOCK) as tar:
+            with tarfile.open(fileobj=ahead, mode="r|", bufsize=_STREAM_BLOCK) as tar:
                 _members(tar, writer, str(into), strip, leave_out, raw, progress)
             after = 0
             while data := ahead.read(_BLOCK):  # to the end, so that a checksum of the compression is checked
@@ -278,9 +281,10 @@ def _members(
                 raise writer.refuse(name, f"is a hard link out of the tree: {member.linkname[:200]!r}")
             writer.copy(name, parts, original[strip:])
         elif member.isreg():
-            source = tar.extractfile(member)
-            assert source is not None
-            writer.file(name, parts, member.size, source, bool(member.mode & 0o100))
+            if member.issparse():
+                raise writer.refuse(name, "is a sparse file")
+            # In stream mode the content follows the header at once; extractfile() would read it through two more layers
+            writer.file(name, parts, member.size, cast(_Readable, tar.fileobj), bool(member.mode & 0o100))
         else:
             raise writer.refuse(name, "is a device, a pipe or of a kind that no source tree has")
         position = raw.tell()
@@ -315,7 +319,7 @@ def _ahead(stream: IO[bytes]) -> Iterator[IO[bytes]]:
 
     The reader gets blocks of any size; an error of the thread is raised where its block would have come.
     """
-    blocks: queue.Queue[bytes | BaseException] = queue.Queue(maxsize=8)
+    blocks: queue.Queue[bytes | BaseException] = queue.Queue(maxsize=64)
     over = threading.Event()
 
     def put(item: bytes | BaseException) -> None:
@@ -327,7 +331,7 @@ def _ahead(stream: IO[bytes]) -> Iterator[IO[bytes]]:
     def fill() -> None:
         try:
             while not over.is_set():
-                data = stream.read(_BLOCK)
+                data = stream.read(_STREAM_BLOCK)
                 put(data)
                 if not data:
                     return
