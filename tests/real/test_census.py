@@ -29,11 +29,7 @@ PLANTED = {
         "macro",
         "USE_NCCL",
     ),
-    "torch/csrc/jit/backends/planted_include.cpp": (
-        "#include <c10/cuda/CUDAStream.h>\n",
-        "include",
-        "c10/cuda/CUDAStream.h",
-    ),
+    "torch/csrc/jit/backends/planted_include.cpp": ("#include <cuda_runtime.h>\n", "include", "cuda_runtime.h"),
     "torch/csrc/jit/backends/planted_name.cpp": ("auto x = at::cuda::warp_size();\n", "name", "at::cuda::warp_size"),
     "torch/csrc/jit/backends/planted_dispatch.cpp": ("auto x = t.is_cuda();\n", "dispatch", "is_cuda"),
     "torch/planted.py": ("from torch._C import _cuda_planted\n", "python", "_cuda_planted"),
@@ -93,19 +89,20 @@ def test_the_couplings_that_the_design_lists_are_found(census: Census) -> None:
 def test_what_is_planted_is_found_with_its_category_and_the_control_is_clean(
     copy: Path, census: Census, moves: dict[str, str]
 ) -> None:
-    for name, (text, _, _) in PLANTED.items():
-        (copy / name).write_text(text)
-    for name, text in CONTROL.items():
-        (copy / name).write_text(text)
-    found = take(copy, make_plan(copy, rule_files.load()).mapping)
+    plants = {name: text for name, (text, _, _) in PLANTED.items()} | CONTROL
+    try:
+        for name, text in plants.items():
+            (copy / name).write_text(text)
+        found = take(copy, make_plan(copy, rule_files.load()).mapping)
+    finally:
+        for name in plants:
+            (copy / name).unlink()
     known = {finding.id for finding in census.findings}
     new = [finding for finding in found.findings if finding.id not in known]
     assert {(f.origin, f.category, f.symbol) for f in new} == {
         (name, category, symbol) for name, (_, category, symbol) in PLANTED.items()
     }
     assert len(found.findings) == len(census.findings) + len(PLANTED), "and nothing else changed"
-    for name in (*PLANTED, *CONTROL):
-        (copy / name).unlink()
 
 
 def test_after_the_series_nothing_in_the_core_needs_cuda_to_compile(

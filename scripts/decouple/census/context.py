@@ -45,8 +45,12 @@ class Context:
         return path in self.targets or path in self.origins or path.startswith(self.rules.root + "/")
 
 
-def make_context(tree: Path, rules: RuleFile, moves: Mapping[str, str]) -> Context:
+def make_context(
+    tree: Path, rules: RuleFile, moves: Mapping[str, str], stage1: Mapping[str, Edge | None] | None = None
+) -> Context:
     """Read what is needed of ``tree``. ``moves`` is the plan of the pristine tree, old path to new path.
+
+    ``stage1`` is the plan's include closure, if ``tree`` is the tree it was made for; else it is computed.
 
     Raises DecoupleError as the include closure does, OSError.
     """
@@ -67,7 +71,7 @@ def make_context(tree: Path, rules: RuleFile, moves: Mapping[str, str]) -> Conte
         rules=rules,
         targets={old: new for old, new in moves.items() if old in present},
         origins=moved_here,
-        stage1=stage1_closure(tree, files, BuildLists(tree, files, rules), rules),
+        stage1=stage1 if stage1 is not None else stage1_closure(tree, files, BuildLists(tree, files, rules), rules),
         moved_headers=frozenset(headers),
         membership=membership,
     )

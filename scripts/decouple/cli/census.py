@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from decouple.census.compare import Comparison, Edit
     from decouple.census.finding import Census
     from decouple.relocate.rules import RuleFile
+    from decouple.source.include_graph import Edge
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -48,8 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     project = find_project()
     rules = load()
     pristine = trees.pristine(arguments)
-    moves = make_plan(pristine, rules).mapping
-    before = _census(pristine, rules, moves, arguments.jobs)
+    plan = make_plan(pristine, rules)
+    moves = plan.mapping
+    before = _census(pristine, rules, moves, arguments.jobs, plan.stage1)
     applied = arguments.applied or build_dir(project, arguments.release) / "src"
     after = None
     if not arguments.before and applied.is_dir():
@@ -69,14 +71,16 @@ def run(arguments: argparse.Namespace) -> int:
     return CHECK_FAILED if comparison.key_after else OK
 
 
-def _census(tree: Path, rules: RuleFile, moves: dict[str, str], jobs: int) -> Census:
+def _census(
+    tree: Path, rules: RuleFile, moves: dict[str, str], jobs: int, stage1: Mapping[str, Edge | None] | None = None
+) -> Census:
     from decouple.census import taxonomy
     from decouple.census.context import make_context
     from decouple.census.scan import scan
     from decouple.cli import output
 
     words = taxonomy.load(undefined=rules.stage1.undefined)
-    return scan(make_context(tree, rules, moves), words, jobs=jobs, progress=output.progress())
+    return scan(make_context(tree, rules, moves, stage1), words, jobs=jobs, progress=output.progress())
 
 
 def _edits(project: Path, release: str) -> dict[str, Sequence[Edit]]:
@@ -118,7 +122,9 @@ def _print(comparison: Comparison) -> None:
             table.add_row(row["category"], str(row["count"]), row["reason"])
         console.print(table)
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in numbers["verdicts"].items())
-    console.print(f"{sum(numbers['verdicts'].values())} findings in {numbers['files']} files: {verdicts}")
+    console.print(
+        f"{sum(numbers['verdicts'].values())} findings in {numbers['files']} files: {verdicts}", soft_wrap=True
+    )
     key = numbers["key_number"]
     after = "the series is not applied" if key["after"] is None else f"{key['after']} after the series (aim: 0)"
-    console.print(f"in-core couplings that need CUDA at compile time: {key['before']} before, {after}")
+    console.print(f"in-core couplings that need CUDA at compile time: {key['before']} before, {after}", soft_wrap=True)

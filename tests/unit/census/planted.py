@@ -13,7 +13,7 @@ PLANTED = {
     "int b;\nint c;\n#else\nint d;\n#endif\n",
     "torch/csrc/planted_include.cpp": "#include <cuda_runtime.h>\n",
     "torch/csrc/planted_name.cpp": "void f() { c10::cuda::CUDACachingAllocator::get(); }\n",
-    "torch/csrc/planted_dispatch.cpp": 'bool f(const Tensor& t) { return t.is_cuda(); }\n'
+    "torch/csrc/planted_dispatch.cpp": "bool f(const Tensor& t) { return t.is_cuda(); }\n"
     'bool g() { return device == at::kCUDA || s == "cuda"; }\n',
     "torch/planted.py": "import torch\n\nx = torch._C._cuda_plantedBinding(1)\n",
     "torch/CMakeLists.txt": "if(USE_CUDA)\n  list(APPEND SOURCES planted.cpp)\nendif()\n",

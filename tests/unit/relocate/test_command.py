@@ -1,0 +1,67 @@
+"""``decouple relocate`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from decouple.cli import main
+from tests.unit.relocate.trees import FILES, write
+
+PATCH = "patches/2.6/0001-relocate-cuda-sources.patch"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with nothing in it but the folders that make it one, and a tree beside it."""
+    for name in ("series", "patches/2.6"):
+        (tmp_path / "project" / name).mkdir(parents=True)
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path / "project"))
+    write(tmp_path / "pytorch", FILES)
+    return tmp_path / "project"
+
+
+def run(project: Path, *options: str) -> int:
+    return main(["relocate", "2.6", "--tree", str(project.parent / "pytorch"), *options])
+
+
+def test_write_then_check(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(project, "--check") == 1, "there is no patch yet"
+    assert run(project, "--write") == 0 and "10 renames, written" in capsys.readouterr().out
+    stamp = (project / PATCH).stat().st_mtime_ns
+    assert run(project, "--check") == 0
+    assert run(project, "--write") == 0 and "unchanged" in capsys.readouterr().out
+    assert (project / PATCH).stat().st_mtime_ns == stamp, "an unchanged patch is not written again"
+    (project / PATCH).write_text((project / PATCH).read_text().replace("rename to", "rename  to", 1))
+    assert run(project, "--check") == 1
+
+
+def test_the_table_has_a_line_for_each_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(project, "--table") == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [
+        "move",
+        "aten/src/THC/THCAtomics.cuh",
+        "third_device/torch_cuda/torch_cuda/csrc/aten/THC/THCAtomics.cuh",
+        "thc",
+    ] in rows
+    assert [row[1] for row in rows if row[0] == "stay"] == ["torch/csrc/utils/cuda_enabled.h"]
+
+
+def test_json_holds_the_chain_that_proves_a_stay(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(project, "--json") == 0
+    (stay,) = json.loads(capsys.readouterr().out)["stays"]
+    assert stay["chain"] == ["torch/csrc/a.cpp", "torch/csrc/utils/cuda_enabled.h"]
+
+
+def test_what_no_rule_places_is_listed_and_fails(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(project, "--unclassified") == 0
+    write(project.parent / "pytorch", {"torch/headeronly/cuda/A.h": ""})
+    assert run(project, "--unclassified") == 1 and "torch/headeronly/cuda/A.h" in capsys.readouterr().out
+    assert run(project) == 1 and "unclassified CUDA file" in capsys.readouterr().err
+
+
+def test_a_tree_that_is_not_there_is_a_usage_error(project: Path) -> None:
+    assert main(["relocate", "2.6", "--tree", str(project / "nowhere")]) == 2
