@@ -246,3 +246,19 @@ def test_a_source_is_read_only_where_the_series_touches_it() -> None:
 def test_files_are_equal_by_content_and_mode() -> None:
     assert File(REGULAR, b"x") == File(REGULAR, lambda: b"x") != File(0o100755, b"x")
     assert sources.is_archive(Path("x.tar.zst")) and not sources.is_archive(Path("x.patch"))
+
+
+def test_members_larger_than_what_is_read_at_a_time(tmp_path: Path) -> None:
+    members = {
+        f"t/{at}": bytes([at]) * size for at, size in enumerate((0, 1, 511, 512, 513, 3 << 20, 512, (2 << 20) + 7, 9))
+    }
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    for wanted in (members, ["t/7"], ["t/3", "t/8"]):
+        names = [name.removeprefix("t/") for name in wanted]
+        found = from_archive(tmp_path / "a.tar", names, None)
+        assert all(found.read(name) == members[f"t/{name}"] for name in names)
+        assert found.paths() == [str(at) for at in range(9)]
