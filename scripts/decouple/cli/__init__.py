@@ -18,6 +18,7 @@ COMMANDS: tuple[str, ...] = (
     "census",
     "build",
     "verify",
+    "units",
     "fetch",
     "stack",
     "lint",
