@@ -18,7 +18,8 @@ from decouple.build.environment import Places, RootEnvironment
 from decouple.build.settings import environment as variables_for
 from decouple.release.manifest import load_release
 from decouple.upstream import fetch
-from decouple.verify import audit, parity
+from decouple.verify import audit, checks, parity
+from decouple.verify.venvs import Workplace
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "third_device" / "tools"))
 from wrapped_cmake import WrappedCMake, WrappedCMakeError
@@ -110,10 +111,8 @@ def inside(tmp_path: Path) -> RootEnvironment:
 
 
 def test_parity_of_the_monolith_with_itself_and_with_the_cpu_build(inside: RootEnvironment) -> None:
-    from decouple.cli.verify import _monolith
-
     folder, seen = inside.places.verify, inside.names()["verify"]
-    theirs = parity.dump(_monolith(inside), folder, seen)
+    theirs = checks.monolith(Workplace(inside, folder, seen, folder / "log"))
     assert all(one.percent == 100.0 and not one.extra for one in parity.compare(theirs, theirs))
     # DESIGN section 5 counts these in trixie's builds.
     assert {key: len(value) for key, value in theirs["dispatcher"].items()} == {

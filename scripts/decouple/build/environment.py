@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from decouple.base.paths import build_dir
-from decouple.build.process import run_logged
+from decouple.base.process import run_logged
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import Bind, clean_environment
 

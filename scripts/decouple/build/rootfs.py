@@ -19,10 +19,10 @@ from typing import Any
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
+from decouple.base.mounts import mounts_below, remove_tree
+from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
 from decouple.build.description import Description, Layer, PypiPiece, layer_digest
-from decouple.build.mounts import mounts_below, remove_tree
-from decouple.build.process import run_logged
 from decouple.build.sandbox import Bind, Sandbox, as_owner, clean_environment, is_root
 
 _APT = """

@@ -14,11 +14,11 @@ from typing import Any
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
+from decouple.base.mounts import remove_tree
 from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, probe, settings, wheels
 from decouple.build.environment import Environment, Places, RootEnvironment, ask, run
 from decouple.build.estimate import objects_in
-from decouple.build.mounts import remove_tree
 from decouple.build.sandbox import Bind
 from decouple.release.wheel_manifest import WheelManifest
 

@@ -120,9 +120,9 @@ def _shell(arguments: argparse.Namespace) -> int:
 
 
 def _clean(arguments: argparse.Namespace) -> int:
+    from decouple.base.mounts import remove_tree
     from decouple.base.paths import cache_dir
     from decouple.build import description, rootfs
-    from decouple.build.mounts import remove_tree
 
     arguments.tree = None
     places = _places(arguments)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 
 if TYPE_CHECKING:
-    from decouple.build.environment import Environment, Places
+    from decouple.build.environment import Environment
     from decouple.verify.audit import Report
+    from decouple.verify.checks import Check
     from decouple.verify.parity import Parity
-    from decouple.verify.venvs import Tried
+    from decouple.verify.venvs import Tried, Workplace
 
 
 def register(subparsers: Any) -> None:
@@ -74,94 +75,76 @@ def _print_audit(reports: Sequence[Report]) -> int:
 def _verify(arguments: argparse.Namespace) -> int:
     from decouple.base.paths import cache_dir, find_project
     from decouple.build import inputs
-    from decouple.build.environment import Places
+    from decouple.build.environment import Places, RootEnvironment
     from decouple.cli.build import environment_for
-    from decouple.verify import status
+    from decouple.release.manifest import load_release
+    from decouple.verify import audit, checks, parity, status
 
     places = Places.of(find_project(), arguments.release, cache_dir(), arguments.tree)
     places.make()
-    layers = ["core", "cuda", *(["stock"] if arguments.core == "stock" else [])]
-    environment = environment_for(arguments, places, layers + ([] if arguments.no_parity else ["monolith"]))
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
     core = places.dist / stamps[0].wheel if stamps[0] and arguments.core == "built" else None
     backend = places.dist / stamps[1].wheel if stamps[1] else None
     if core is None and backend is None:
         raise UsageError(f"{places.dist}: nothing built yet", next_step=f"nox -s build-{arguments.release}")
-    result: dict[str, Any] = {"core": arguments.core}
-    failed = False
+    layers = ["core", *(["cuda"] if backend else []), *(["stock"] if arguments.core == "stock" else [])]
+    compared = backend is not None and not arguments.no_parity
+    environment = environment_for(arguments, places, [*layers, *(["monolith"] if compared else [])])
+    place = _workplace(environment)
     reports = _audits(core, backend)
-    failed |= _print_audit(reports) != OK
-    result["audit"] = [
-        {"what": one.what, "files": one.files, "faults": [str(fault) for fault in one.faults]} for one in reports
-    ]
-    if core:
-        failed |= not _core_alone(environment, core, places, result)
+    good = _print_audit(reports) == OK
+    found = checks.core_alone(place, core) if core else []
+    same: list[Parity] = []
+    result: dict[str, Any] = {}
     if backend:
-        both = _installed(environment, arguments.core, core, backend, places)
-        failed |= not _together(environment, both, places, result, arguments)
+        both = _install_both(environment, arguments.core, core, backend)
+        ours = parity.dump(both.prefix, both.folder, both.inside)
+        result["facts"] = ours["facts"]
+        found += checks.together(both, ours, load_release(places.project, arguments.release).toolchain.cuda)
+        if compared:
+            same = parity.compare(ours, checks.monolith(place))
+            if isinstance(environment, RootEnvironment):
+                with audit.opened(backend) as folder:
+                    single = audit.libraries(environment.root.tree / checks.MONOLITH.lstrip("/") / "lib")
+                    same += checks.symbols(audit.libraries(folder), single)
+    good &= _print_checks(found)
+    good &= _print_parity(same, None if arguments.all else 10)
+    result |= {
+        "core": arguments.core,
+        "audit": [
+            {"what": one.what, "files": one.files, "faults": [str(fault) for fault in one.faults]} for one in reports
+        ],
+        "checks": [one.to_dict() for one in found],
+        "parity": [one.to_dict() for one in same],
+    }
     status.update(status.path_of(places.project, arguments.release), "verify", result)
-    print("verdict:", "FAILED" if failed else "ok")
-    return CHECK_FAILED if failed else OK
+    print("verdict:", "ok" if good else "FAILED")
+    return OK if good else CHECK_FAILED
 
 
-def _core_alone(environment: Environment, core: Path, places: Places, result: dict[str, Any]) -> bool:
-    from decouple.verify import imports, parity, venvs
+def _workplace(environment: Environment) -> Workplace:
+    from decouple.verify.venvs import Workplace
 
-    alone = venvs.install(environment, "core", [core], log=places.logs / "verify.log")
-    opened = imports.libraries_opened(alone.prefix, "import torch; assert not torch.cuda.is_available()")
-    cuda = opened.cuda()
-    print(
-        f"{'FAILED' if cuda else 'ok':<6} core alone: {len(opened.opened)} libraries opened, of CUDA {cuda or 'none'}"
-    )
-    facts = parity.dump(alone.prefix, alone.folder, alone.inside)["facts"]
-    clean = facts["cuda.is_available()"] is False and facts["version.cuda"] is None
-    print(f"{'ok' if clean else 'FAILED':<6} core alone: is_available {facts['cuda.is_available()']}")
-    result["core_alone"] = {"libraries": len(opened.opened), "cuda_libraries": cuda, "facts": facts}
-    return not cuda and clean
+    places = environment.places
+    return Workplace(environment, places.verify, environment.names()["verify"], places.logs / "verify.log")
 
 
-def _installed(environment: Environment, kind: str, core: Path | None, backend: Path, places: Places) -> Tried:
+def _install_both(environment: Environment, kind: str, core: Path | None, backend: Path) -> Tried:
+    """A virtual environment with both wheels, or with the backend on a stock core unpacked beside."""
     from decouple.build import settings
     from decouple.verify import venvs
 
-    log = places.logs / "verify.log"
     table = settings.choose("core", kind)
     libraries = table["environment"]["LD_LIBRARY_PATH"] if environment.kind == "rootfs" else ""
     packages = f"{table['prefix']}/lib/python3/dist-packages" if kind == "stock" else ""
     wheels = [core, backend] if core else [backend]
-    return venvs.install(environment, f"both-{kind}", wheels, log=log, packages=packages, libraries=libraries)
+    return venvs.install(_workplace(environment), f"both-{kind}", wheels, packages=packages, libraries=libraries)
 
 
-def _together(
-    environment: Environment, both: Tried, places: Places, result: dict[str, Any], arguments: argparse.Namespace
-) -> bool:
-    from decouple.release.manifest import load_release
-    from decouple.verify import parity
-
-    ours = parity.dump(both.prefix, both.folder, both.inside)
-    result["facts"] = ours["facts"]
-    cuda = load_release(places.project, places.release).toolchain.cuda
-    wanted = {"version.cuda": cuda, "backends.cuda.is_built()": True, "torch.cuda._CUDAC": True}
-    good = True
-    for name, answer in ours["facts"].items():
-        right = name not in wanted or answer == wanted[name]
-        good &= right
-        print(f"{'ok' if right else 'FAILED':<6} {name}: {answer}")
-    no_driver = str(ours["facts"]["torch.ones(1).cuda()"])
-    right = "NVIDIA" in no_driver or "No CUDA GPUs" in no_driver or "cuda" in no_driver
-    print(f"{'ok' if right else 'FAILED':<6} a call that needs a device: {no_driver}")
-    if not arguments.no_parity:
-        theirs = parity.dump(_monolith(environment), both.folder, both.inside)
-        found = parity.compare(ours, theirs)
-        result["parity"] = [one.to_dict() for one in found]
-        good &= _print_parity(found, None if arguments.all else 10)
-    return good and right
-
-
-def _monolith(environment: Environment) -> list[str]:
-    libraries = "/opt/monolith/usr/lib/x86_64-linux-gnu:/opt/cudnn/lib"
-    variables = {"PYTHONPATH": "/opt/monolith/usr/lib/python3/dist-packages", "LD_LIBRARY_PATH": libraries}
-    return environment.argv(["python3"], variables, "/")
+def _print_checks(found: Sequence[Check]) -> bool:
+    for one in found:
+        print(f"{'ok' if one.ok else 'FAILED':<6} {one.name}: {one.seen}")
+    return all(one.ok for one in found)
 
 
 def _print_parity(found: Sequence[Parity], limit: int | None) -> bool:
@@ -187,7 +170,8 @@ def smoke(arguments: argparse.Namespace) -> int:
     from decouple.build import inputs
     from decouple.build.environment import Places
     from decouple.cli.build import environment_for
-    from decouple.verify import parity, status
+    from decouple.release.manifest import load_release
+    from decouple.verify import checks, parity, status
 
     places = Places.of(find_project(), arguments.release, cache_dir(), arguments.tree)
     stamp = inputs.read_stamp(places.state / "stage2.json")
@@ -195,19 +179,15 @@ def smoke(arguments: argparse.Namespace) -> int:
         raise UsageError("stage 2 is not built")
     environment = environment_for(arguments, places, ["core", "cuda", "stock"])
     backend = places.dist / stamp.wheel
-    reports = _audits(None, backend)
-    failed = _print_audit(reports) != OK
-    both = _installed(environment, "stock", None, backend, places)
-    facts = parity.dump(both.prefix, both.folder, both.inside)["facts"]
-    loads = facts["torch.cuda._CUDAC"] is True and facts["backends.cuda.is_built()"] is True
-    for name, answer in facts.items():
-        print(f"       {name}: {answer}")
-    print(f"{'ok' if loads else 'FAILED':<6} _CUDAC imports on a stock core")
-    failed |= not loads
-    document = {"facts": facts, "seconds": stamp.seconds, "objects": stamp.objects, "ok": not failed}
-    status.update(status.path_of(places.project, arguments.release), "smoke", document)
-    print("verdict:", "FAILED" if failed else "ok")
-    return CHECK_FAILED if failed else OK
+    good = _print_audit(_audits(None, backend)) == OK
+    both = _install_both(environment, "stock", None, backend)
+    ours = parity.dump(both.prefix, both.folder, both.inside)
+    found = checks.together(both, ours, load_release(places.project, arguments.release).toolchain.cuda)
+    good &= _print_checks(found)
+    document = {"checks": [one.to_dict() for one in found], "seconds": stamp.seconds, "objects": stamp.objects}
+    status.update(status.path_of(places.project, arguments.release), "smoke", {**document, "ok": good})
+    print("verdict:", "ok" if good else "FAILED")
+    return OK if good else CHECK_FAILED
 
 
 def _table(arguments: argparse.Namespace) -> int:

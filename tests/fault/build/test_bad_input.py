@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
+from decouple.base.process import run_logged
 from decouple.build import probe
 from decouple.build.environment import HostEnvironment
 from decouple.build.estimate import estimate, refuse_if_too_small
-from decouple.build.process import run_logged
 from decouple.build.settings import cost
 from decouple.build.stages import Provenance, build_stage1
 from tests.unit.build.conftest import host, provenance, tree  # noqa: F401 - fixtures

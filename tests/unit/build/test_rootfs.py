@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
+from decouple.base.mounts import mounts_below, remove_tree
 from decouple.build import description, rootfs
-from decouple.build.mounts import mounts_below, remove_tree
 from decouple.build.sandbox import Bind, Sandbox
 
 reason = next(
@@ -114,7 +114,7 @@ def test_nothing_is_deleted_through_a_mount(tmp_path: Path) -> None:
     (precious / "file").write_text("kept")
     (tmp_path / "root" / "home").mkdir(parents=True)
     code = (
-        "import sys; from pathlib import Path; from decouple.build.mounts import remove_tree\n"
+        "import sys; from pathlib import Path; from decouple.base.mounts import remove_tree\n"
         "try: remove_tree(Path(sys.argv[1]))\nexcept Exception as error: print(error)\n"
     )
     script = 'mount --bind "$1/precious" "$1/root/home" && exec "$2" -c "$3" "$1/root"'

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,10 +13,13 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.series.stack.plumbing import GitError, Repository
-from decouple.series.stack.trees import Change, Entry, blob_id, blobs, differences
+from decouple.series.stack.trees import Change, Entry, blob_id, blobs, differences, parents
 
 SUBMODULE = "160000"
 LINK = "120000"
+#: Up to so many paths are moved one by one: `git read-tree -m -u` walks the whole tree, however little differs
+#: (0.1 s of processor time on PyTorch for one file).
+FEW = 64
 _BLOCKED = re.compile(r"(?:Entry|working tree file|file) '([^']*)'")
 
 
@@ -43,6 +47,9 @@ def move(repository: Repository, old: str, new: str) -> list[Change]:
         if change.old is None and os.path.lexists(repository.root / change.path) and not _is_folder(repository, change):
             raise EditedError(change.path, "is not under version control")
     step(f"move the work tree ({len(changes)} paths)")
+    if len(changes) <= FEW and _is_simple(repository.root, changes):
+        _move_few(repository, changes)
+        return changes
     for attempt in (1, 2):
         answer = repository.try_run("read-tree", "-m", "-u", old, new)
         if answer.status == 0:
@@ -56,6 +63,73 @@ def move(repository: Repository, old: str, new: str) -> list[Change]:
             raise EditedError(blocked.group(1), "has edits that are in no patch")
         raise GitError(repository, ("read-tree",), answer)
     return changes
+
+
+def _is_simple(root: Path, changes: Sequence[Change]) -> bool:
+    """Whether no file turns into a directory or back, and no link stands in the way: else git decides what may be."""
+    changed = {change.path for change in changes}
+    for change in changes:
+        if _is_submodule(change) or ((root / change.path).is_dir() and not (root / change.path).is_symlink()):
+            return False
+        for parent in filter(None, parents(change.path)):
+            if parent in changed or (root / parent).is_symlink() or (root / parent).is_file():
+                return False
+    return True
+
+
+def _move_few(repository: Repository, changes: Sequence[Change]) -> None:
+    """Move a few files by themselves: look at each one's content first, write them, then their index entries."""
+    paths = [change.path for change in changes]
+    staged = read_index(repository, paths)
+    for change in changes:
+        if on_disk(repository.root, change.path)[0] != change.old or staged.get(change.path) != change.old:
+            raise EditedError(change.path, "has edits that are in no patch")
+    contents = blobs(repository, {change.new.id for change in changes if change.new})
+    index, lock = repository.git_dir / "index", repository.git_dir / "index.lock"
+    fresh = repository.own / "scratch" / "moved.index"
+    fresh.parent.mkdir(parents=True, exist_ok=True)
+    if os.path.lexists(lock):
+        raise _busy(lock)
+    before = _stamp(index)
+    shutil.copyfile(index, fresh)
+    for change in changes:
+        step(f"move {change.path}")
+        _put(repository.root, change, contents[change.new.id] if change.new else None)
+    listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+    repository.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=listed, index=fresh)
+    step("put the index in place")
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL))  # git's own protocol: who has made it may replace the index
+    except FileExistsError:
+        raise _busy(lock) from None
+    try:
+        if _stamp(index) != before:
+            raise _busy(index)
+        fresh.replace(index)
+    finally:
+        lock.unlink()
+
+
+def _busy(path: Path) -> DecoupleError:
+    return DecoupleError(
+        f"{path}: another git command is at work in the tree",
+        next_step="wait for it and run this again; a lock that a crash left can be removed",
+    )
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    info = path.stat()
+    return info.st_ino, info.st_size, info.st_mtime_ns
+
+
+def read_index(repository: Repository, paths: Sequence[str], index: Path | None = None) -> dict[str, Entry]:
+    """What the index holds at ``paths`` (all of it for no paths)."""
+    entries: dict[str, Entry] = {}
+    for line in repository.run("ls-files", "-s", "-z", "--", *paths, index=index).split(b"\0")[:-1]:
+        meta, path = line.split(b"\t", 1)
+        mode, identity, _ = meta.decode().split(" ")
+        entries[path.decode("utf-8", "surrogateescape")] = Entry(mode, identity)
+    return entries
 
 
 def _is_folder(repository: Repository, change: Change) -> bool:

@@ -1,0 +1,98 @@
+"""The checks of installed wheels: each is a line with a verdict, so that one run reports all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from decouple.verify import audit, imports, parity, venvs
+from decouple.verify.elf import Library
+from decouple.verify.venvs import Tried, Workplace
+
+MONOLITH = "/opt/monolith/usr"
+#: What upstream says on a machine without a driver or without a GPU (torch/csrc/cuda, c10/cuda).
+_NO_DEVICE = re.compile(r"NVIDIA driver|No CUDA GPUs|no CUDA-capable device|CUDA driver", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One promise: whether it is kept, and what was seen."""
+
+    name: str
+    ok: bool
+    seen: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the status file."""
+        return asdict(self)
+
+
+def core_alone(place: Workplace, core: Path) -> list[Check]:
+    """With the core wheel alone: no CUDA library is opened or tried, and ``torch.cuda`` says that there is none."""
+    alone = venvs.install(place, "core", [core])
+    opened = imports.libraries_opened(alone.prefix, "import torch; torch.cuda.is_available()")
+    facts = parity.dump(alone.prefix, alone.folder, alone.inside)["facts"]
+    return [
+        Check(
+            "the core alone opens no CUDA library",
+            not opened.cuda(),
+            f"{len(opened.opened)} libraries opened, of CUDA {', '.join(opened.cuda()) or 'none'}",
+        ),
+        _equal("the core alone: torch.cuda.is_available()", facts["cuda.is_available()"], False),
+        _equal("the core alone: torch.version.cuda", facts["version.cuda"], None),
+    ]
+
+
+def together(both: Tried, offer: Mapping[str, Any], cuda: str | None) -> list[Check]:
+    """Both wheels: what a CUDA user asks first; importing opens no driver; a call for a device fails as upstream's."""
+    facts = offer["facts"]
+    opened = imports.libraries_opened(both.prefix)
+    driver = re.compile(audit.rules()["driver_libraries"])
+    drivers = sorted({path for path in (*opened.opened, *opened.tried) if driver.match(Path(path).name)})
+    told = str(facts["torch.ones(1).cuda()"])
+    return [
+        _equal("torch.version.cuda", facts["version.cuda"], cuda),
+        _equal("torch.backends.cuda.is_built()", facts["backends.cuda.is_built()"], True),
+        _equal("torch.cuda._CUDAC imports", facts["torch.cuda._CUDAC"], True),
+        Check(
+            "torch.backends.cudnn.version()",
+            isinstance(facts["backends.cudnn.version()"], int),
+            _say(facts, "backends.cudnn.version()"),
+        ),
+        Check(
+            "torch.cuda.nccl.version()",
+            isinstance(facts["cuda.nccl.version()"], list),
+            _say(facts, "cuda.nccl.version()"),
+        ),
+        Check(
+            "the build's architectures", bool(facts["_C._cuda_getArchFlags()"]), _say(facts, "_C._cuda_getArchFlags()")
+        ),
+        Check("importing opens no driver", not drivers, ", ".join(drivers) or "none of libcuda.so"),
+        Check("a call that needs a device", bool(_NO_DEVICE.search(told)) or told.startswith("tensor"), told),
+    ]
+
+
+def monolith(place: Workplace) -> dict[str, Any]:
+    """What upstream's single-stage build offers, asked in a process of its own inside the Debian root."""
+    libraries = f"{MONOLITH}/lib/x86_64-linux-gnu:/opt/cudnn/lib"
+    variables = {"PYTHONPATH": f"{MONOLITH}/lib/python3/dist-packages", "LD_LIBRARY_PATH": libraries}
+    return parity.dump(place.environment.argv(["python3"], variables, "/"), place.folder, place.inside)
+
+
+def symbols(backend: Sequence[Library], single: Sequence[Library]) -> list[parity.Parity]:
+    """C++ symbols that third-party extensions link, library by library, against the monolith's."""
+    return [
+        parity.compare_symbols(name, audit.exported(backend, name), audit.exported(single, name))
+        for name in parity.rules()["symbols"]["libraries"]
+    ]
+
+
+def _equal(name: str, seen: object, wanted: object) -> Check:
+    return Check(name, seen == wanted, f"{seen}" if seen == wanted else f"{seen}, expected {wanted}")
+
+
+def _say(facts: Mapping[str, Any], name: str) -> str:
+    return str(facts[name])
