@@ -18,6 +18,11 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     build = verbs.add_parser("build", help="publish every wheel of a folder (PEP 503, 691, 658)")
     build.add_argument("wheels", type=Path, help="folder with *.whl, e.g. dist/2.6")
     build.add_argument("--site", type=Path, default=Path("dist/index"), help="the site's folder (default: dist/index)")
+    build.add_argument(
+        "--dependencies",
+        action="store_true",
+        help="also link what the wheels need from elsewhere, as pip resolves it here, so that the index is enough",
+    )
     build.set_defaults(run=_build)
 
     check = verbs.add_parser("check", help="check every page, link, hash and manifest")
@@ -42,9 +47,10 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _build(arguments: argparse.Namespace) -> int:
     from decouple.cli.output import progress
-    from decouple.index import site
+    from decouple.index import dependencies, site
 
-    built = site.build(arguments.wheels, arguments.site, progress())
+    resolve = dependencies.resolve if arguments.dependencies else None
+    built = site.build(arguments.wheels, arguments.site, progress(), resolve)
     for name in built.added:
         print(f"added    {name}")
     for name in built.kept:

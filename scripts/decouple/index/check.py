@@ -53,7 +53,10 @@ def check(index: Index, progress: Progress = SILENT) -> list[Fault]:
             continue
         faults += _pages_agree(project, page, html)
         for package in page.packages:
-            faults += _file_faults(index, package)
+            if package.has_metadata:
+                faults += _file_faults(index, package)
+            elif not package.digests.get("sha256"):  # a dependency, linked where it is
+                faults.append(Fault(package.filename, "no sha256 in its link"))
         progress.advance()
     progress.finish()
     return faults

@@ -4,6 +4,7 @@ Layout of a site, which any static host can serve::
 
     index.html                       for people
     releases/<release>.json          what is published (decouple.index.catalog); the pages are made from it
+    dependencies.json                what is linked elsewhere (decouple.index.dependencies); likewise
     files/<release>/<wheel>          with <wheel>.metadata (PEP 658), <wheel>.decouple.json, <wheel>.intoto.json
     simple/index.{html,json}         the projects
     simple/<project>/index.{html,json}
@@ -17,7 +18,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -27,8 +28,9 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
 from decouple.base.files import sha256_of, write_atomically
 from decouple.base.progress import SILENT, Progress
-from decouple.index import catalog, landing
+from decouple.index import catalog, dependencies, landing
 from decouple.index.catalog import Entry
+from decouple.index.dependencies import Linked
 from decouple.index.wheel import Wheel, read
 from decouple.release.wheel_manifest import SUFFIX
 
@@ -46,9 +48,15 @@ class Built:
     pages: tuple[str, ...]
 
 
-def build(wheels: Path, site: Path, progress: Progress = SILENT) -> Built:
+def build(
+    wheels: Path,
+    site: Path,
+    progress: Progress = SILENT,
+    resolve: Callable[[Sequence[str]], Sequence[Linked]] | None = None,
+) -> Built:
     """Publish every wheel of the folder ``wheels`` into ``site``; releases that have none there stay as they are.
 
+    With ``resolve`` (``dependencies.resolve``) the site also gets pages for what the wheels need from elsewhere.
     Raises UsageError when there is no wheel, DecoupleError when a wheel cannot be trusted or when a file of that name
     was published with other bytes: a published name never changes its bytes; it is yanked and a new version is built.
     """
@@ -84,6 +92,10 @@ def build(wheels: Path, site: Path, progress: Progress = SILENT) -> Built:
     for release, entries in fresh.items():
         merged = {entry.filename: entry for entry in published.get(release, ())} | entries
         catalog.write(site, release, merged.values())
+    if resolve is not None:
+        own = {wheel.name for wheel in found} | {entry.project for entries in published.values() for entry in entries}
+        needed = dependencies.requirements_of((wheel.requires for wheel in found), own)
+        dependencies.write(site, [*dependencies.read(site), *resolve(needed)])
     return Built(tuple(added), tuple(kept), write_pages(site))
 
 
@@ -111,8 +123,16 @@ def write_pages(site: Path) -> tuple[str, ...]:
         ordered = sorted(rows, key=lambda row: (Version(row[1].version), row[1].filename))
         pages[f"simple/{project}/index.html"] = _project_html(project, ordered)
         pages[f"simple/{project}/index.json"] = _project_json(project, ordered)
-    pages["simple/index.html"] = _page("Simple index", [f'<a href="{name}/">{name}</a>' for name in sorted(projects)])
-    pages["simple/index.json"] = _json({"projects": [{"name": name} for name in sorted(projects)]})
+    linked: dict[str, list[Linked]] = {}
+    for file in dependencies.read(site):
+        if file.project not in projects:  # never beside our own files: a page is ours or it is not
+            linked.setdefault(file.project, []).append(file)
+    for project, files in sorted(linked.items()):
+        pages[f"simple/{project}/index.html"] = _linked_html(project, files)
+        pages[f"simple/{project}/index.json"] = _linked_json(project, files)
+    names = sorted({*projects, *linked})
+    pages["simple/index.html"] = _page("Simple index", [f'<a href="{name}/">{name}</a>' for name in names])
+    pages["simple/index.json"] = _json({"projects": [{"name": name} for name in names]})
     pages["index.html"] = landing.render(releases)
     changed = []
     for name, text in pages.items():
@@ -184,6 +204,30 @@ def _project_json(project: str, rows: Sequence[tuple[str, Entry]]) -> str:
     ]
     versions = sorted({entry.version for _, entry in rows}, key=Version)
     return _json({"name": project, "versions": versions, "files": files})
+
+
+def _linked_html(project: str, files: Sequence[Linked]) -> str:
+    anchors = []
+    for file in files:
+        attributes = {"href": f"{file.url}#sha256={file.sha256}", "data-requires-python": file.requires_python}
+        text = " ".join(f'{key}="{escape(value)}"' for key, value in attributes.items() if value is not None)
+        anchors.append(f"<a {text}>{escape(file.filename)}</a>")
+    return _page(f"Links for {project}", anchors)
+
+
+def _linked_json(project: str, files: Sequence[Linked]) -> str:
+    rows = [
+        {
+            "filename": file.filename,
+            "url": file.url,
+            "hashes": {"sha256": file.sha256},
+            **({"requires-python": file.requires_python} if file.requires_python else {}),
+        }
+        for file in files
+    ]
+    # PEP 691's 1.0: from 1.1 on a size is mandatory, and pip's report has none
+    body = {"meta": {"api-version": "1.0"}, "name": project, "files": rows}
+    return json.dumps(body, indent=1, sort_keys=True) + "\n"
 
 
 def _json(body: Mapping[str, object]) -> str:

@@ -32,6 +32,8 @@ class Wheel:
     size: int
     sha256: str
     metadata: bytes
+    requires: tuple[str, ...]
+    """``Requires-Dist`` values."""
     requires_python: str | None
     manifest_bytes: bytes
     manifest: WheelManifest
@@ -87,6 +89,7 @@ def read(path: Path) -> Wheel:
         size=path.stat().st_size,
         sha256=sha256_of(path),
         metadata=metadata,
+        requires=tuple(str(value) for value in headers.get_all("Requires-Dist") or ()),
         requires_python=headers["Requires-Python"],
         manifest_bytes=manifest_bytes,
         manifest=manifest,

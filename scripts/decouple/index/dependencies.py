@@ -1,0 +1,108 @@
+"""Pages for what our wheels need from elsewhere, so that ``pip install --index-url`` with our index alone is enough.
+
+Nothing is copied: a page links to the files where they are (PyPI), with the hash that pip must see. Which files is
+pip's own answer (``pip install --dry-run --report``), so an index holds exactly what its wheels resolve to. Without
+such pages users add ``--extra-index-url``, and then any torch with a higher version wins over ours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
+
+FILE = "dependencies.json"
+_SCHEMA = 1
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Linked:
+    """A file of another project, linked where it is."""
+
+    project: str
+    version: str
+    filename: str
+    url: str
+    sha256: str
+    requires_python: str | None = None
+
+
+def read(site: Path) -> tuple[Linked, ...]:
+    """What the site links to. Raises DecoupleError when the file is damaged."""
+    path = site / FILE
+    if not path.exists():
+        return ()
+    try:
+        return tuple(Linked(**row) for row in json.loads(path.read_bytes())["files"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DecoupleError(
+            f"{path}: not a list of dependencies: {error!r}", next_step="restore it from git"
+        ) from error
+
+
+def write(site: Path, files: Iterable[Linked]) -> None:
+    """Replace the list; the same files always give the same bytes."""
+    rows = [dataclasses.asdict(linked) for linked in sorted(set(files), key=_order)]
+    write_atomically(site / FILE, json.dumps({"schema": _SCHEMA, "files": rows}, indent=1, sort_keys=True) + "\n")
+
+
+def requirements_of(metadata: Iterable[Sequence[str]], own: Iterable[str]) -> list[str]:
+    """``Requires-Dist`` values that name none of our ``own`` projects, extras left out, each once and sorted."""
+    ours = set(own)
+    found = set()
+    for lines in metadata:
+        for text in lines:
+            requirement = Requirement(text)
+            optional = requirement.marker is not None and "extra" in str(requirement.marker)
+            if canonicalize_name(requirement.name) not in ours and not optional:
+                found.add(str(requirement))
+    return sorted(found)
+
+
+def resolve(requirements: Sequence[str], options: Sequence[str] = ()) -> list[Linked]:
+    """The files that pip would take for ``requirements``; ``options`` are pip's own, e.g. ``--index-url``.
+
+    Raises DecoupleError with pip's last words, and for a file without a sha256.
+    """
+    if not requirements:
+        return []
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
+    done = subprocess.run(
+        [*command, "--only-binary", ":all:", *options, *requirements], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        words = done.stderr.strip().splitlines()
+        raise DecoupleError(
+            f"pip finds no files for {', '.join(requirements)}: {words[-1] if words else done.returncode}",
+            next_step="see whether the index that pip is configured for has them",
+        )
+    return [_linked(item) for item in json.loads(done.stdout)["install"]]
+
+
+def _linked(item: Mapping[str, Any]) -> Linked:
+    metadata, download = item["metadata"], item["download_info"]
+    sha256 = download.get("archive_info", {}).get("hashes", {}).get("sha256")
+    if not sha256:
+        raise DecoupleError(f"{download['url']}: pip was given no sha256 for it", next_step="use an index that has one")
+    return Linked(
+        project=canonicalize_name(metadata["name"]),
+        version=metadata["version"],
+        filename=download["url"].rsplit("/", 1)[-1].replace("%2B", "+"),
+        url=download["url"],
+        sha256=sha256,
+        requires_python=metadata.get("requires_python"),
+    )
+
+
+def _order(linked: Linked) -> tuple[str, str, str]:
+    return linked.project, linked.version, linked.filename

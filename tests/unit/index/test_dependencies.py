@@ -1,0 +1,53 @@
+"""An index that is enough on its own: pages that link what our wheels need from elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.index import dependencies, site
+from decouple.index.check import check
+from decouple.index.remote import Index
+from tests.unit.index.wheels import make_pair, make_wheel
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> list[str]:
+    """Another index with what torch needs, as pip options."""
+    other = tmp_path / "other"
+    make_wheel(other, "mpmath", "1.3.0")
+    make_wheel(other, "sympy", "1.13.1", requires=("mpmath>=1.1",), requires_python=">=3.8")
+    site.build(other, tmp_path / "elsewhere")
+    return ["--isolated", "--index-url", (tmp_path / "elsewhere/simple").as_uri()]
+
+
+def test_requirements_leave_out_our_own_and_extras() -> None:
+    metadata = [("torch==2.6.0+decoupled.1", "sympy==1.13.1"), ("sympy==1.13.1", 'optree>=0.13; extra == "optree"')]
+    assert dependencies.requirements_of(metadata, {"torch", "torch-cuda"}) == ["sympy==1.13.1"]
+
+
+def test_the_whole_closure_is_linked_with_its_hashes(tmp_path: Path, elsewhere: list[str]) -> None:
+    make_wheel(tmp_path / "dist", "torch", "2.6.0+decoupled.1", requires=("sympy==1.13.1",))
+    root = tmp_path / "site"
+    site.build(tmp_path / "dist", root, resolve=lambda wanted: dependencies.resolve(wanted, elsewhere))
+    index = Index(str(root))
+    assert index.projects() == ("mpmath", "sympy", "torch")
+    (package,) = index.project_json("sympy").packages
+    assert package.url.endswith("/sympy-1.13.1-py3-none-any.whl")
+    assert package.digests["sha256"]
+    assert package.requires_python == ">=3.8"
+    assert check(index) == []
+
+
+def test_a_page_of_ours_never_links_elsewhere(tmp_path: Path) -> None:
+    make_pair(tmp_path / "dist")
+    evil = dependencies.Linked("torch", "9.9", "torch-9.9-py3-none-any.whl", "https://example.org/torch.whl", "a" * 64)
+    site.build(tmp_path / "dist", tmp_path / "site", resolve=lambda wanted: [evil])
+    assert len(Index(str(tmp_path / "site")).project_json("torch").packages) == 1
+
+
+def test_what_pip_cannot_find_is_named(elsewhere: list[str]) -> None:
+    with pytest.raises(DecoupleError, match="no-such-thing"):
+        dependencies.resolve(["no-such-thing==1"], elsewhere)
