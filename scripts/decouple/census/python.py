@@ -48,23 +48,39 @@ def scan(path: str, text: str, taxonomy: Taxonomy) -> list[Raw]:
             tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return []
-    aliases = _aliases(tree)
+    nodes = _nodes(tree)
     found: dict[tuple[str, str], list[int]] = {}
-    for name, form, line in _reaches(tree, aliases, _docstrings(tree)):
+    for name, form, line in _reaches(nodes, _aliases(nodes), _docstrings(nodes)):
         if taxonomy.bindings.match(name):
             found.setdefault((name, form), []).append(line)
     out = []
     for (name, form), lines in found.items():
         flag = matches(name, taxonomy.in_cpu_build) is not None
         detail = f"{form}; {'a CPU build has it, too' if flag else 'only a CUDA build has it'}"
-        out.append(Raw("python", name, path, lines[0], lines[0], 1, len(lines), False, detail))
+        out.append(Raw("python", name, path, min(lines), min(lines), 1, len(lines), False, detail))
     return out
 
 
-def _aliases(tree: ast.Module) -> dict[str, str]:
+def _nodes(tree: ast.Module) -> list[ast.AST]:
+    """Every node once, in no useful order. ``ast.walk`` takes several times as long, and this is most of the work."""
+    out: list[ast.AST] = []
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        out.append(node)
+        for value in vars(node).values():
+            if isinstance(value, ast.AST):
+                if not isinstance(value, ast.expr_context):
+                    stack.append(value)
+            elif isinstance(value, list):
+                stack.extend(item for item in value if isinstance(item, ast.AST))
+    return out
+
+
+def _aliases(nodes: list[ast.AST]) -> dict[str, str]:
     """Names of this file that mean ``torch``, ``torch._C`` or a module below, in any scope."""
     known = {"torch": "torch"}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for item in node.names:
                 if item.asname and (item.name == "torch" or item.name.startswith(MODULE)):
@@ -74,7 +90,7 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
                 whole = f"{node.module}.{item.name}"
                 if whole == MODULE or whole.startswith(MODULE + "."):
                     known[item.asname or item.name] = whole
-    for node in ast.walk(tree):  # C = torch._C
+    for node in nodes:  # C = torch._C
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             dotted = _dotted(node.value, known)
             if dotted == MODULE:
@@ -93,17 +109,17 @@ def _dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
     return ".".join([aliases[node.id], *reversed(parts)])
 
 
-def _docstrings(tree: ast.Module) -> set[int]:
+def _docstrings(nodes: list[ast.AST]) -> set[int]:
     """The ids of nodes that are documentation, not code."""
     out: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             out.add(id(node.value))
     return out
 
 
-def _reaches(tree: ast.Module, aliases: dict[str, str], documentation: set[int]) -> Iterator[tuple[str, str, int]]:
-    for node in ast.walk(tree):
+def _reaches(nodes: list[ast.AST], aliases: dict[str, str], documentation: set[int]) -> Iterator[tuple[str, str, int]]:
+    for node in nodes:
         if isinstance(node, ast.Attribute):
             dotted = _dotted(node, aliases)
             if dotted and dotted.startswith(MODULE + ".") and dotted.count(".") == 2:
