@@ -55,35 +55,54 @@ def digest(folders: list[Path]) -> str:
     return total.hexdigest()
 
 
-def install(interpreter: Path, project: Path) -> None:
-    """Build and install a backend (or any project on the layer) unless this very source is installed already.
+def install(interpreter: Path, project: Path) -> Path:
+    """Build ``project`` and install it into a folder of its own, for ``PYTHONPATH``; nothing if this source was built.
 
-    Raises CalledProcessError with the build's output.
+    A folder of its own because only one backend of the PrivateUse1 key may be found by ``import torch``.
+    Raises CalledProcessError after showing the build's output.
     """
-    home = interpreter.parents[1]
-    stamp = home / f"installed-{project.name}"
+    home = cache_dir() / "contract" / f"{interpreter.parents[1].name}-{hashlib.sha256(str(interpreter).encode()).hexdigest()[:8]}"
+    target, stamp = home / project.name, home / f"{project.name}.digest"
     key = digest([project, THIRD_DEVICE / "common"])
-    with locked(home.with_suffix(".lock")):
+    with locked(home / f"{project.name}.lock"):
         if stamp.exists() and stamp.read_text() == key:
-            return
+            return target
+        stamp.unlink(missing_ok=True)
+        shutil.rmtree(target, ignore_errors=True)
         done = subprocess.run(
-            [str(interpreter), "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--force-reinstall",
+            [str(interpreter), "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--target", str(target),
              str(project)],
-            capture_output=True, text=True, env=build_environment(interpreter),
+            capture_output=True, text=True, env=build_environment(interpreter, project),
         )  # fmt: skip
         if done.returncode:
             sys.stderr.write(done.stdout[-4000:] + done.stderr[-8000:])
         done.check_returncode()
         write_atomically(stamp, key)
+    return target
 
 
-def build_environment(interpreter: Path) -> dict[str, str]:
-    """The environment of a build: the interpreter's own tools first, ccache where there is one, two compilers at once."""
-    made = dict(os.environ)
+def build_environment(interpreter: Path, project: Path | None = None) -> dict[str, str]:
+    """The environment of a build: the interpreter's own tools first, ccache where there is one, two compilers at once.
+
+    Backends that lie beside ``common`` share its objects: ccache sees paths relative to their parent.
+    """
+    made = dict(os.environ, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     path = [str(interpreter.parent), made.get("PATH", "")]
     if Path("/usr/lib/ccache").is_dir() and shutil.which("ccache"):
         path.insert(0, "/usr/lib/ccache")
         made.setdefault("CCACHE_DIR", str(cache_dir() / "contract" / "ccache"))
+        made["CCACHE_NOHASHDIR"] = "1"
+        if project is not None:
+            made["CCACHE_BASEDIR"] = str(project.parent)
     made["PATH"] = os.pathsep.join(path)
     made.setdefault("MAX_JOBS", "2")
     return made
+
+
+def check(interpreter: Path, device: str, folders: list[Path], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the contract on ``device`` with the packages in ``folders``."""
+    command = [str(interpreter), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "third_device_contract.plugin",
+               "--pyargs", "third_device_contract", "--device", device, *arguments]  # fmt: skip
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, folders)), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folders[0])

@@ -14,8 +14,9 @@ try:
 except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib  # type: ignore[no-redef, import-not-found]
 
-SUPPORTED, BROKEN, MISSING, ELSEWHERE = "supported", "broken", "missing", "elsewhere"
-_SIGNS = {SUPPORTED: "ok", BROKEN: "BROKEN", MISSING: "missing", ELSEWHERE: "elsewhere"}
+SUPPORTED, BROKEN, MISSING, GAP, ELSEWHERE = "supported", "broken", "missing", "upstream gap", "elsewhere"
+_SIGNS = {SUPPORTED: "ok", BROKEN: "BROKEN", MISSING: "missing", GAP: "gap", ELSEWHERE: "elsewhere"}
+_GAP = "upstream lacks: "  # what the reason of a test that met a gap begins with
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +53,12 @@ class Outcomes:
     def status(self, number: int) -> tuple[str, str]:
         """An item's status and the reason for it."""
         results = self.seen.get(number, [])
-        for wanted, status in (("failed", BROKEN), ("skipped", MISSING)):
-            reasons = [result.reason for result in results if result.outcome == wanted]
+        skipped = [result.reason for result in results if result.outcome == "skipped"]
+        for reasons, status in (
+            ([result.reason for result in results if result.outcome == "failed"], BROKEN),
+            ([reason for reason in skipped if not reason.startswith(_GAP)], MISSING),
+            (skipped, GAP),
+        ):
             if reasons:
                 return status, "; ".join(dict.fromkeys(reasons))
         if results:
@@ -77,6 +82,12 @@ def load_items() -> dict[int, Item]:
     return {item.number: item for item in found}
 
 
+def load_gaps() -> dict[str, str]:
+    """What upstream lacks, by key, as the reason of a test that meets it."""
+    text = resources.files("third_device_contract").joinpath("items.toml").read_text(encoding="utf-8")
+    return {entry["key"]: f"{_GAP}{entry['lacks']}; {entry['where']}" for entry in tomllib.loads(text)["gap"]}
+
+
 def as_lines(outcomes: Outcomes) -> Iterator[str]:
     """The card for a terminal."""
     group = ""
@@ -97,7 +108,7 @@ def _order(group: str) -> int:
 
 def _counts(outcomes: Outcomes) -> dict[str, int]:
     statuses = [status for _, status, _ in outcomes.rows()]
-    return {status: statuses.count(status) for status in (SUPPORTED, BROKEN, MISSING, ELSEWHERE)}
+    return {status: statuses.count(status) for status in _SIGNS}
 
 
 def write(outcomes: Outcomes, device: str, folder: Path) -> list[Path]:
@@ -126,7 +137,7 @@ def write(outcomes: Outcomes, device: str, folder: Path) -> list[Path]:
 
 
 def _page(outcomes: Outcomes, device: str, torch_version: str) -> str:
-    colours = {SUPPORTED: "#1a7f37", BROKEN: "#cf222e", MISSING: "#9a6700", ELSEWHERE: "#57606a"}
+    colours = {SUPPORTED: "#1a7f37", BROKEN: "#cf222e", MISSING: "#9a6700", GAP: "#8250df", ELSEWHERE: "#57606a"}
     rows = "\n".join(
         f"<tr><td>{item.number}<td>{html.escape(item.group)}<td>{html.escape(item.title)}"
         f'<td style="color:{colours[status]}">{status}<td>{html.escape(reason)}<td><code>{html.escape(item.where)}</code>'

@@ -10,6 +10,8 @@ import types
 import pytest
 import torch
 
+from third_device_contract.plugin import Gap
+
 
 def saved(value: object) -> io.BytesIO:
     """``value`` as torch.save writes it, rewound."""
@@ -74,7 +76,15 @@ def test_dlpack(name: str) -> None:
     tensor = torch.arange(6.0, device=name).view(2, 3)
     back = torch.from_dlpack(torch.utils.dlpack.to_dlpack(tensor))
     assert back.device == tensor.device and back.data_ptr() == tensor.data_ptr() and back.shape == (2, 3)
-    kind, index = tensor.__dlpack_device__()
+
+
+@pytest.mark.contract_item(42)
+def test_dlpack_protocol(name: str, gap: Gap) -> None:
+    tensor = torch.arange(6.0, device=name)
+    try:
+        kind, index = tensor.__dlpack_device__()
+    except ValueError:
+        gap("dlpack-protocol")
     assert int(kind) == 12 and index == 0  # kDLExtDev
     assert torch.from_dlpack(tensor).data_ptr() == tensor.data_ptr()
 

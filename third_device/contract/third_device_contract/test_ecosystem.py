@@ -55,7 +55,8 @@ NAME = "{name}"
 def work(rank, folder):
     device = torch.device(NAME, rank % getattr(torch, NAME).device_count())
     torch.get_device_module(NAME).set_device(device)
-    dist.init_process_group(rank=rank, world_size=2, init_method="file://" + folder + "/store")
+    backend = "cpu:gloo," + NAME + ":" + dist.Backend.default_device_backend_map[NAME]
+    dist.init_process_group(backend, rank=rank, world_size=2, init_method="file://" + folder + "/store")
     ones = torch.full((3,), float(rank + 1), device=device)
     dist.all_reduce(ones)
     assert ones.cpu().tolist() == [3, 3, 3], ones

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from pathlib import Path
 
@@ -106,7 +107,8 @@ def test_a_broken_entry_point_is_named(python, tmp_path: Path) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-backend\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[torch.backends]\nbroken_backend = broken_backend:load\n")
     (tmp_path / "site" / "broken_backend.py").write_text("def load():\n    raise OSError('no such library')\n")
-    done = python("import torch", env={"PYTHONPATH": str(tmp_path / "site")})
+    path = os.pathsep.join(filter(None, [str(tmp_path / "site"), os.environ.get("PYTHONPATH")]))
+    done = python("import torch", env={"PYTHONPATH": path})
     assert done.returncode != 0
     assert "broken_backend" in done.stderr and "TORCH_DEVICE_BACKEND_AUTOLOAD=0" in done.stderr
 
