@@ -186,9 +186,9 @@ def _choices(arguments: argparse.Namespace) -> Choices:
     if not archs:
         raise UsageError("--arch is empty", next_step="name an architecture, e.g. --arch 9.0")
     check_archs(archs, (), "")
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise UsageError(f"--jobs {arguments.jobs}: at least one")
     jobs = arguments.jobs or (int(os.environ["MAX_JOBS"]) if os.environ.get("MAX_JOBS", "").isdigit() else None)
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"--jobs {jobs}: at least one")
     passed = ("USE_", "CMAKE_", "BUILD_TEST")  # as upstream; other BUILD_* are mostly a CI host's own
     by_hand = {name: value for name, value in os.environ.items() if name.startswith(passed)}
     return Choices(
@@ -214,6 +214,8 @@ def _need_tree(arguments: argparse.Namespace, places: Places) -> None:
 
     The Debian root has no third_party: there the tree carries Debian's own patches below ours.
     """
+    if arguments.tree is not None and not places.tree.is_dir():
+        raise UsageError(f"{places.tree}: no such folder")
     for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
         debian = not _on_host(arguments, places, cuda=False)
         if places.tree.is_dir() and (not debian or (places.tree / "debian" / "patches").is_dir()):
@@ -223,8 +225,10 @@ def _need_tree(arguments: argparse.Namespace, places: Places) -> None:
 
 def _apply(arguments: argparse.Namespace, places: Places, *, debian: bool) -> None:
     if arguments.tree is not None:
-        lack = "no such folder" if not places.tree.is_dir() else "without Debian's patches, which the Debian root needs"
-        raise UsageError(f"{places.tree}: {lack}", next_step=f"decouple apply {arguments.release} --debian-patches")
+        raise UsageError(
+            f"{places.tree}: without Debian's patches, which the Debian root needs",
+            next_step=f"decouple apply {arguments.release} --debian-patches",
+        )
     more = ["--debian-patches"] if debian else []
     done = subprocess.run([sys.executable, "-m", "decouple", "apply", arguments.release, *more])
     if done.returncode:

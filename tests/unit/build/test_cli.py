@@ -1,0 +1,118 @@
+"""The commands: what they print, and their exit codes for wrong calls."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from decouple.build import settings, wheels
+from decouple.build.stages import Provenance
+from decouple.cli import main
+from decouple.release.wheel_manifest import WheelManifest
+
+
+def manifest(provenance: Provenance) -> WheelManifest:
+    return WheelManifest(
+        release="2.6",
+        project="torch-cuda",
+        version="2.6.0+cu124",
+        upstream=provenance.upstream,
+        sources=provenance.sources,
+        series_digest=provenance.series_digest,
+        patches=provenance.patches,
+        overlay_digest=provenance.overlay_digest,
+        tree="5" * 40,
+        cuda="12.4",
+        arch_list=("9.0",),
+        toolchain={"cmake": "cmake version 3.31.6", "ccache": None},
+        flags={"core": "built"},
+        environment={"USE_CUDA": "0"},
+        times={"source_date_epoch": 1},
+    )
+
+
+def raw_wheel(folder: Path, text: str = "code") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        info = "torch_cuda-2.6.0+cu124.dist-info"
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: torch-cuda\nVersion: 2.6.0+cu124\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\n")
+        archive.writestr(f"{info}/RECORD", "")
+        archive.writestr("torch_cuda/__init__.py", text)
+    return path
+
+
+def test_explain(tmp_path: Path, provenance: Provenance, capsys: pytest.CaptureFixture[str]) -> None:
+    wheel = wheels.finish(raw_wheel(tmp_path / "raw"), tmp_path / "dist", manifest(provenance), 1738108800)
+    assert main(["explain", str(wheel)]) == 0
+    said = capsys.readouterr().out
+    for part in ("torch-cuda 2.6.0+cu124", "v2.6.0", "2.6/0001-x.patch", "12.4 for 9.0", "ccache      not there"):
+        assert part in said
+    assert main(["explain", "--json", str(wheel)]) == 0
+    assert WheelManifest.from_json(capsys.readouterr().out.encode(), "stdout") == manifest(provenance)
+
+
+def test_finishing_twice_gives_the_same_bytes_and_a_changed_file_others(tmp_path: Path, provenance: Provenance) -> None:
+    made = [
+        wheels.finish(raw_wheel(tmp_path / name, text), tmp_path / f"{name}-out", manifest(provenance), 1738108800)
+        for name, text in (("a", "code"), ("b", "code"), ("c", "other"))
+    ]
+    one, two, three = (path.read_bytes() for path in made)
+    assert one == two != three
+    with zipfile.ZipFile(made[0]) as wheel:
+        names = wheel.namelist()
+        record = wheel.read(names[-1]).decode()
+    assert names[0] == "torch_cuda/__init__.py"  # the dist-info comes last, RECORD at its end
+    assert names[-1].endswith("/RECORD")
+    assert all(name in record for name in names)
+
+
+def test_explaining_what_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(raw_wheel(tmp_path / "raw"))]) == 1
+    assert "no decouple.json in it, so decouple did not build it" in capsys.readouterr().err
+    (tmp_path / "text.whl").write_text("no zip")
+    assert main(["explain", str(tmp_path / "text.whl")]) == 1
+    assert "not a wheel" in capsys.readouterr().err
+
+
+def test_the_estimate_says_what_each_choice_costs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    call = ["build", "2.6", "--estimate", "--jobs", "2", "--tree", str(tmp_path)]
+    assert main(call) == 0
+    both = capsys.readouterr().out
+    assert both.count("objects to go") == 2
+    assert main([*call, "--core", "stock", "--no-flash"]) == 0
+    stock = capsys.readouterr().out
+    assert stock.startswith("stage 2: 375 objects to go, about 1 h")
+    assert settings.cost(2, arch_count=3).core_seconds == 3 * settings.cost(2).core_seconds
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--arch", "hopper"], 1, "--arch hopper: not an architecture"),
+        (["--profile", "rocm"], 2, "profile 'rocm' is unknown"),
+        (["--jobs", "0"], 2, "--jobs 0: at least one"),
+        (["--env", "host", "--tree", "/nowhere/at/all"], 2, "/nowhere/at/all: no such folder"),
+    ],
+)
+def test_wrong_calls(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    got = main(["build", "2.6", "--estimate" if "--tree" not in arguments else "--resume", *arguments])
+    assert (got, said in capsys.readouterr().err) == (code, True)
+
+
+def test_a_stage_that_does_not_exist() -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["build", "2.6", "--stage", "3"])
+    assert caught.value.code == 2
+
+
+def test_audit_of_a_real_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "python").symlink_to(Path(sys.executable).resolve())
+    assert main(["audit", "--core", str(tmp_path)]) == 0
+    assert "ok     core without CUDA: 1 files" in capsys.readouterr().out
+    assert main(["audit"]) == 2
+    assert "nothing to look at" in capsys.readouterr().err
