@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.series.stack import worktree
 from decouple.series.stack.engine import Stack
 from decouple.series.stack.worktree import EditedError
 from tests.support.series import LINES, World, git, header, snapshot, tree_of
+
+
+@pytest.fixture(autouse=True, params=[worktree.FEW, 0], ids=["one by one", "by read-tree"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few files are moved one by one, many by git: what holds must hold for both."""
+    monkeypatch.setattr(worktree, "FEW", request.param)
 
 
 def test_push_all_gives_the_tree_that_plain_git_gives(world: World) -> None:
@@ -205,6 +212,20 @@ def test_edits_are_never_lost(world: World) -> None:
         stack.pop(1)
     assert (world.source / "README.md").read_text() == "mine too\n"
     assert (world.source / "torch/core.py").read_text() == "mine\n"
+
+
+def test_another_git_at_work_in_the_tree_is_not_disturbed(world: World) -> None:
+    lock = world.source / ".git/index.lock"
+    lock.touch()
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match=r"index.lock"):
+            stack.push(None)
+        assert stack.applied == ()
+    assert tree_of(world.source) == world.base_tree
+    lock.unlink()
+    with Stack.open(world.places) as stack:
+        assert stack.recovered == []
+        assert stack.push(None).stopped is None
 
 
 def test_untracked_files_are_never_lost_even_if_gitignored(world: World) -> None:

@@ -134,7 +134,8 @@ class GitError(DecoupleError):
 
     def __init__(self, repository: Repository, arguments: tuple[str, ...], answer: Answer) -> None:
         words = [line for line in answer.err.splitlines() if line.strip()]
-        shown = "; ".join(words[-3:]) or f"exit status {answer.status}"
+        marked = [line for line in words if line.startswith(("fatal: ", "error: "))]
+        shown = "; ".join(marked[:3] or words[-3:]) or f"exit status {answer.status}"
         super().__init__(
             f"git {arguments[0]} failed in {repository.root}: {shown}",
             next_step="`git -C <that folder> status` shows the state it is in",

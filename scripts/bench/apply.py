@@ -1,0 +1,266 @@
+"""The whole series against ``git am`` and ``quilt push -a``; a one-patch push on a big and on a small tree.
+
+    python scripts/bench/apply.py [--rounds 5] [--json FILE] [--scratch FOLDER]
+
+All work on the same series and the same tree, in alternating rounds of one run, each as a new process. The floor is
+``git apply --cached`` of the whole series into one index: no commits, no work tree. Aims (issue 2): at most the time
+of ``git am``; a one-patch push that does not depend on the size of the tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from decouple import upstream
+from decouple.base.errors import DecoupleError
+from decouple.base.paths import cache_dir, find_project
+from decouple.release.manifest import load_release
+from decouple.series import seriesfile
+from decouple.series.stack.commits import CommitText, NewCommit, write_chain
+from decouple.series.stack.engine import Places, create
+from decouple.series.stack.plumbing import Repository
+from decouple.series.stack.trees import Entry, look_up
+
+RELEASE = "2.6"
+SMALL = 100
+_NOBODY = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run: wall-clock and processor seconds of all its processes."""
+
+    wall: float
+    cpu: float
+
+
+def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
+    """Ours (process start included), git am, quilt and the floor, on the project's series; seconds and ratios.
+
+    Ratios are of medians; ``cpu_ratio`` is of processor time, which other work on the machine disturbs less.
+    """
+    project, places, base = _project(scratch / "ours")
+    names = seriesfile.read(places.series).names
+    patches = [str(places.patches / name) for name in names]
+    am = _clone(places.source, scratch / "am", base)
+    plain = _clone(places.source, scratch / "quilt", base)
+    quilt = shutil.which("quilt")
+    environment = {
+        **os.environ,
+        "DECOUPLE_PROJECT": str(project),
+        "QUILT_PATCHES": str(places.patches),
+        "QUILT_SERIES": str(places.series),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+    }
+    run = functools.partial(_run, environment=environment)
+    samples: dict[str, list[Sample]] = {"ours": [], "git am": [], "quilt": [], "floor": []}
+    written = 0
+    for _ in range(rounds):
+        push = [sys.executable, "-m", "decouple", "push", RELEASE, "-a", "--no-overlay"]
+        samples["ours"].append(timed(lambda: run(push, places.source)))  # noqa: B023 - called at once
+        written = _changed_bytes(places.source, base)
+        run([sys.executable, "-m", "decouple", "pop", RELEASE, "-a"], places.source)
+        samples["git am"].append(timed(lambda: run(["git", *_NOBODY, "am", "-q", "--whitespace=nowarn", *patches], am)))
+        if _tree(am) != _tree_applied(places.source):
+            raise DecoupleError(
+                "git am and we do not agree on the tree", next_step="pytest tests/real/test_same_tree.py"
+            )
+        run(["git", "reset", "-q", "--hard", base], am)
+        if quilt:
+            samples["quilt"].append(timed(lambda: run([quilt, "--quiltrc", "-", "push", "-aq"], plain)))
+            # not `quilt pop`: it does not bring back an empty file that was renamed (torch/cuda/error.py; quilt 0.66)
+            run(["git", "reset", "-q", "--hard", base], plain)
+            run(["git", "clean", "-q", "-fdx"], plain)
+        index = {**environment, "GIT_INDEX_FILE": str(scratch / "floor.index")}
+        shutil.copy2(am / ".git/index", scratch / "floor.index")
+        floor = ["git", "apply", "--cached", "--whitespace=nowarn", *patches]
+        samples["floor"].append(timed(lambda: _run(floor, am, index)))  # noqa: B023 - called at once
+    result = _table("series", samples, against="git am")
+    size, write_seconds = written, timed(lambda: _write(scratch / "written", written)).wall
+    return {
+        "name": "whole series: push -a / git am",
+        "patches": len(names),
+        **result,
+        "aim": 1.0,
+        "floor": {"bytes_written": size, "write_s": round(write_seconds, 3)},
+        "rounds": rounds,
+    }
+
+
+def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
+    """A push of one patch that changes one file, on the whole release and on a tree of 100 of its files."""
+    _, places, base = _project(scratch / "big")
+    target = "setup.py"
+    patch = _one_line_patch(places.source, target)
+    small_repo = _small_repository(places.source, scratch / "small.git", base, target)
+    small_base = Repository(small_repo, small_repo).resolve("refs/heads/small")
+    assert small_base
+    both: dict[str, Places] = {}
+    for name, repo, commit in (("full tree", places.source / ".git", base), ("100 files", small_repo, small_base)):
+        root = scratch / name.replace(" ", "-")
+        (root / "patches" / RELEASE).mkdir(parents=True)
+        (root / "series").mkdir()
+        (root / "patches" / RELEASE / "0001-one-line.patch").write_bytes(patch)
+        (root / "series" / RELEASE).write_text(f"{RELEASE}/0001-one-line.patch\n", "utf-8")
+        both[name] = Places.of(root, RELEASE)
+        create(both[name], repo, commit, commit, {})
+    samples: dict[str, list[Sample]] = {name: [] for name in both}
+    for _ in range(rounds):
+        for name, where in both.items():
+            assert where.project
+            environment = {**os.environ, "DECOUPLE_PROJECT": str(where.project)}
+            push = [sys.executable, "-m", "decouple", "push", RELEASE, "--no-overlay"]
+            samples[name].append(timed(functools.partial(_run, push, where.source, environment)))
+            _run([sys.executable, "-m", "decouple", "pop", RELEASE], where.source, environment)
+    start = [timed(functools.partial(_run, [sys.executable, "-m", "decouple", "--version"], scratch, dict(os.environ)))]
+    return {
+        "name": "one-patch push: full tree / 100 files",
+        "files": len(_git(places.source, "ls-tree", "-r", "--name-only", base).splitlines()),
+        **_table("push", samples, against="100 files", ours="full tree"),
+        "aim": 1.2,
+        "process_start_s": round(start[0].wall, 3),
+        "rounds": rounds,
+    }
+
+
+def timed(action: Callable[[], object]) -> Sample:
+    """Run ``action``; its wall-clock time, and the processor time of the child processes that it waited for."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    action()
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Sample(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def _table(what: str, samples: dict[str, list[Sample]], *, against: str, ours: str = "ours") -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    walls, cpus = {}, {}
+    for name, taken in samples.items():
+        if not taken:
+            result[f"{name}_s"] = f"not measured: {name} is not installed"
+            continue
+        walls[name] = statistics.median(sample.wall for sample in taken)
+        cpus[name] = statistics.median(sample.cpu for sample in taken)
+        result[f"{name}_s"] = round(walls[name], 3)
+        result[f"{name}_cpu_s"] = round(cpus[name], 3)
+        result[f"{name}_best_s"] = round(min(sample.wall for sample in taken), 3)
+    result["ratio"] = round(walls[ours] / walls[against], 3)
+    result["cpu_ratio"] = round(cpus[ours] / cpus[against], 3)
+    if "quilt" in walls:
+        result["ratio_to_quilt"] = round(walls[ours] / walls["quilt"], 3)
+    return result
+
+
+def _project(root: Path) -> tuple[Path, Places, str]:
+    """A copy of the project's series with a tree of its own, nothing applied."""
+    project = find_project()
+    for folder in ("series", "patches"):
+        shutil.copytree(project / folder, root / folder)
+    manifest = load_release(project, RELEASE)
+    base = upstream.ensure_baseline(cache_dir(), manifest, upstream.fetch(manifest))
+    places = Places.of(root, RELEASE)
+    create(places, base.repo, base.commit, base.upstream, {})
+    return root, places, base.commit
+
+
+def _clone(source: Path, target: Path, base: str) -> Path:
+    _git(source.parent, "clone", "-q", "--shared", "--no-checkout", str(source), str(target))
+    _git(target, "checkout", "-q", "-f", "--detach", base)
+    return target
+
+
+def _small_repository(source: Path, target: Path, base: str, must: str) -> Path:
+    """A bare repository whose one commit has 100 files of the release, spread over it, ``must`` among them."""
+    _git(source.parent, "clone", "-q", "--bare", "--shared", str(source), str(target))
+    listed = _git(source, "ls-tree", "-r", "--name-only", base).splitlines()
+    chosen = {must, *listed[:: len(listed) // (SMALL - 1)][: SMALL - 1]}
+    repository = Repository(target, target)
+    entries: dict[str, Entry | tuple[str, bytes] | None] = dict(look_up(repository, base, chosen))
+    empty = _git(target, "hash-object", "-w", "-t", "tree", "--stdin")
+    root = _git(target, *_NOBODY, "commit-tree", empty, "-m", "root")
+    text = CommitText("bench <bench@localhost>", "0 +0000", "small\n")
+    (commit,) = write_chain(repository, root, [NewCommit(text, entries)])
+    repository.run("update-ref", "refs/heads/small", commit)
+    return target
+
+
+def _one_line_patch(source: Path, path: str) -> bytes:
+    lines = (source / path).read_text("utf-8").splitlines()[:4]
+    hunk = "".join(f" {line}\n" for line in lines[:3])
+    return (
+        "From: Bench <bench@localhost>\nSubject: one line\n\nDecouple-Id: one-line\n---\n"
+        f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,3 +1,4 @@\n+# one line\n{hunk}"
+    ).encode()
+
+
+def _changed_bytes(source: Path, base: str) -> int:
+    names = _git(source, "diff", "--name-only", "--diff-filter=d", "--no-renames", "-z", base, "HEAD").split("\0")
+    return sum((source / name).lstat().st_size for name in names if name)
+
+
+def _tree(folder: Path) -> str:
+    return _git(folder, "rev-parse", "HEAD^{tree}")
+
+
+def _tree_applied(source: Path) -> str:
+    """The tree that our last push made: HEAD before the pop."""
+    return _git(source, "rev-parse", "HEAD@{1}^{tree}")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    return subprocess.run(
+        ["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    ).stdout.strip()
+
+
+def _run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        words = (done.stderr or done.stdout).strip().splitlines()
+        raise DecoupleError(f"{' '.join(command[:4])} failed: {words[-1] if words else done.returncode}")
+
+
+def _write(path: Path, size: int) -> None:
+    with path.open("wb") as out:
+        out.write(bytes(size))
+    path.unlink()
+
+
+def measure(rounds: int = 5, scratch: Path | None = None) -> list[dict[str, Any]]:
+    """Both measurements in one run. ``scratch`` is where the trees are made (the temporary directory by default)."""
+    with tempfile.TemporaryDirectory(prefix="decouple-bench-", dir=scratch) as folder:
+        return [measure_series(Path(folder) / "a", rounds), measure_push(Path(folder) / "b", rounds)]
+
+
+def main() -> int:
+    """Print the table, write JSON when asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scratch", type=Path)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    results = measure(arguments.rounds, arguments.scratch)
+    for result in results:
+        for key, value in result.items():
+            print(f"{key:20} {value}")
+        print()
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
