@@ -89,7 +89,7 @@ def _build(arguments: argparse.Namespace) -> int:
         outcome = builders[stage](
             environment, provenance, choices, progress=output.progress(), say=lambda line: print(line, flush=True)
         )
-        _report(outcome, places, jobs)
+        _report(outcome, places, provenance, jobs)
     return OK
 
 
@@ -308,7 +308,7 @@ def _overlay_digest(project: Path) -> str:
     return total.hexdigest()
 
 
-def _report(outcome: Outcome, places: Places, jobs: int) -> None:
+def _report(outcome: Outcome, places: Places, provenance: Provenance, jobs: int) -> None:
     from decouple.verify import status
 
     if outcome.built:
@@ -319,7 +319,9 @@ def _report(outcome: Outcome, places: Places, jobs: int) -> None:
             "objects": outcome.objects,
             "cores": jobs,
         }
-        status.update(status.path_of(places.project, places.release), f"stage{outcome.stage}", document)
+        path = status.path_of(places.project, places.release)
+        status.update(path, f"stage{outcome.stage}", document)
+        status.update(path, "series", {"patches": len(provenance.patches), "digest": provenance.series_digest})
     size = outcome.wheel.stat().st_size / (1 << 20)
     minutes = outcome.seconds / 60
     did = "built" if outcome.built else "up to date"

@@ -12,7 +12,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, write_atomically
 
 SCHEMA = 1
-BEGIN, END = "<!-- status-table:begin -->", "<!-- status-table:end -->"
+BEGIN, END = "<!-- status:begin -->", "<!-- status:end -->"
 
 
 def path_of(project: Path, release: str) -> Path:

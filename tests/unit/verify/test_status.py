@@ -41,7 +41,7 @@ def test_the_table_goes_between_the_markers_and_nowhere_else(tmp_path: Path) -> 
     assert readme.read_text() == f"before\n{status.BEGIN}\nnew\n{status.END}\nafter\n"
     assert not status.insert_table(readme, "new\n")
     readme.write_text("no markers\n")
-    with pytest.raises(DecoupleError, match="no <!-- status-table:begin"):
+    with pytest.raises(DecoupleError, match="no <!-- status:begin"):
         status.insert_table(readme, "new\n")
 
 
