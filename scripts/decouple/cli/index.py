@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from decouple.cli import wheel_check
+
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
@@ -34,6 +36,8 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     yank.add_argument("--reason", default="", help="shown to whoever installs it all the same")
     yank.add_argument("--site", type=Path, default=Path("dist/index"))
     yank.set_defaults(run=_yank)
+
+    wheel_check.add_parser(verbs)
 
     key = verbs.add_parser("key", help="make an ed25519 key pair for signing")
     key.add_argument("path", type=Path, help="the private key; the public one is PATH.pub")

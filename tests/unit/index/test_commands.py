@@ -1,0 +1,86 @@
+"""The commands as a publisher and a user type them."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from decouple.cli import main
+from tests.unit.index.wheels import SERIES_B, make_pair
+
+PATCH = b"Decouple-Id: one\n---\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout whose series 2.6 is one patch."""
+    root = tmp_path / "project"
+    (root / "patches/2.6").mkdir(parents=True)
+    (root / "patches/2.6/0001-one.patch").write_bytes(PATCH)
+    (root / "series").mkdir()
+    (root / "series/2.6").write_text("2.6/0001-one.patch\n")
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(root))
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    return root
+
+
+@pytest.fixture
+def digest() -> str:
+    """The digest of that series, worked out by hand."""
+    return hashlib.sha256((hashlib.sha256(PATCH).hexdigest() + "\n").encode()).hexdigest()
+
+
+@pytest.fixture
+def published(project: Path, digest: str, tmp_path: Path) -> str:
+    make_pair(tmp_path / "dist", series=digest)
+    assert main(["index", "build", str(tmp_path / "dist"), "--site", str(tmp_path / "site")]) == 0
+    assert main(["index", "check", str(tmp_path / "site")]) == 0
+    return str(tmp_path / "site")
+
+
+def test_wheels_of_this_checkouts_series_are_fetched(project: Path, published: str) -> None:
+    assert main(["wheels", "2.6", "--index", published, "--cuda", "cu124"]) == 0
+    assert sorted(path.name.split("-")[0] for path in (project / "dist/2.6").iterdir()) == ["torch", "torch_cuda"]
+
+
+def test_a_dry_run_fetches_nothing(project: Path, published: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["wheels", "2.6", "--index", published, "--dry-run"]) == 0
+    assert "torch_cuda-2.6.0+cu124.1-py3-none-any.whl  0.0 MiB" in capsys.readouterr().out
+    assert not (project / "dist").exists()
+
+
+def test_wheels_of_another_series_want_to_be_trusted_aloud(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_pair(tmp_path / "dist", series=SERIES_B)
+    main(["index", "build", str(tmp_path / "dist"), "--site", str(tmp_path / "site")])
+    assert main(["wheels", "2.6", "--index", str(tmp_path / "site"), "--cuda", "cpu"]) == 1
+    assert "another series" in capsys.readouterr().err
+    assert main(["wheels", "2.6", "--index", str(tmp_path / "site"), "--cuda", "cpu", "--trust-index"]) == 0
+    assert "WARNING: --trust-index" in capsys.readouterr().err
+
+
+def test_a_wheel_is_verified_with_its_key(
+    project: Path, digest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    core, _ = make_pair(tmp_path / "dist", series=digest)
+    key = str(tmp_path / "release.key")
+    assert main(["index", "key", key]) == 0
+    assert main(["index", "sign", "--key", key, str(core)]) == 0
+    assert main(["index", "verify", str(core), "--key", f"{key}.pub"]) == 0
+    assert "made from this checkout's series 2.6" in capsys.readouterr().out
+    other = str(tmp_path / "other.key")
+    main(["index", "key", other])
+    assert main(["index", "verify", str(core), "--key", f"{other}.pub"]) == 1
+
+
+def test_check_fails_on_a_broken_site(published: str, capsys: pytest.CaptureFixture[str]) -> None:
+    next(Path(published).glob("files/2.6/torch-*.whl")).write_bytes(b"")
+    assert main(["index", "check", published]) == 1
+    assert "1 faults" in capsys.readouterr().out
+
+
+def test_a_folder_without_wheels_is_a_usage_error(tmp_path: Path) -> None:
+    assert main(["index", "build", str(tmp_path)]) == 2
