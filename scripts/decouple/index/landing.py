@@ -47,7 +47,7 @@ def _row(release: str, entry: Entry) -> str:
         escape(", ".join(entry.arch_list)) or "—",
         escape(pythons),
         escape(platforms),
-        f"{entry.size / 2**20:.1f} MiB",
+        f"{entry.size / 2**20:.1f}&nbsp;MiB" if entry.size >= 1 << 20 else f"{entry.size / 2**10:.0f}&nbsp;KiB",
         "; ".join(notes),
     ]
     style = ' class="yanked"' if entry.yanked is not None else ""

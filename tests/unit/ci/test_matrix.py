@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "ci"))
@@ -61,6 +63,14 @@ def test_a_release_without_a_series_is_refused(project: Path) -> None:
 def test_two_entries_for_one_job_are_refused(project: Path) -> None:
     with pytest.raises(ci_matrix.MatrixError, match=r"core-2\.6-py3\.12.*two entries"):
         ci_matrix.expand(write(project, ENTRY + ENTRY), project / "series")
+
+
+def test_the_workflow_files_are_yaml_and_name_only_what_there_is() -> None:
+    for path in (ROOT / "ci/workflows").glob("*.yml"):
+        text = path.read_text()
+        assert isinstance(yaml.safe_load(text), dict), path
+        for script in re.findall(r"ci/\w+\.py", text):
+            assert (ROOT / script).is_file(), f"{path.name} names {script}"
 
 
 def test_this_checkouts_matrix_expands_for_every_host() -> None:
