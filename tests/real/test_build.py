@@ -124,7 +124,7 @@ def test_parity_of_the_monolith_with_itself_and_with_the_cpu_build(inside: RootE
         "AutocastCUDA": 126,
     }
     stock = {"PYTHONPATH": "/opt/stock/usr/lib/python3/dist-packages"}
-    stock["LD_LIBRARY_PATH"] = "/opt/stock/usr/lib/x86_64-linux-gnu"
+    stock["LD_LIBRARY_PATH"] = "/opt/stock/usr/lib/x86_64-linux-gnu:/opt/stock/usr/lib"
     ours = parity.dump(inside.argv(["python3"], stock, "/"), folder, seen)
     found = {one.category: one for one in parity.compare(ours, theirs)}
     assert found["dispatcher CUDA"].percent < 2

@@ -77,7 +77,7 @@ def together(both: Tried, offer: Mapping[str, Any], cuda: str | None) -> list[Ch
 
 def monolith(place: Workplace) -> dict[str, Any]:
     """What upstream's single-stage build offers, asked in a process of its own inside the Debian root."""
-    libraries = f"{MONOLITH}/lib/x86_64-linux-gnu:/opt/cudnn/lib"
+    libraries = f"{MONOLITH}/lib/x86_64-linux-gnu:{MONOLITH}/lib:/opt/cudnn/lib"
     variables = {"PYTHONPATH": f"{MONOLITH}/lib/python3/dist-packages", "LD_LIBRARY_PATH": libraries}
     return parity.dump(place.environment.argv(["python3"], variables, "/"), place.folder, place.inside)
 
