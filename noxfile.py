@@ -44,6 +44,7 @@ PER_RELEASE = {
 GENERAL: dict[str, str] = {
     "new-device": "a backend from the template, or a newer template merged into one: -- acme",
     "status-table": "put the table of ci/status/*.json into README.md",
+    "burn-down": "how much is left, release by release",
     "forecast": "a patch x release matrix, without a checkout",
     "rebase": "carry the newest series to another upstream release: -- 2.7.0",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 
@@ -14,6 +15,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     ranges.add_argument("new")
     ranges.add_argument("--patch", action="store_true", help="show how the texts of changed patches differ")
     ranges.set_defaults(run=_range_diff)
+
+    burn = subparsers.add_parser("burn-down", help="how much is left, release by release")
+    burn.add_argument(
+        "--census", action="append", default=[], metavar="RELEASE=FILE", help="what `census --json` wrote"
+    )
+    burn.add_argument("--json", type=Path)
+    burn.add_argument("--svg", type=Path, help="bars per release")
+    burn.set_defaults(run=_burn_down)
 
     depends = subparsers.add_parser("depends", help="which earlier patches each patch needs")
     depends.add_argument("release")
@@ -29,6 +38,31 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bisect.add_argument("release")
     bisect.add_argument("oracle", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     bisect.set_defaults(run=_bisect)
+
+
+def _burn_down(arguments: argparse.Namespace) -> int:
+    from packaging.version import Version
+
+    from decouple.base.files import write_atomically
+    from decouple.base.paths import find_project
+    from decouple.series import burndown
+    from decouple.series.stack.engine import releases
+
+    project = find_project()
+    census = dict(word.split("=", 1) for word in arguments.census if "=" in word)
+    if len(census) != len(arguments.census):
+        raise UsageError("--census takes RELEASE=FILE", next_step="e.g. --census 2.6=census.json")
+    names = sorted(releases(project), key=Version)
+    rows = [burndown.row(project, name, Path(census[name]) if name in census else None) for name in names]
+    print(f"{'series':8}{'patches':>9}{'own':>6}{'moved':>8}{'changed':>9}{'quoted':>8}{'couplings left':>16}")
+    for row in rows:
+        left = "no census" if row.couplings is None else f"{row.couplings} of {row.couplings_before}"
+        print(f"{row.release:8}{row.patches:9}{row.own:6}{row.moved:8}{row.changed:9}{row.quoted:8}{left:>16}")
+    for path, text in ((arguments.json, burndown.as_json(rows)), (arguments.svg, burndown.as_svg(rows))):
+        if path:
+            write_atomically(path, text)
+            print(path)
+    return OK
 
 
 def _range_diff(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.series import check, rangediff
+from decouple.series import burndown, check, rangediff
 from decouple.series import patch as patches
 from decouple.series.bisect import bisect, command_oracle
 from decouple.series.depends import dependencies
@@ -114,3 +114,15 @@ def test_a_broken_python_file_is_found_by_compiling_alone(tmp_path: Path) -> Non
         found = bisect(stack, command_oracle(["true"]))
     assert found.first_bad == "2.6/0002-broken.patch"
     assert "torch/cuda/__init__.py does not compile" in found.said
+
+
+def test_burn_down_counts_what_is_left(world: World, tmp_path: Path) -> None:
+    census = tmp_path / "census.json"
+    census.write_text('{"summary": {"key_number": {"before": 58, "after": 3}}}')
+    row = burndown.row(world.project, "2.6", census)
+    assert (row.patches, row.own, row.moved, row.changed) == (4, 4, 1, 6)
+    assert (row.couplings_before, row.couplings) == (58, 3)
+    assert "<svg" in burndown.as_svg([row])
+    census.write_text("{}")
+    with pytest.raises(DecoupleError, match="not a census"):
+        burndown.row(world.project, "2.6", census)
