@@ -44,11 +44,14 @@ def layers(stage: int, *, profile: str, core: str) -> list[str]:
     return [*facts()[f"stage{stage}"]["layers"], *more]
 
 
-def cost(stage: int, *, arch_count: int = 1, flash: bool = True) -> Cost:
-    """The estimate for a cold build of one stage; ``.cu`` files cost once per architecture."""
+def cost(stage: int, *, arch_count: int = 1, flash: bool = True, part: bool = False) -> Cost:
+    """The estimate for a cold build of one stage, or of stage 2's runtime ``part``; a ``.cu`` costs per architecture."""
     table = facts()[f"stage{stage}"]
     objects, seconds = table["objects"], table["objects"] * table["object_seconds"]
-    if stage == 2:
+    if stage == 2 and part:
+        objects = table["slice_objects"]
+        seconds = objects * table["slice_object_seconds"]
+    elif stage == 2:
         if flash:
             objects += table["flash_objects"]
             seconds += table["flash_objects"] * table["flash_object_seconds"]

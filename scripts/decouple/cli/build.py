@@ -72,7 +72,7 @@ def _build(arguments: argparse.Namespace) -> int:
     jobs = arguments.jobs or cores()
     estimates = []
     for stage in wanted:
-        cost = settings.cost(stage, arch_count=len(choices.archs), flash=choices.flash)
+        cost = settings.cost(stage, arch_count=len(choices.archs), flash=choices.flash, part=choices.slice != "all")
         done = objects_in(places.stage1 if stage == 1 else places.stage2)
         estimates.append(estimate(f"stage {stage}", cost, done=done, jobs=jobs))
         print(estimates[-1].line())
