@@ -15,7 +15,17 @@ from decouple.base.paths import cache_dir
 ROOT = Path(__file__).parents[2]
 THIRD_DEVICE = ROOT / "third_device"
 TORCH = "2.13.0"
-PACKAGES = ("numpy", "pytest", "pytest-timeout", "ninja", "pyyaml", "packaging", "setuptools>=77", "wheel", "expecttest")
+PACKAGES = (
+    "numpy",
+    "pytest",
+    "pytest-timeout",
+    "ninja",
+    "pyyaml",
+    "packaging",
+    "setuptools>=77",
+    "wheel",
+    "expecttest",
+)
 
 
 class NoTorchError(Exception):
@@ -36,7 +46,9 @@ def python(torch: str = TORCH) -> Path:
         if not (home / "ready").exists():
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
             done = subprocess.run(
-                [str(binary), "-m", "pip", "install", "-q", f"torch=={torch}", *PACKAGES], capture_output=True, text=True
+                [str(binary), "-m", "pip", "install", "-q", f"torch=={torch}", *PACKAGES],
+                capture_output=True,
+                text=True,
             )
             if done.returncode:
                 raise NoTorchError((done.stderr.strip() or "pip failed").splitlines()[-1])
@@ -61,7 +73,11 @@ def install(interpreter: Path, project: Path) -> Path:
     A folder of its own because only one backend of the PrivateUse1 key may be found by ``import torch``.
     Raises CalledProcessError after showing the build's output.
     """
-    home = cache_dir() / "contract" / f"{interpreter.parents[1].name}-{hashlib.sha256(str(interpreter).encode()).hexdigest()[:8]}"
+    home = (
+        cache_dir()
+        / "contract"
+        / f"{interpreter.parents[1].name}-{hashlib.sha256(str(interpreter).encode()).hexdigest()[:8]}"
+    )
     target, stamp = home / project.name, home / f"{project.name}.digest"
     key = digest([project, THIRD_DEVICE / "common"])
     with locked(home / f"{project.name}.lock"):
@@ -70,10 +86,22 @@ def install(interpreter: Path, project: Path) -> Path:
         stamp.unlink(missing_ok=True)
         shutil.rmtree(target, ignore_errors=True)
         done = subprocess.run(
-            [str(interpreter), "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--target", str(target),
-             str(project)],
-            capture_output=True, text=True, env=build_environment(interpreter, project),
-        )  # fmt: skip
+            [
+                str(interpreter),
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-build-isolation",
+                "--no-deps",
+                "--target",
+                str(target),
+                str(project),
+            ],
+            capture_output=True,
+            text=True,
+            env=build_environment(interpreter, project),
+        )
         if done.returncode:
             sys.stderr.write(done.stdout[-4000:] + done.stderr[-8000:])
         done.check_returncode()
@@ -82,7 +110,7 @@ def install(interpreter: Path, project: Path) -> Path:
 
 
 def build_environment(interpreter: Path, project: Path | None = None) -> dict[str, str]:
-    """The environment of a build: the interpreter's own tools first, ccache where there is one, two compilers at once.
+    """The environment of a build: the interpreter's own tools first, ccache where it is, two compilers at once.
 
     Backends that lie beside ``common`` share its objects: ccache sees paths relative to their parent.
     """
@@ -101,8 +129,9 @@ def build_environment(interpreter: Path, project: Path | None = None) -> dict[st
 
 def check(interpreter: Path, device: str, folders: list[Path], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the contract on ``device`` with the packages in ``folders``."""
-    command = [str(interpreter), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "third_device_contract.plugin",
-               "--pyargs", "third_device_contract", "--device", device, *arguments]  # fmt: skip
+    plugins = ["-p", "no:cacheprovider", "-p", "third_device_contract.plugin"]
+    tests = ["--pyargs", "third_device_contract", "--device", device]
+    command = [str(interpreter), "-m", "pytest", "-q", *plugins, *tests, *arguments]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, folders)), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folders[0])

@@ -8,9 +8,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import backend_env
 import pytest
 
-import backend_env
 from decouple.device.scaffold import scaffold
 
 REPORT = backend_env.ROOT / "build" / "contract"
@@ -53,7 +53,9 @@ def test_the_contract_holds(interpreter: Path, contract: Path, torch_sim: Path) 
 
 
 @pytest.mark.timeout(2400)
-def test_a_scaffolded_backend_builds_and_holds(interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path) -> None:
+def test_a_scaffolded_backend_builds_and_holds(
+    interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path
+) -> None:
     home = tmp_path / "third_device"
     shutil.copytree(backend_env.THIRD_DEVICE / "common", home / "common")
     scaffold(backend_env.THIRD_DEVICE / "template", home / "torch_acme", "acme")
@@ -71,5 +73,7 @@ def test_the_guide_runs(interpreter: Path, torch_sim: Path, tmp_path: Path) -> N
     script.write_text("\n\n".join(snippets))
     environment = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(torch_sim))
     environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
-    done = subprocess.run([str(interpreter), str(script)], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    done = subprocess.run(
+        [str(interpreter), str(script)], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr

@@ -6,9 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-
 import backend_env
+import pytest
 
 COMMON = backend_env.THIRD_DEVICE / "common"
 GENERATE = """
@@ -40,7 +39,7 @@ def generated(interpreter: Path, *paths: Path) -> list[object]:
     """What each file makes: [header, source], or the error's text. One process, for torchgen takes seconds to read."""
     done = subprocess.run(
         [str(interpreter), "-c", GENERATE, str(COMMON), *map(str, paths)],
-        capture_output=True, text=True, env=dict(backend_env.build_environment(interpreter), TORCH_DEVICE_BACKEND_AUTOLOAD="0"),
+        capture_output=True, text=True, env=backend_env.build_environment(interpreter),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     results: list[object] = json.loads(done.stdout)
@@ -52,7 +51,9 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
     first, again = generated(interpreter, path, path)
     assert first == again == generated(interpreter, path)[0]
     header, source = first  # type: ignore[misc]
-    assert "at::Tensor & mm_out(const at::Tensor & self, const at::Tensor & mat2, at::Tensor & out);  // mm.out" in header
+    assert (
+        "at::Tensor & mm_out(const at::Tensor & self, const at::Tensor & mat2, at::Tensor & out);  // mm.out" in header
+    )
     assert 'm.impl("mm.out", TORCH_FN(wrap_mm_out));' in source
     assert "REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &sim::abs_kernel)" in source
     assert "KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)" in source

@@ -7,9 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 import backend_env
+import pytest
 
 COMMON = backend_env.THIRD_DEVICE / "common"
 SOURCES = ["runtime/runtime.cpp", "runtime/allocators.cpp", "sim/sim_driver.cpp", "tests/runtime_test.cpp"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import backend_env
 import pytest
 
-import backend_env
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.device.scaffold import RECORD, render, scaffold
 

@@ -11,8 +11,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = subparsers.add_parser(
         "new-device",
         help="make third_device/torch_NAME from the template, or update it",
-        description="Make a PyTorch backend that builds and passes the contract tests on a simulated device, or merge a "
-        "newer template into one that was made before.",
+        description="Make a PyTorch backend that builds and passes the contract tests on a simulated device, or merge "
+        "a newer template into one that was made before.",
     )
     command.add_argument("name", metavar="NAME", help="of the device: device='NAME', torch.NAME, package torch_NAME")
     command.add_argument(

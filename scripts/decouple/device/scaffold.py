@@ -1,8 +1,9 @@
 """A new backend from ``third_device/template``, and an old one brought up to a newer template.
 
-The template is a project like any other, for a device called ``newdevice``; in a path or a text that stands for the name. What was rendered is kept in
-``.scaffold.json`` beside the result, so that a later run can merge three ways, as a rebase does: what the vendor changed
-stays, what the template changed comes in, and where both changed the same lines there are conflict markers.
+The template is a project like any other, for a device called ``newdevice``; in a path or a text that stands for the
+name. What was rendered is kept in ``.scaffold.json`` beside the result, so that a later run can merge three ways, as a
+rebase does: what the vendor changed stays, what the template changed comes in, and where both changed the same lines
+there are conflict markers.
 """
 
 from __future__ import annotations
@@ -24,8 +25,31 @@ RECORD = ".scaffold.json"
 
 #: device types that PyTorch has already (c10/core/DeviceType.h), and names of the language or of torch itself
 RESERVED = frozenset(
-    "cpu cuda mkldnn opengl opencl ideep hip fpga maia ort xla vulkan metal xpu mps meta hpu ve lazy ipu mtia "
-    "privateuseone newdevice".split()
+    [
+        "cpu",
+        "cuda",
+        "mkldnn",
+        "opengl",
+        "opencl",
+        "ideep",
+        "hip",
+        "fpga",
+        "maia",
+        "ort",
+        "xla",
+        "vulkan",
+        "metal",
+        "xpu",
+        "mps",
+        "meta",
+        "hpu",
+        "ve",
+        "lazy",
+        "ipu",
+        "mtia",
+        "privateuseone",
+        "newdevice",
+    ]
 )
 
 

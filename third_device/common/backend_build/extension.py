@@ -34,8 +34,8 @@ def backend(
 ) -> dict[str, Any]:
     """What ``setup()`` needs to build the backend ``torch_<name>`` in ``root`` on the layer in ``layer``.
 
-    ``sources`` are the vendor's files, relative to ``root``; ``simulated`` adds the simulated driver; the rest is for the
-    vendor's own library. Writes generated code below ``root/build``. Raises SystemExit with one line when
+    ``sources`` are the vendor's files, relative to ``root``; ``simulated`` adds the simulated driver; the rest is for
+    the vendor's own library. Writes generated code below ``root/build``. Raises SystemExit with one line when
     ``operators.yaml`` is wrong.
     """
     import torch
@@ -69,11 +69,12 @@ def backend(
 
 
 def _python_half(name: str, root: Path, layer: Path, generated: Path, built_for: str) -> Path:
-    """Writes ``_build_info.py``, which ties the package to the PyTorch it is built for; returns the layer's Python folder."""
+    """Writes ``_build_info.py``, which ties the package to its PyTorch; returns the layer's Python folder."""
     with (root / "pyproject.toml").open("rb") as source:
         version = tomllib.load(source)["project"]["version"]
     (generated / "_build_info.py").write_text(
-        f'"""What this build is. Written by the build."""\n\nNAME = {name!r}\nVERSION = {version!r}\nBUILT_FOR = {built_for!r}\n',
+        '"""What this build is. Written by the build."""\n\n'
+        f"NAME = {name!r}\nVERSION = {version!r}\nBUILT_FOR = {built_for!r}\n",
         encoding="utf-8",
     )
     return layer / "python"

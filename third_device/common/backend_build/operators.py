@@ -262,7 +262,8 @@ class _Writer:
         if condition:
             lines += [
                 f"  if (!({condition})) {{",
-                f"    return at::native::call_fallback_fn<&third_device::cpu_fallback, {operator}>::call({signature.names});",
+                f"    using Fallback = at::native::call_fallback_fn<&third_device::cpu_fallback, {operator}>;",
+                f"    return Fallback::call({signature.names});",
                 "  }",
             ]
         tensors = [tensor for tensor, optional in signature.tensors() if not optional]
@@ -368,16 +369,47 @@ class _Writer:
 
     def finish(self) -> Generated:
         stubs = sorted(name for name in self.includes if name.startswith("ATen/native/"))
-        header = [BANNER, "#pragma once", "", "#include <ATen/core/Tensor.h>", *(f"#include <{name}>" for name in stubs),
-                  "", "#include <optional>", "#include <type_traits>", "#include <vector>", "",
-                  f"namespace {self.namespace} {{", "", *self.declared, "", f"}}  // namespace {self.namespace}", ""]  # fmt: skip
-        source = [BANNER, '#include "operators.h"', "", "#include <ATen/DeviceGuard.h>", "#include <ATen/autocast_mode.h>",
-                  "#include <ATen/native/CPUFallback.h>",
-                  *(f"#include <{name}>" for name in sorted(self.includes - set(stubs))),
-                  "#include <torch/library.h>", "", '#include "torch/backend.h"', '#include "torch/structured.h"', "",
-                  "namespace at::native {", "",
-                  *(line for line in self.wrappers if line.startswith("REGISTER_")), "", "}  // namespace at::native", "",
-                  "namespace {", "", *(line for line in self.wrappers if not line.startswith("REGISTER_"))]  # fmt: skip
+        header = [
+            BANNER,
+            "#pragma once",
+            "",
+            "#include <ATen/core/Tensor.h>",
+            *(f"#include <{name}>" for name in stubs),
+            "",
+            "#include <optional>",
+            "#include <type_traits>",
+            "#include <vector>",
+            "",
+            f"namespace {self.namespace} {{",
+            "",
+            *self.declared,
+            "",
+            f"}}  // namespace {self.namespace}",
+            "",
+        ]
+        source = [
+            BANNER,
+            '#include "operators.h"',
+            "",
+            "#include <ATen/DeviceGuard.h>",
+            "#include <ATen/autocast_mode.h>",
+            "#include <ATen/native/CPUFallback.h>",
+            *(f"#include <{name}>" for name in sorted(self.includes - set(stubs))),
+            "#include <torch/library.h>",
+            "",
+            '#include "torch/backend.h"',
+            '#include "torch/structured.h"',
+            "",
+            "namespace at::native {",
+            "",
+            *(line for line in self.wrappers if line.startswith("REGISTER_")),
+            "",
+            "}  // namespace at::native",
+            "",
+            "namespace {",
+            "",
+            *(line for line in self.wrappers if not line.startswith("REGISTER_")),
+        ]
         source += ["TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {"]
         source += [f'  m.impl("{op}", TORCH_FN({wrapper}));' for op, wrapper in self.registered.items()]
         source += [
@@ -387,9 +419,18 @@ class _Writer:
         source += ["}", ""]
         if self.customs:
             source += self._custom_registrations()
-        source += ["TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {", "  m.fallback(torch::CppFunction::makeFallthrough());",
-                   "}", "", "TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {", *self.casts, "}", "",
-                   "}  // namespace", ""]  # fmt: skip
+        source += [
+            "TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {",
+            "  m.fallback(torch::CppFunction::makeFallthrough());",
+            "}",
+            "",
+            "TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {",
+            *self.casts,
+            "}",
+            "",
+            "}  // namespace",
+            "",
+        ]
         return Generated("\n".join(header), "\n".join(source))
 
     def _custom_registrations(self) -> list[str]:
@@ -421,7 +462,7 @@ def _schema_signature(schema: Any) -> _Signature:
 
 
 def _autograd(namespace: str, signature: _Signature, backward: str, tensors: Sequence[str]) -> str:
-    """The autograd function of a custom operator: runs the operator below autograd, and its gradient from what was saved."""
+    """The autograd function of a custom operator: the operator below autograd, its gradient from what was saved."""
     name = signature.name
     kinds = ", ".join(kind for kind, _ in signature.arguments)
     gradients = [

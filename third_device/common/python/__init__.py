@@ -34,7 +34,7 @@ def activate(package: str) -> types.ModuleType:
     if _release(torch.__version__) != _release(info.BUILT_FOR):
         raise BackendLoadError(
             f"{package} {info.VERSION} was built for torch {info.BUILT_FOR}, but torch {torch.__version__} is "
-            f"installed; install the matching {package}, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 to use torch without it",
+            f"installed; install the matching {package}, or set TORCH_DEVICE_BACKEND_AUTOLOAD=0 to do without it",
             name=package,
         )
     ready = sys.modules.get(f"torch.{name}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
@@ -23,7 +23,7 @@ class Interface(DeviceInterface):
         """Compile workers are processes of their own and must not start the driver."""
 
         _current = 0
-        _properties: dict[int, Any] = {}
+        _properties: ClassVar[dict[int, Any]] = {}
 
         @staticmethod
         def set_device(device: int) -> None:

@@ -107,7 +107,7 @@ def synchronize(device: Device = None) -> None:
     _C.synchronize(_index(device))
 
 
-class device:  # noqa: N801 - the name torch.cuda has
+class device:
     """Makes a device current inside a ``with`` block; None or a negative index changes nothing."""
 
     def __init__(self, device: Any) -> None:
@@ -121,7 +121,7 @@ class device:  # noqa: N801 - the name torch.cuda has
         self.idx = _maybe_exchange_device(self.prev_idx)
 
 
-class device_of(device):  # noqa: N801 - the name torch.cuda has
+class device_of(device):
     """Makes the device of a tensor or storage current; on other devices' tensors it changes nothing."""
 
     def __init__(self, obj: Any) -> None:
@@ -203,7 +203,6 @@ class Event(torch.Event):
         return super().__new__(  # type: ignore[no-any-return]
             cls, NAME, enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
         )
-
 
     def elapsed_time(self, end_event: torch.Event) -> float:
         """Milliseconds from this event to ``end_event``; both must be recorded, timed and done. Raises RuntimeError.

@@ -24,6 +24,7 @@
 #include <ATen/ops/view_native.h>
 #include <ATen/quantized/Quantizer.h>
 #include <c10/core/DeviceGuard.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -391,6 +392,17 @@ TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
 // same, or upstream's fallback for them clones, which copies, without end.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
 TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("_copy_from", torch::CppFunction::makeFallthrough()); }
+
+// Operators without an autograd kernel (c10d's are) pass through to the backend's, with a warning if someone
+// differentiates through them. Later releases do this for PrivateUse1 as for all others; 2.6 forgot it in
+// aten/src/ATen/core/VariableFallbackKernel.cpp. Asking the dispatcher says which.
+const bool autograd_passes = [] {
+  constexpr auto key = c10::DispatchKey::AutogradPrivateUse1;
+  if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) return false;
+  static auto* library = new torch::Library(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
+  library->fallback(torch::autograd::basicAutogradNotImplementedFallback());
+  return true;
+}();
 
 }  // namespace
 

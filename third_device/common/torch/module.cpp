@@ -4,7 +4,11 @@
 
 #include <ATen/core/TensorBody.h>
 #include <c10/core/TensorImpl.h>
+// 2.6 keeps the registry of BackendMeta serialization in a static of an inline function of this header: with hidden
+// visibility we would register in a copy of our own.
+#pragma GCC visibility push(default)
 #include <torch/csrc/jit/serialization/pickler.h>
+#pragma GCC visibility pop
 #include <torch/csrc/utils/pybind.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
 """The contract of a third-party PyTorch backend: ``pytest --pyargs third_device_contract --device NAME``.
 
-``items.toml`` lists what PyTorch expects and where upstream says so; the ``test_*.py`` beside it check it; the plugin draws
-the report card.
+``items.toml`` lists what PyTorch expects and where upstream says so; the ``test_*.py`` beside it check it; the plugin
+draws the report card.
 """

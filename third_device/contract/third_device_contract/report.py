@@ -140,7 +140,8 @@ def _page(outcomes: Outcomes, device: str, torch_version: str) -> str:
     colours = {SUPPORTED: "#1a7f37", BROKEN: "#cf222e", MISSING: "#9a6700", GAP: "#8250df", ELSEWHERE: "#57606a"}
     rows = "\n".join(
         f"<tr><td>{item.number}<td>{html.escape(item.group)}<td>{html.escape(item.title)}"
-        f'<td style="color:{colours[status]}">{status}<td>{html.escape(reason)}<td><code>{html.escape(item.where)}</code>'
+        f'<td style="color:{colours[status]}">{status}<td>{html.escape(reason)}'
+        f"<td><code>{html.escape(item.where)}</code>"
         for item, status, reason in outcomes.rows()
     )
     counts = ", ".join(f"{count} {status}" for status, count in _counts(outcomes).items() if count)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from third_device_contract.plugin import Gap
+
 
 @pytest.mark.contract_item(43)
 def test_profiler_trace(name: str, mod: types.ModuleType, tmp_path: Path) -> None:
@@ -29,12 +31,15 @@ def test_profiler_trace(name: str, mod: types.ModuleType, tmp_path: Path) -> Non
 
 
 @pytest.mark.contract_item(43)
-def test_profiler_times_the_device(name: str, mod: types.ModuleType) -> None:
-    tensor = torch.randn(64, 64, device=name)
+def test_profiler_times_the_device(name: str, mod: types.ModuleType, gap: Gap) -> None:
+    tensor = torch.randn(256, 256, device=name)
     with torch.autograd.profiler.profile(use_device=name, use_kineto=False) as session:
         (tensor @ tensor).sum()
         mod.synchronize()
-    assert any(event.device_time_total > 0 for event in session.key_averages()), "no event has time on the device"
+    raw = session.kineto_results.events()
+    assert any(event.privateuse1_elapsed_us() > 0 for event in raw), "no event has time on the device"
+    if not any(event.device_time_total > 0 for event in session.key_averages()):
+        gap("profiler-averages")
 
 
 @pytest.mark.contract_item(43)

@@ -47,10 +47,17 @@ def test_native_operators_equal_the_cpu(name: str) -> None:
     a, b = torch.randn(5, 7), torch.randn(7)
     da, db = a.to(name), b.to(name)
     pairs = [
-        (da + db, a + b), (da * db, a * b), (da.add(db, alpha=3), a.add(b, alpha=3)), (da + 2, a + 2),
-        (da @ db.expand(7, 7).contiguous(), a @ b.expand(7, 7)), (torch.addmm(db, da, torch.ones(7, 7, device=name)), torch.addmm(b, a, torch.ones(7, 7))),
-        (da.relu(), a.relu()), (da.t().relu(), a.t().relu()), (da.double() + db, a.double() + b), (da.add_(1), a + 1),
-    ]  # fmt: skip
+        (da + db, a + b),
+        (da * db, a * b),
+        (da.add(db, alpha=3), a.add(b, alpha=3)),
+        (da + 2, a + 2),
+        (da @ db.expand(7, 7).contiguous(), a @ b.expand(7, 7)),
+        (torch.addmm(db, da, torch.ones(7, 7, device=name)), torch.addmm(b, a, torch.ones(7, 7))),
+        (da.relu(), a.relu()),
+        (da.t().relu(), a.t().relu()),
+        (da.double() + db, a.double() + b),
+        (da.add_(1), a + 1),
+    ]
     for ours, expected in pairs:
         assert ours.dtype == expected.dtype
         torch.testing.assert_close(ours.cpu(), expected)

@@ -9,11 +9,44 @@ from pathlib import Path
 import pytest
 import torch
 
-FUNCTIONS = """is_available device_count current_device set_device synchronize device device_of Stream Event stream
-current_stream default_stream set_stream get_device_name get_device_properties get_device_capability manual_seed
-manual_seed_all seed seed_all initial_seed get_rng_state set_rng_state get_rng_state_all set_rng_state_all empty_cache
-memory_allocated max_memory_allocated memory_reserved memory_stats reset_peak_memory_stats get_amp_supported_dtype
-_is_in_bad_fork _lazy_init is_initialized init""".split()
+FUNCTIONS = [
+    "is_available",
+    "device_count",
+    "current_device",
+    "set_device",
+    "synchronize",
+    "device",
+    "device_of",
+    "Stream",
+    "Event",
+    "stream",
+    "current_stream",
+    "default_stream",
+    "set_stream",
+    "get_device_name",
+    "get_device_properties",
+    "get_device_capability",
+    "manual_seed",
+    "manual_seed_all",
+    "seed",
+    "seed_all",
+    "initial_seed",
+    "get_rng_state",
+    "set_rng_state",
+    "get_rng_state_all",
+    "set_rng_state_all",
+    "empty_cache",
+    "memory_allocated",
+    "max_memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_peak_memory_stats",
+    "get_amp_supported_dtype",
+    "_is_in_bad_fork",
+    "_lazy_init",
+    "is_initialized",
+    "init",
+]
 
 
 @pytest.mark.contract_item(1)

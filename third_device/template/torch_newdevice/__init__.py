@@ -1,11 +1,11 @@
-"""PyTorch on the newdevice device: ``import torch`` loads this by itself, ``torch.newdevice`` and ``device="newdevice"`` follow."""
+"""PyTorch on the newdevice device: ``import torch`` loads this by itself, and there is ``torch.newdevice``."""
 
 
 def _autoload() -> None:
     """Called by ``import torch`` through the entry point group ``torch.backends``.
 
-    Defined before torch is imported: whoever imports this package first sets off ``import torch``, which calls back here
-    while this file is still being executed.
+    Defined before torch is imported: whoever imports this package first sets off ``import torch``, which calls back
+    here while this file is still being executed.
     """
     from torch_newdevice._layer import activate
 

@@ -1,11 +1,11 @@
-"""PyTorch on the sim device: ``import torch`` loads this by itself, ``torch.sim`` and ``device="sim"`` follow."""
+"""PyTorch on the sim device: ``import torch`` loads this by itself, and there is ``torch.sim``."""
 
 
 def _autoload() -> None:
     """Called by ``import torch`` through the entry point group ``torch.backends``.
 
-    Defined before torch is imported: whoever imports this package first sets off ``import torch``, which calls back here
-    while this file is still being executed.
+    Defined before torch is imported: whoever imports this package first sets off ``import torch``, which calls back
+    here while this file is still being executed.
     """
     from torch_sim._layer import activate
 
