@@ -28,6 +28,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--from-source", default="auto", help="where FROM's source comes from")
     parser.add_argument("--debian-patches", action="store_true", help="lay Debian's own patches under TO")
     parser.add_argument("--report", action="store_true", help="judge every patch, stop at none, write nothing")
+    parser.add_argument(
+        "--history", type=Path, metavar="CLONE", help="a clone of upstream: name the commits behind a conflict"
+    )
     parser.add_argument("--format", choices=("text", "markdown", "json", "github"), default="text")
     parser.add_argument("--output", type=Path, help="write the report to this file as well as a summary here")
     step = parser.add_mutually_exclusive_group()
@@ -105,6 +108,8 @@ def _go(arguments: argparse.Namespace, project: Path, state_file: Path, waiting:
         waiting = _decide(arguments.step, project, work, waiting, source)
     work.decisions = waiting.decisions
     outcome = work.run(stop=not arguments.report, progress=output.progress())
+    if arguments.history:
+        outcome = _explained(arguments.history, work, outcome)
     _tell(arguments, outcome, manifests)
     if arguments.report:
         return CHECK_FAILED if any(one.verdict.stops for one in outcome.carried) else OK
@@ -237,6 +242,16 @@ def _work_tree(work: Rebase, source: Path) -> Repository:
     from decouple.series.rebase.workspace import open_workspace
 
     return open_workspace(source, [work.repository.git_dir])
+
+
+def _explained(clone: Path, work: Rebase, outcome: Outcome) -> Outcome:
+    import dataclasses
+
+    from decouple.series.rebase.history import explained
+
+    moved = {t.new: t.old for patch in work.patches for t in patch.touched if t.new and t.old and t.new != t.old}
+    old, new = (tag.split("+")[0] for tag in (work.sides.old_tag, work.sides.new_tag))
+    return dataclasses.replace(outcome, carried=tuple(explained(outcome.carried, clone, old, new, moved)))
 
 
 def _tell(arguments: argparse.Namespace, outcome: Outcome, manifests: tuple[Manifest, Manifest]) -> None:
