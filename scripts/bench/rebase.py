@@ -1,0 +1,105 @@
+"""The rebase of the whole 2.6 series between two real trees, and the forecast over every release with a warm cache.
+
+    python scripts/bench/rebase.py [--rounds 3] [--json FILE]
+
+The yardstick of the rebase is ``git am -3`` of the same patches on the same tree (Debian's patched 2.6.0), process starts
+included. The forecast is told in seconds and in bytes fetched per release against the size of that release's wheel
+(issue 5: seconds, and bytes far below one wheel per release).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from decouple.base.paths import cache_dir, find_project
+from decouple.release.manifest import WheelSource, load_release
+from decouple.series import check
+from decouple.series.named import open_named
+from decouple.upstream import ensure_baseline, fetch
+
+_DECOUPLE = [sys.executable, "-m", "decouple"]
+
+
+def measure(rounds: int = 3) -> dict[str, Any]:
+    """Seconds (medians), the ratio, and what the forecast read. Raises DecoupleError when the source cannot be had."""
+    project = find_project()
+    manifest = load_release(project, "2.6")
+    baseline = ensure_baseline(cache_dir(), manifest, fetch(manifest, "debian"), debian_patches=True)
+    patches = [patch.name for patch in check.load(project, "2.6")]
+    report = [*_DECOUPLE, "rebase", "2.6", "2.6", "--debian-patches", "--report"]
+    ours, git = [], []
+    for _ in range(rounds):
+        ours.append(_seconds(report, project))
+        with tempfile.TemporaryDirectory() as folder:
+            git.append(_git_am(baseline.repo, baseline.commit, project, patches, Path(folder)))
+    forecast = _seconds([*_DECOUPLE, "forecast", "2.6"], project)
+    warm = _seconds([*_DECOUPLE, "forecast", "2.6"], project)
+    return {
+        "patches": len(patches),
+        "rebase_seconds": statistics.median(ours),
+        "git_am_3_seconds": statistics.median(git),
+        "ratio": statistics.median(a / b for a, b in zip(ours, git, strict=True)),
+        "forecast_first_seconds": forecast,
+        "forecast_warm_seconds": warm,
+        "forecast_sources": _sources(project),
+    }
+
+
+def _git_am(repo: Path, commit: str, project: Path, patches: list[str], folder: Path) -> float:
+    """``git am -3`` of the series in a fresh clone; the checkout is not counted."""
+    tree = folder / "tree"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "gc.auto=0"]
+    subprocess.run([*git, "clone", "-q", "--shared", "--no-checkout", str(repo), str(tree)], check=True)
+    subprocess.run([*git, "checkout", "-q", commit], cwd=tree, check=True, capture_output=True)
+    files = [str(project / "patches" / name) for name in patches]
+    begun = time.perf_counter()
+    subprocess.run([*git, "am", "-q", "-3", *files], cwd=tree, check=True, capture_output=True)
+    seconds = time.perf_counter() - begun
+    shutil.rmtree(tree)
+    return seconds
+
+
+def _sources(project: Path) -> dict[str, dict[str, Any]]:
+    """Per release: what a check reads, and the size of the whole wheel (bytes)."""
+    wanted = check.wanted(check.load(project, "2.6"))
+    found = {}
+    for path in sorted((project / "series").glob("*.toml")):
+        manifest = load_release(project, path.stem)
+        wheels = [source for source in manifest.sources if isinstance(source, WheelSource)]
+        word = "auto" if len(manifest.sources) > 3 else "wheel"
+        opened, _ = open_named(project, path.stem, word, wanted)
+        found[path.stem] = {"read": opened.described, "wheel_bytes": wheels[0].wheel.size if wheels else None}
+    return found
+
+
+def _seconds(command: list[str], project: Path) -> float:
+    begun = time.perf_counter()
+    subprocess.run(command, cwd=project, check=False, capture_output=True)
+    return time.perf_counter() - begun
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, and write JSON where asked."""
+    parser = argparse.ArgumentParser(description="rebase against git am -3; the forecast over all releases")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args(argv)
+    record = measure(arguments.rounds)
+    text = json.dumps(record, indent=2)
+    print(text)
+    if arguments.json:
+        arguments.json.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
