@@ -45,7 +45,7 @@ def layers(stage: int, *, profile: str, core: str) -> list[str]:
 
 
 def cost(stage: int, *, arch_count: int = 1, flash: bool = True, part: bool = False) -> Cost:
-    """The estimate for a cold build of one stage, or of stage 2's runtime ``part``; a ``.cu`` costs per architecture."""
+    """The estimate of a cold build of one stage, or of stage 2's runtime ``part``; a ``.cu`` costs per architecture."""
     table = facts()[f"stage{stage}"]
     objects, seconds = table["objects"], table["objects"] * table["object_seconds"]
     if stage == 2 and part:
