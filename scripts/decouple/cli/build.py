@@ -38,7 +38,7 @@ def register(subparsers: Any) -> None:
     shell = subparsers.add_parser("shell", help="a shell in the build environment")
     _shared(shell)
     shell.add_argument("--stage", choices=["1", "2"], default="1", help="whose variables the shell gets")
-    shell.add_argument("command", nargs="*", help="run this instead of an interactive shell")
+    shell.add_argument("--run", dest="command", metavar="COMMAND", help="run this by bash -c instead")
     shell.set_defaults(run=_shell)
 
     clean = subparsers.add_parser("clean", help="delete what building left (not dist/)")
@@ -114,7 +114,7 @@ def _shell(arguments: argparse.Namespace) -> int:
     environment = environment_for(arguments, places, settings.layers(stage, profile="core", core="built"))
     variables = variables_of(environment, stage, _provenance(places))
     if arguments.command:
-        argv = environment.argv(arguments.command, variables, environment.names()["tree"])
+        argv = environment.argv(["bash", "-c", arguments.command], variables, environment.names()["tree"])
         return subprocess.run(argv).returncode
     return shell(environment, variables)
 
