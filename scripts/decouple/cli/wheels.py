@@ -14,7 +14,13 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the parsers of this module."""
     wheels = subparsers.add_parser("wheels", help="fetch prebuilt wheels of a release and verify them")
     wheels.add_argument("release", help="e.g. 2.6")
-    wheels.add_argument("--index", required=True, metavar="URL", help="the index's simple/ address, or a site's folder")
+    wheels.add_argument(
+        "--index",
+        required=True,
+        action="append",
+        metavar="URL",
+        help="the index's simple/ address, or a site's folder; given again, a mirror to ask when the first one fails",
+    )
     wheels.add_argument(
         "--cuda", metavar="cuXYZ", help="e.g. cu124; cpu: the core alone (default: what the driver runs)"
     )
@@ -31,6 +37,7 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _get(arguments: argparse.Namespace) -> int:
     import sys
 
+    from decouple.base.errors import DecoupleError
     from decouple.base.paths import cache_dir, find_project
     from decouple.cli.output import progress
     from decouple.index import choose, get
@@ -39,8 +46,16 @@ def _get(arguments: argparse.Namespace) -> int:
     from decouple.upstream.download import Downloader
 
     project = find_project()
-    index = Index(arguments.index)
-    choice = choose.choose(index, arguments.release, choose.this_machine(arguments.python), arguments.cuda)
+    machine = choose.this_machine(arguments.python)
+    for address in arguments.index:
+        index = Index(address)
+        try:
+            choice = choose.choose(index, arguments.release, machine, arguments.cuda)
+            break
+        except DecoupleError as error:
+            if address == arguments.index[-1]:
+                raise
+            print(f"{address}: {error.what}; asking the next", file=sys.stderr)
     print(f"{arguments.release}, {choice.reason}")
     for package in choice.packages:
         size = f"{package.size / 2**20:.1f} MiB" if package.size is not None else "size not given"

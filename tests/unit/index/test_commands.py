@@ -51,6 +51,15 @@ def test_a_dry_run_fetches_nothing(project: Path, published: str, capsys: pytest
     assert not (project / "dist").exists()
 
 
+def test_a_mirror_serves_when_the_first_index_does_not_answer(
+    project: Path, published: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nothing = str(tmp_path / "nothing")
+    assert main(["wheels", "2.6", "--index", nothing, "--index", published, "--cuda", "cpu"]) == 0
+    assert "asking the next" in capsys.readouterr().err
+    assert main(["wheels", "2.6", "--index", nothing, "--cuda", "cpu"]) == 1
+
+
 def test_wheels_of_another_series_want_to_be_trusted_aloud(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
