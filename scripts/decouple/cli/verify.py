@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 
 def register(subparsers: Any) -> None:
     """Add the commands of the verify room."""
-    verify = subparsers.add_parser("verify", help="ELF audit, imports and parity of the wheels in dist/<release>/")
-    verify.add_argument("release")
+    verify = subparsers.add_parser(
+        "verify", help="ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's provenance"
+    )
+    verify.add_argument("release", metavar="RELEASE|WHEEL", help="a release, or a wheel's file: as `index verify`")
+    verify.add_argument("--key", type=Path, help="with a wheel: the public key that must have signed it")
+    verify.add_argument("--rebuild", action="store_true", help="with a wheel: apply the series again, compare the tree")
     verify.add_argument("--env", choices=["auto", "host", "rootfs"], default="auto")
     verify.add_argument("--core", choices=["built", "stock"], default="built", help="the core that torch_cuda goes on")
     verify.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
@@ -73,6 +77,13 @@ def _print_audit(reports: Sequence[Report]) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    if arguments.release.endswith(".whl"):
+        from decouple.cli import wheel_check
+
+        arguments.wheels = [Path(arguments.release)]
+        return wheel_check.run(arguments)
+    if arguments.key or arguments.rebuild:
+        raise UsageError("--key and --rebuild are for a wheel's file", next_step="decouple verify dist/2.6/torch-….whl")
     from decouple.base.paths import cache_dir, find_project
     from decouple.build import inputs
     from decouple.build.environment import Places, RootEnvironment

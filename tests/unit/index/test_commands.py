@@ -78,7 +78,7 @@ def test_a_wheel_is_verified_with_its_key(
     key = str(tmp_path / "release.key")
     assert main(["index", "key", key]) == 0
     assert main(["index", "sign", "--key", key, str(core)]) == 0
-    assert main(["index", "verify", str(core), "--key", f"{key}.pub"]) == 0
+    assert main(["verify", str(core), "--key", f"{key}.pub"]) == 0
     assert "made from this checkout's series 2.6" in capsys.readouterr().out
     other = str(tmp_path / "other.key")
     main(["index", "key", other])
