@@ -30,6 +30,7 @@ PER_RELEASE = {
     "relocate": "which CUDA files move where and why; --write generates 0001-relocate-cuda-sources.patch",
     "census": "every coupling to CUDA before and after the series, as a table, JSON and HTML",
     "check": "would the series apply to a source? one status per patch, no checkout (-- --source wheel)",
+    "record": "write what is proven of the series without building it to ci/status/ (-- --census FILE)",
     "status": "how far the applied tree, the series and the patches agree",
     "build": "both wheels into dist/<release>/ (-- --stage 1|2, --core built|stock, --env, --arch, --jobs, --no-flash)",
     "smoke": "stage 2's runtime part against a stock core: does it build, does _CUDAC import (needs no GPU)",

@@ -28,6 +28,7 @@ COMMANDS: tuple[str, ...] = (
     "rebase",
     "forecast",
     "compare",
+    "record",
     "index",
     "wheels",
     "device",

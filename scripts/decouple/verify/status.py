@@ -44,8 +44,8 @@ def update(path: Path, section: str, content: Mapping[str, Any]) -> None:
 def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
     """The Markdown table of README: a row per release, newest first, only from what the status files say."""
     lines = [
-        "| release | patches | stage 1 | stage 2 | parity with the monolith | ELF audit |",
-        "|---|---|---|---|---|---|",
+        "| release | patches | apply to | couplings left | stage 1 | stage 2 | parity with the monolith | ELF audit |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for release in sorted(statuses, key=lambda name: [int(part) for part in name.split(".")], reverse=True):
         status = statuses[release]
@@ -53,6 +53,8 @@ def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
         cells = [
             release,
             str(status.get("series", {}).get("patches", "not known")),
+            _applies(status.get("applies")),
+            _couplings(status.get("census")),
             _stage(status.get("stage1")),
             _stage(status.get("stage2")),
             _parity(verify),
@@ -72,6 +74,23 @@ def insert_table(readme: Path, text: str) -> bool:
     if after != before:
         write_atomically(readme, after)
     return after != before
+
+
+def _applies(applies: Mapping[str, Any] | None) -> str:
+    """On which trees every patch applies, and at how many an offset was needed."""
+    if not applies:
+        return "not checked"
+    cells = []
+    for source in applies["sources"]:
+        found = [patch.get(source) for patch in applies["patches"].values()]
+        offsets = found.count("offset")
+        bad = len(found) - found.count("clean") - offsets
+        cells.append(f"{source}: {f'{bad} fail' if bad else 'all'}{f' ({offsets} with an offset)' if offsets else ''}")
+    return ", ".join(cells)
+
+
+def _couplings(census: Mapping[str, Any] | None) -> str:
+    return f"{census['after']} of {census['before']}" if census else "not counted"
 
 
 def _stage(stage: Mapping[str, Any] | None) -> str:

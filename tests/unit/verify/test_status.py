@@ -28,10 +28,19 @@ def test_the_table_says_what_the_files_say() -> None:
     audit = [{"files": 24, "faults": []}]
     text = status.table({"2.6": {"stage1": STAGE, "verify": {"parity": parity, "audit": audit}}, "2.10": {}})
     rows = text.splitlines()[2:]
-    assert rows[0].startswith("| 2.10 | not known | not built | not built | not checked | not checked |")
+    assert rows[0].startswith("| 2.10 | not known | not checked | not counted | not built | not built | not checked |")
     assert "1528 objects, 121 min on 2 cores, 100 MiB" in rows[1]
     assert "90.00 % of 10" in rows[1]
     assert "clean (24 files)" in rows[1]
+
+
+def test_the_table_says_where_the_patches_apply_and_what_is_left() -> None:
+    applies = {
+        "sources": {"pristine": "a tree", "debian": "another"},
+        "patches": {"1": {"pristine": "clean", "debian": "offset"}, "2": {"pristine": "conflict", "debian": "clean"}},
+    }
+    text = status.table({"2.6": {"applies": applies, "census": {"before": 58, "after": 3}}})
+    assert "| pristine: 1 fail, debian: all (1 with an offset) | 3 of 58 |" in text
 
 
 def test_the_table_goes_between_the_markers_and_nowhere_else(tmp_path: Path) -> None:
