@@ -35,7 +35,8 @@ from decouple.series.patch import EXECUTABLE, REGULAR
 TIME_LIMIT = 1.0
 
 #: problems of the reader that git does not share, each a decision (see decouple.series.patch)
-REFUSED_READING = {"hunk-line", "hunk-header", "name", "mode", "lone-header"}
+#: ("orphan-hunk": git skips hunks that belong to no file as junk, behind a binary patch for instance, and says nothing)
+REFUSED_READING = {"hunk-line", "hunk-header", "name", "mode", "lone-header", "orphan-hunk"}
 #: failures of the applier that git does not share (see decouple.series.apply_memory)
 REFUSED_APPLYING = {"unsupported", "exists", "path"}
 
