@@ -124,6 +124,7 @@ def _go(arguments: argparse.Namespace, project: Path, state_file: Path, waiting:
         )
         return CHECK_FAILED
     series = result.new_series(outcome, waiting.new)
+    result.prove(work.repository, work.sides, outcome, result.texts(project, series))
     written = result.write(project, waiting.new, series, old=waiting.old)
     state_file.unlink(missing_ok=True)
     kept = resolutions.path_for(project, waiting.old, waiting.new)

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.progress import SILENT, Progress
-from decouple.release.manifest import DebianSource, GithubSource, GitSource, Manifest, WheelSource
+from decouple.release.manifest import DebianSource, GithubSource, Manifest, WheelSource
 from decouple.release.manifest import Source as ManifestSource
 from decouple.series.sources import Folder, Kept, Opened, from_archive
 from decouple.upstream import Fetched, fetch
 from decouple.upstream.download import Downloader
-from decouple.upstream.providers import debian, git, github, wheel
+from decouple.upstream.fetching import cached
+from decouple.upstream.providers import debian, wheel
 from decouple.upstream.providers.context import Context
 from decouple.upstream.ranges import RemoteZip
 
@@ -40,7 +41,7 @@ def open_provided(
     sources = manifest.sources if word == "auto" else (_source(manifest, word),)
     context = Context(downloader.cache, downloader, downloader.offline, progress)
     for source in sources:
-        found = _cached(manifest, source, context)
+        found = cached(manifest, source, context)
         if found:
             return _unpacked(found), None
     failures = []
@@ -64,18 +65,6 @@ def _source(manifest: Manifest, word: str) -> ManifestSource:
         have = ", ".join(item.provider for item in manifest.sources)
         raise UsageError(f"release {manifest.release} has no source {word!r}", next_step=f"auto, {have}, or a path")
     return source
-
-
-def _cached(manifest: Manifest, source: ManifestSource, context: Context) -> Fetched | None:
-    match source:
-        case GithubSource():
-            return github.cached(manifest, source, context)
-        case GitSource():
-            return git.cached(manifest, source, context)
-        case DebianSource():
-            return debian.cached(manifest, source, context)
-        case WheelSource():
-            return wheel.cached(manifest, source, context)
 
 
 def _unpacked(fetched: Fetched) -> Opened:

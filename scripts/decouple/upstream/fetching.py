@@ -50,7 +50,8 @@ def fetch(
     return replace(_from(manifest, chosen, context), why=f"asked for with --source {source}")
 
 
-def _cached(manifest: Manifest, source: Source, context: Context) -> Fetched | None:
+def cached(manifest: Manifest, source: Source, context: Context) -> Fetched | None:
+    """What an earlier fetch of this source left in the cache, None when there is nothing."""
     match source:
         case GithubSource():
             return github.cached(manifest, source, context)
@@ -81,7 +82,7 @@ def _auto(manifest: Manifest, context: Context) -> Fetched:
     reached is asked just once: the next provider is the better second try.
     """
     for source in manifest.sources:
-        found = None if isinstance(source, WheelSource) else _cached(manifest, source, context)
+        found = None if isinstance(source, WheelSource) else cached(manifest, source, context)
         if found:
             return replace(found, why="the first of the manifest's sources that is in the cache")
     impatient = replace(context, downloader=context.downloader.impatient())

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
+from decouple.series import seriesfile
 from decouple.series.rebase.series import Outcome, Sides
 from decouple.series.rebase.verdicts import Verdict
 from decouple.series.stack import applier
 from decouple.series.stack.commits import CommitText, NewCommit, write_chain
-from decouple.series.stack.patchtext import PatchText
+from decouple.series.stack.patchtext import PatchText, load
 from decouple.series.stack.plumbing import Repository
 
 
@@ -41,9 +42,21 @@ def new_series(outcome: Outcome, release: str) -> NewSeries:
     return NewSeries(tuple(lines), tuple(bodies))
 
 
-def prove(repository: Repository, sides: Sides, outcome: Outcome, patches: Sequence[PatchText], scratch: Path) -> None:
+def texts(project: Path, series: NewSeries) -> list[PatchText]:
+    """The patches of the new series as they will be read back: new bodies, and old files that it lists."""
+    bodies = dict(series.bodies)
+    entries = seriesfile.parse("".join(f"{line}\n" for line in series.lines)).entries
+    return [
+        PatchText(entry.name, bodies[entry.name], entry.strip)
+        if entry.name in bodies
+        else load(project / "patches", entry)
+        for entry in entries
+    ]
+
+
+def prove(repository: Repository, sides: Sides, outcome: Outcome, patches: Sequence[PatchText]) -> None:
     """Apply the new series to the new release from its own text; raise DecoupleError unless it gives the same tree."""
-    made = applier.apply(repository, sides.new, patches, scratch)
+    made = applier.apply(repository, sides.new, patches, repository.own)
     text = CommitText("decouple <decouple@localhost>", "0 +0000", "rebase\n")
     commits = write_chain(repository, sides.new, [NewCommit(text, one.changes) for one in made])
     if repository.tree_of(commits[-1] if commits else sides.new) != repository.tree_of(outcome.tips[-1]):

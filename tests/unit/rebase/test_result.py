@@ -1,0 +1,27 @@
+"""A new series is applied from its own text before it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.series.rebase import result
+from decouple.series.rebase.series import Rebase, Sides
+from decouple.series.stack.patchtext import PatchText
+from tests.unit.rebase.releases import Upstream, numbered
+
+
+def test_a_series_that_gives_another_tree_is_not_written(tmp_path: Path) -> None:
+    upstream = Upstream(tmp_path / "upstream")
+    old = upstream.release({"a": numbered(1, 40)})
+    step = upstream.patch(old, {"a": numbered(1, 40, {20: "cut\n"})})
+    new = upstream.release({"a": "new\n" * 9 + numbered(1, 40)})
+    sides = Sides("v1.0", old, "v1.1", new)
+    outcome = Rebase(upstream.repository, sides, [step.patch]).run()
+    (patch,) = result.texts(tmp_path, result.new_series(outcome, "1.1"))
+    result.prove(upstream.repository, sides, outcome, [patch])
+    wrong = PatchText(patch.name, patch.data.replace(b"+cut", b"+other"))
+    with pytest.raises(DecoupleError, match="does not give the tree"):
+        result.prove(upstream.repository, sides, outcome, [wrong])
