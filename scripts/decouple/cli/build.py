@@ -38,6 +38,7 @@ def register(subparsers: Any) -> None:
     shell = subparsers.add_parser("shell", help="a shell in the build environment")
     _shared(shell)
     shell.add_argument("--stage", choices=["1", "2"], default="1", help="whose variables the shell gets")
+    shell.add_argument("--core", choices=["built", "stock"], default="built", help="what stage 2 builds against")
     shell.add_argument("--run", dest="command", metavar="COMMAND", help="run this by bash -c instead")
     shell.set_defaults(run=_shell)
 
@@ -105,14 +106,15 @@ def _smoke(arguments: argparse.Namespace) -> int:
 def _shell(arguments: argparse.Namespace) -> int:
     from decouple.build import settings
     from decouple.build.environment import shell
-    from decouple.build.stages import variables_of
+    from decouple.build.stages import Choices, variables_of
 
     places = _places(arguments)
     _need_tree(arguments, places)
     places.make()
     stage = int(arguments.stage)
-    environment = environment_for(arguments, places, settings.layers(stage, profile="core", core="built"))
-    variables = variables_of(environment, stage, _provenance(places))
+    layers = settings.layers(stage, profile="core", core=arguments.core)
+    environment = environment_for(arguments, places, layers)
+    variables = variables_of(environment, stage, _provenance(places), Choices(core=arguments.core))
     if arguments.command:
         argv = environment.argv(["bash", "-c", arguments.command], variables, environment.names()["tree"])
         return subprocess.run(argv).returncode

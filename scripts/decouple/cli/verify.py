@@ -29,6 +29,7 @@ def register(subparsers: Any) -> None:
     verify.add_argument("--core", choices=["built", "stock"], default="built", help="the core that torch_cuda goes on")
     verify.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
     verify.add_argument("--no-parity", action="store_true", help="leave the comparison with the monolith out")
+    verify.add_argument("--no-extensions", action="store_true", help="compile no third-party CUDA extension")
     verify.add_argument("--all", action="store_true", help="print every missing and extra name, not the first ten")
     verify.set_defaults(run=_verify)
 
@@ -118,6 +119,8 @@ def _verify(arguments: argparse.Namespace) -> int:
                 with audit.opened(backend) as folder:
                     single = audit.libraries(environment.root.tree / checks.MONOLITH.lstrip("/") / "lib")
                     same += checks.symbols(audit.libraries(folder), single)
+        if not arguments.no_extensions:
+            found += _extensions(environment, arguments.core, both, backend)
     good &= _print_checks(found)
     good &= _print_parity(same, None if arguments.all else 10)
     result |= {
@@ -150,6 +153,31 @@ def _install_both(environment: Environment, kind: str, core: Path | None, backen
     packages = f"{table['prefix']}/lib/python3/dist-packages" if kind == "stock" else ""
     wheels = [core, backend] if core else [backend]
     return venvs.install(_workplace(environment), f"both-{kind}", wheels, packages=packages, libraries=libraries)
+
+
+def _extensions(environment: Environment, kind: str, both: Tried, backend: Path) -> list[Check]:
+    """Third-party CUDA extensions, compiled against both wheels for the architectures that the backend has."""
+    from decouple.base.paths import cache_dir
+    from decouple.build import settings
+    from decouple.build.wheels import read_manifest
+    from decouple.cli import output
+    from decouple.upstream.download import Downloader
+    from decouple.verify import extensions
+
+    archs = ";".join(read_manifest(backend).arch_list)
+    variables = {**extensions.compilers(environment.kind), "TORCH_CUDA_ARCH_LIST": archs}
+    if environment.kind == "rootfs":
+        variables["LD_LIBRARY_PATH"] = settings.choose("core", kind)["environment"]["LD_LIBRARY_PATH"]
+    place, progress, found = _workplace(environment), output.progress(), []
+    for one in extensions.load():
+        if isinstance(one.source, Path):
+            source = environment.places.project / one.source
+        else:
+            source, _ = Downloader(cache_dir(), progress=progress).get(one.source)
+        progress.start(f"CUDAExtension {one.name}")
+        found.append(extensions.compile_and_try(place, both, one, source, variables))
+        progress.finish()
+    return found
 
 
 def _print_checks(found: Sequence[Check]) -> bool:

@@ -1,0 +1,120 @@
+"""Third-party CUDA extensions: they must compile and import against the wheels as they do against the monolith."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tarfile
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.base.mounts import remove_tree
+from decouple.base.process import run_logged
+from decouple.release.manifest import RemoteFile
+from decouple.verify.audit import cuda_library, libraries
+from decouple.verify.checks import Check
+from decouple.verify.venvs import Tried, Workplace
+
+_FILE = Path(__file__).with_name("extensions.toml")
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A project to compile: ``source`` is its folder in this repository, or its sdist on PyPI."""
+
+    name: str
+    source: Path | RemoteFile
+    trial: str
+    says: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def _facts() -> Mapping[str, Any]:
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+def load() -> tuple[Extension, ...]:
+    """The projects of ``extensions.toml``."""
+    made = []
+    for table in _facts()["extension"]:
+        if "folder" in table:
+            source: Path | RemoteFile = Path(table["folder"])
+        else:
+            source = RemoteFile(table["file"], (table["url"],), table["size"], table["sha256"])
+        made.append(Extension(table["name"], source, table["try"], table["says"], table.get("environment", {})))
+    return tuple(made)
+
+
+def compilers(kind: str) -> Mapping[str, str]:
+    """The variables that ``torch.utils.cpp_extension`` needs in an environment of this kind."""
+    given: Mapping[str, str] = _facts().get(kind, {})
+    return given
+
+
+def lay(source: Path, target: Path) -> None:
+    """Put a project's folder, or the one folder in its sdist, at ``target``. Raises DecoupleError on an odd sdist."""
+    remove_tree(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+        return
+    opened = target.with_name(target.name + ".opened")
+    remove_tree(opened)
+    with tarfile.open(source) as archive:
+        archive.extractall(opened, filter="data")
+    folders = [path for path in opened.iterdir() if path.is_dir()]
+    if len(folders) != 1:
+        raise DecoupleError(f"{source.name}: {len(folders)} folders at its top, an sdist has one")
+    folders[0].rename(target)
+    remove_tree(opened)
+
+
+def compile_and_try(
+    place: Workplace, both: Tried, extension: Extension, source: Path, variables: Mapping[str, str]
+) -> Check:
+    """Build the project's wheel with the torch of ``both``, install it beside, run its trial. Never raises: a check.
+
+    ``variables`` are those of the compilers and the architectures; ``source`` is a folder or an sdist on this machine.
+    """
+    name = f"CUDAExtension: {extension.name}"
+    folder, inside = both.folder / "extensions" / extension.name, f"{both.inside}/extensions/{extension.name}"
+    python = f"{both.inside}/venv/bin/python"
+    pip = [python, "-m", "pip"]
+    quiet = ["-q", "--no-deps", "--no-index"]
+    given = {**variables, **extension.environment}
+    began = time.monotonic()
+    try:
+        lay(source, folder / "source")
+        remove_tree(folder / "site")
+        build = [*pip, "wheel", *quiet, "--no-build-isolation", "-w", f"{inside}/wheel", f"{inside}/source"]
+        _run(place, build, given, f"wheel of {extension.name}")
+        wheel = next((folder / "wheel").glob("*.whl"))
+        install = [*pip, "install", *quiet, "--target", f"{inside}/site", f"{inside}/wheel/{wheel.name}"]
+        _run(place, install, given, f"install {extension.name}")
+    except DecoupleError as error:
+        return Check(name, False, str(error))
+    took = time.monotonic() - began
+    environment = {**given, "PYTHONPATH": f"{inside}/site"}
+    done = subprocess.run(
+        place.environment.argv([python, "-c", extension.trial], environment, "/"),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    told = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
+    last = told[-1] if told else f"exit status {done.returncode}"
+    needed = sorted({lib for one in libraries(folder / "site") for lib in one.needed if cuda_library().match(lib)})
+    right = done.returncode == 0 and re.fullmatch(extension.says, last) is not None and bool(needed)
+    return Check(name, right, f"{last}; needs {', '.join(needed) or 'no CUDA library'}; compiled in {took:.0f} s")
+
+
+def _run(place: Workplace, command: Sequence[str], variables: Mapping[str, str], what: str) -> None:
+    run_logged(place.environment.argv(command, variables, "/"), log=place.log, what=what)

@@ -1,0 +1,71 @@
+"""Third-party CUDA extensions: what is laid out to compile, and that a project which does not compile is a verdict."""
+
+from __future__ import annotations
+
+import os
+import re
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.release.manifest import RemoteFile
+from decouple.verify import extensions
+from decouple.verify.venvs import Tried, Workplace, install
+
+PROJECT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class Here:
+    """This machine as an environment."""
+
+    def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
+        given = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **variables}
+        return ["env", "-C", start, "-i", *(f"{name}={value}" for name, value in given.items()), *command]
+
+
+def sdist(folder: Path, *tops: str) -> Path:
+    path = folder / "project-1.0.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for top in tops:
+            source = folder / top
+            source.mkdir()
+            (source / "setup.py").write_text("# nothing\n")
+            archive.add(source, arcname=top)
+    return path
+
+
+def test_each_project_is_in_the_repository_or_pinned_by_its_hash() -> None:
+    named = extensions.load()
+    assert len(named) >= 2
+    for one in named:
+        if isinstance(one.source, RemoteFile):
+            assert one.source.size and re.fullmatch(r"[0-9a-f]{64}", one.source.sha256 or "")
+        else:
+            assert (PROJECT / one.source / "setup.py").is_file()
+
+
+def test_an_sdist_is_opened_to_the_folder_that_is_in_it(tmp_path: Path) -> None:
+    extensions.lay(sdist(tmp_path, "project-1.0"), tmp_path / "laid")
+    assert [path.name for path in (tmp_path / "laid").iterdir()] == ["setup.py"]
+
+
+def test_an_sdist_with_two_folders_at_its_top_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DecoupleError, match=r"project-1\.0\.tar\.gz: 2 folders at its top"):
+        extensions.lay(sdist(tmp_path, "one", "two"), tmp_path / "laid")
+
+
+def test_a_project_that_does_not_build_is_a_failed_check_that_names_the_log(tmp_path: Path) -> None:
+    place = Workplace(Here(), tmp_path / "verify", str(tmp_path / "verify"), tmp_path / "verify.log")
+    place.folder.mkdir()
+    both: Tried = install(place, "both", [])
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "setup.py").write_text("raise SystemExit('error: no compiler for you')\n")
+    check = extensions.compile_and_try(place, both, extensions.Extension("project", project, "", ""), project, {})
+    assert not check.ok
+    assert str(tmp_path / "verify.log") in check.seen
