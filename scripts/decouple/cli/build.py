@@ -292,18 +292,21 @@ def _provenance(places: Places) -> Provenance:
         sources=tuple(sources),
         series_digest=series_digest(places.project, places.release),
         patches=tuple({"path": path, "sha256": digest} for path, digest in patches),
-        overlay_digest=_overlay_digest(places.project),
+        overlay_digest=_overlay_digest(places.project, places.tree),
         cuda=manifest.toolchain.cuda,
     )
 
 
-def _overlay_digest(project: Path) -> str:
-    """SHA-256 over path, mode and content of what git knows, or would add, in third_device/."""
+def _overlay_digest(project: Path, tree: Path) -> str:
+    """SHA-256 over path, mode and content of the overlay's files as the tree has them: those are built.
+
+    Which files those are is what git knows, or would add, in the project's third_device/.
+    """
     argv = ["git", "-C", str(project), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "third_device"]
     listed = subprocess.run(argv, capture_output=True, check=True).stdout.decode().split("\0")
     total = hashlib.sha256()
-    for name in sorted(name for name in set(listed) if name and (project / name).is_file()):
-        path = project / name
+    for name in sorted(name for name in set(listed) if name and (tree / name).is_file()):
+        path = tree / name
         total.update(
             f"{name}\0{path.stat().st_mode & 0o100:o}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
         )

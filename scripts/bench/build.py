@@ -1,0 +1,210 @@
+"""What a change costs in the two-stage build, and in upstream's single-stage build of the same flags.
+
+    python scripts/bench/build.py [--release 2.6] [--monolith] [--clean 1 2] [--json FILE]
+
+Needs a finished build in build/<release>. Objects are counted by ``ninja -n`` after touching the file, so a core header
+costs seconds to ask rather than hours to rebuild. ``--monolith`` configures upstream's own build in the same root, once
+(minutes), for its number of objects. ``--clean 1 2`` builds those stages again from nothing on the warm ccache; the old
+build directory is kept beside meanwhile and put back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from decouple.base.paths import cache_dir, find_project
+from decouple.build import inputs
+from decouple.build.environment import Places
+
+KERNEL = "third_device/torch_cuda/torch_cuda/csrc/aten/native/cuda/ActivationThresholdKernel.cu"
+HEADER = "c10/core/TensorImpl.h"
+#: How upstream's single-stage build finds CUDA in the root; the rest is as in stage 1.
+MONOLITH = {
+    "USE_CUDA": "1",
+    "USE_CUDNN": "1",
+    "USE_NCCL": "1",
+    "USE_SYSTEM_NCCL": "1",
+    "USE_FLASH_ATTENTION": "0",
+    "USE_MEM_EFF_ATTENTION": "0",
+    "USE_CUDSS": "0",
+    "USE_CUSPARSELT": "0",
+    "USE_CUFILE": "0",
+    "TORCH_CUDA_ARCH_LIST": "9.0",
+    "CUDNN_ROOT": "/opt/cudnn",
+    "CUDACXX": "/usr/bin/nvcc",
+    "CUDAHOSTCXX": "/usr/bin/cuda-g++",
+}
+
+
+def decouple(*words: str) -> str:
+    """Run the command; returns what it printed. Raises CalledProcessError with its output shown."""
+    done = subprocess.run([sys.executable, "-m", "decouple", *words], capture_output=True, text=True)
+    if done.returncode:
+        print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
+        done.check_returncode()
+    return done.stdout
+
+
+def inside(release: str, stage: int, command: str, *more: str) -> str:
+    """Run ``command`` with the variables of a stage, in its build directory."""
+    folder = f"/decouple/{release}/src/build" if stage == 1 else f"/decouple/{release}/stage2"
+    return decouple("shell", release, "--stage", str(stage), *more, "--run", f"cd {folder} && {command}")
+
+
+def timed(*words: str) -> float:
+    """Wall seconds of one command."""
+    began = time.monotonic()
+    decouple(*words)
+    return round(time.monotonic() - began, 1)
+
+
+def planned(release: str, stage: int) -> int:
+    """Objects that ninja would compile now."""
+    return len(re.findall(r"Building (?:C|CXX|CUDA) object", inside(release, stage, "ninja -n -d explain 2>/dev/null")))
+
+
+@contextmanager
+def touched(path: Path) -> Iterator[None]:
+    """``path`` looks just written; its old time comes back."""
+    before = path.stat()
+    os.utime(path)
+    try:
+        yield
+    finally:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@contextmanager
+def aside(folder: Path) -> Iterator[None]:
+    """``folder`` is gone for a while; a finished new one stays, otherwise the old one comes back."""
+    kept = folder.with_name(folder.name + ".aside")
+    folder.rename(kept)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        kept.rename(folder)
+        raise
+    shutil.rmtree(kept)
+
+
+def ccache(release: str) -> dict[str, int]:
+    """The cache's counters, as ``ccache --print-stats`` names them."""
+    lines = inside(release, 1, "ccache --print-stats").splitlines()
+    return {name: int(value) for name, _, value in (line.partition("\t") for line in lines) if value.isdigit()}
+
+
+def clean(places: Places, stage: int) -> dict[str, Any]:
+    """A build of one stage from an empty build directory on the warm compiler cache."""
+    stamp = inputs.read_stamp(places.state / f"stage{stage}.json")
+    assert stamp is not None
+    before = ccache(places.release)
+    folder = places.stage1 if stage == 1 else places.stage2
+    with aside(folder):
+        folder.mkdir()
+        for name in (f"stage{stage}.json", f"stage{stage}.configured"):
+            (places.state / name).unlink(missing_ok=True)
+        seconds = timed("build", places.release, "--stage", str(stage), "--env", "rootfs", *_flags(places))
+    counted = {name: value - before.get(name, 0) for name, value in ccache(places.release).items()}
+    hits = counted.get("direct_cache_hit", 0) + counted.get("preprocessed_cache_hit", 0)
+    asked = hits + counted.get("cache_miss", 0)
+    return {
+        "seconds": seconds,
+        "cold seconds": stamp.seconds,
+        "of the cold time": round(seconds / stamp.seconds, 3),
+        "objects": stamp.objects,
+        "ccache hits": hits,
+        "ccache misses": counted.get("cache_miss", 0),
+        "hit rate": round(hits / asked, 4) if asked else None,
+    }
+
+
+def _flags(places: Places) -> list[str]:
+    """What the stage-2 wheel was built with, so that building again is the same build."""
+    document = json.loads((places.project / "ci" / "status" / f"{places.release}.json").read_text())
+    return [] if document["stage2"].get("flash", True) else ["--no-flash"]
+
+
+def monolith(places: Places) -> int:
+    """Objects of upstream's single-stage build with CUDA of the same flags, configured in the same root."""
+    tree = places.tree.parent / "monolith"
+    if not (tree / "build" / "build.ninja").exists():
+        if not tree.exists():
+            log = ["git", "-C", str(places.tree), "log", "--format=%H %s", "--reverse"]
+            commits = subprocess.run(log, capture_output=True, text=True, check=True).stdout.splitlines()
+            first = next(number for number, line in enumerate(commits) if "elocate CUDA sources" in line)
+            subprocess.run(["git", "clone", "-q", "--shared", "--no-checkout", places.tree, tree], check=True)
+            subprocess.run(["git", "-C", tree, "checkout", "-q", commits[first - 1].split()[0]], check=True)
+        given = " ".join(f"{name}={value}" for name, value in MONOLITH.items())
+        header = "build/torch/csrc/jit/serialization"
+        command = f"mkdir -p {header} && flatc --cpp --gen-mutable --scoped-enums -o {header} "
+        command += "torch/csrc/jit/serialization/mobile_bytecode.fbs && "
+        command += f"env {given} python3 setup.py build --cmake --cmake-only"
+        decouple("shell", places.release, "--stage", "2", "--tree", str(tree), "--run", command)
+    return len(re.findall(r"^build [^\n]+?\.o: C(?:XX|UDA)?_COMPILER", (tree / "build/build.ninja").read_text(), re.M))
+
+
+def measure(release: str, *, cleaned: list[int], with_monolith: bool) -> dict[str, Any]:
+    """All figures. Raises CalledProcessError when a build fails."""
+    places = Places.of(find_project(), release, cache_dir())
+    flags = _flags(places)
+    stamps = {stage: inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)}
+    objects = {stage: stamp.objects for stage, stamp in stamps.items() if stamp}
+    decouple("build", release, "--env", "rootfs", *flags)
+    result: dict[str, Any] = {"objects": {f"stage {stage}": count for stage, count in objects.items()}}
+    result["nothing changed"] = {"objects": 0, "seconds": timed("build", release, "--env", "rootfs", *flags)}
+    with touched(places.tree / KERNEL):
+        counted = planned(release, 2)
+        began = time.monotonic()
+        inside(release, 2, "CCACHE_RECACHE=1 ninja")
+        result["one .cu touched"] = {"objects": counted, "seconds": round(time.monotonic() - began, 1)}
+    inside(release, 2, "ninja")
+    counts = {}
+    for stage, folder in ((1, places.tree), (2, places.core / "torch" / "include")):
+        with touched(folder / HEADER):
+            counts[f"stage {stage}"] = planned(release, stage)
+    result[f"{HEADER} touched"] = {"objects": counts}
+    if with_monolith:
+        whole = monolith(places)
+        result["CUDA version or architecture changed"] = {
+            "objects": objects[2],
+            "of the monolith's": whole,
+            "fraction": round(objects[2] / whole, 3),
+        }
+    for stage in cleaned:
+        result[f"stage {stage} from nothing, warm ccache"] = clean(places, stage)
+    return result
+
+
+def main() -> int:
+    """Print the measurement; --json FILE keeps it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--release", default="2.6")
+    parser.add_argument("--monolith", action="store_true")
+    parser.add_argument("--clean", nargs="*", type=int, default=[], choices=[1, 2], metavar="STAGE")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    places = Places.of(find_project(), arguments.release, cache_dir())
+    if not all((places.state / f"stage{stage}.json").exists() for stage in (1, 2)):
+        print(f"skipped: no finished build of both stages; nox -s build-{arguments.release} makes one (hours)")
+        return 0
+    text = json.dumps(measure(arguments.release, cleaned=arguments.clean, with_monolith=arguments.monolith), indent=2)
+    print(text)
+    if arguments.json:
+        arguments.json.write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
