@@ -35,7 +35,7 @@ PER_RELEASE = {
     "build": "both wheels into dist/<release>/ (-- --stage 1|2, --core built|stock, --env, --arch, --jobs, --no-flash)",
     "smoke": "stage 2's runtime part against a stock core: does it build, does _CUDAC import (needs no GPU)",
     "verify": "ELF audit, imports and parity with the monolith of the wheels in dist/<release>/",
-    "units": "preprocess stage 1's translation units: none may open a file of CUDA (-- --count 60 --jobs 2)",
+    "units": "what stage 1's translation units open, from the build's record: no file of CUDA (-- --count 60 --jobs 2)",
     "shell": "a shell in the build environment (-- --stage 2)",
     "clean": "delete what building left (-- --stage 1|2, --rootfs)",
     "wheels": "fetch prebuilt wheels from an index (-- --index URL), verified against this checkout",

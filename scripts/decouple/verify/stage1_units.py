@@ -1,9 +1,11 @@
-"""Proof that stage 1 is free of CUDA: preprocess its translation units and look at every file they open.
+"""Proof that stage 1 is free of CUDA: look at every file that its translation units open.
 
-CMake writes the commands (``compile_commands.json``). Each is run with ``-M`` instead of ``-c``: the compiler then
-preprocesses the unit and names every file that it opened. A unit fails if one of them lies in a folder it must not
-reach (``third_device/torch_cuda``), if it is a header of the CUDA toolkit, or if it cannot be preprocessed, for example
-because a header was moved away. Generated headers must exist (ninja target ``generate-torch-sources``).
+CMake writes the commands (``compile_commands.json``). For a unit that is compiled, the build's own record names the
+files that the compiler opened (:mod:`decouple.verify.stage1_record`). Any other is preprocessed: its command is run
+with ``-M`` instead of ``-c``, which names them too; generated headers must exist for that (ninja target
+``generate-torch-sources``). A unit fails if one of the files lies in a folder it must not reach
+(``third_device/torch_cuda``), if it is a header of the CUDA toolkit, or if it cannot be preprocessed, for example
+because a header was moved away.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +22,8 @@ from pathlib import Path, PurePosixPath
 
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
+from decouple.verify.ninja_deps import normal
+from decouple.verify.stage1_record import Record
 
 MOVED = PurePosixPath("third_device/torch_cuda")
 """Where the series puts CUDA, below the source tree."""
@@ -42,6 +46,12 @@ class Unit:
     """Where its command runs."""
     command: tuple[str, ...]
 
+    @property
+    def output(self) -> PurePosixPath | None:
+        """The object that the command makes, absolute; None if it names none."""
+        at = self.command.index("-o") + 1 if "-o" in self.command else len(self.command)
+        return normal(self.directory, self.command[at]) if at < len(self.command) else None
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -61,16 +71,33 @@ class Finding:
 class Report:
     """What `check` found."""
 
-    units: int
-    """Units looked at."""
-    files: int
-    """Different files that they opened."""
+    recorded: int
+    """Units whose files the build's record names."""
+    preprocessed: int
+    """Units whose files the preprocessor named now."""
+    opened: frozenset[PurePosixPath]
+    """All files that they opened, absolute."""
     findings: tuple[Finding, ...]
+
+    @property
+    def units(self) -> int:
+        """Units asked for."""
+        return self.recorded + self.preprocessed + len(self.without_evidence)
+
+    @property
+    def without_evidence(self) -> tuple[Finding, ...]:
+        """Units of which nobody knows what they open, because they cannot be preprocessed."""
+        return tuple(finding for finding in self.findings if finding.error)
 
     @property
     def ok(self) -> bool:
         """Whether there was something to look at and all of it was free of CUDA."""
         return self.units > 0 and not self.findings
+
+    def sources(self, source: PurePosixPath, tracked: Collection[str]) -> list[str]:
+        """Of the files opened, those of the tree ``source`` that git tracks: sorted, relative to it."""
+        below = (path.relative_to(source).as_posix() for path in self.opened if path.is_relative_to(source))
+        return sorted(set(below) & set(tracked))
 
 
 def read_units(compile_commands: Path) -> tuple[Unit, ...]:
@@ -129,13 +156,7 @@ def opened_files(rule: str, directory: PurePosixPath) -> Iterator[PurePosixPath]
     """The prerequisites of a make rule, made absolute and free of ``..`` without asking the file system."""
     _, _, prerequisites = rule.partition(": ")
     for word in shlex.split(prerequisites.replace("\\\n", " ")):
-        parts: list[str] = []
-        for part in (directory / word).parts:
-            if part == ".." and parts and parts[-1] not in ("/", ".."):
-                parts.pop()
-            else:
-                parts.append(part)
-        yield PurePosixPath(*parts)
+        yield normal(directory, word)
 
 
 def check(
@@ -143,26 +164,47 @@ def check(
     *,
     source: PurePosixPath,
     enter: Sequence[str] = (),
+    record: Record | None = None,
     jobs: int = 1,
     progress: Progress = SILENT,
 ) -> Report:
-    """Preprocess ``units`` of the tree ``source`` and report those that open what belongs to CUDA.
+    """Look at what ``units`` of the tree ``source`` open, and report those that open what belongs to CUDA.
 
-    That is a file below ``third_device/torch_cuda`` of the tree, or a header of CUDA's toolkit outside of it. ``enter``
-    is put in front of each command (``("chroot", "/path")``, say); all paths are those the build sees there.
+    That is a file below ``third_device/torch_cuda`` of the tree, or a header of CUDA's toolkit outside of it. What
+    ``record`` knows is taken from there, the rest is preprocessed. ``enter`` is put in front of each command
+    (``("chroot", "/path")``, say); all paths are those the build sees there.
     """
     seen: set[PurePosixPath] = set()
-    findings: list[Finding] = []
-    progress.start("preprocessing stage 1", total=len(units), unit="items")
+    forbidden: set[PurePosixPath] = set()
+    findings: dict[Unit, Finding] = {}
+
+    def look(unit: Unit, opened: Iterable[PurePosixPath]) -> None:
+        files = frozenset(opened)
+        fresh = files - seen
+        seen.update(fresh)
+        forbidden.update(path for path in fresh if _is_forbidden(path, source))
+        if wrong := files & forbidden:
+            findings[unit] = Finding(unit.file, tuple(sorted(wrong)))
+
+    left: list[Unit] = []
+    for unit in units:
+        known = record.opened(unit.output) if record and unit.output else None
+        if known is None or unit.file not in known:  # a record without the unit itself is one of another tree
+            left.append(unit)
+        else:
+            look(unit, known)
+    failed = 0
+    progress.start("preprocessing stage 1", total=len(left), unit="items")
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for unit, (opened, error) in zip(units, pool.map(lambda unit: _preprocess(unit, enter), units), strict=True):
-            seen.update(opened)
-            wrong = tuple(path for path in opened if _is_forbidden(path, source))
-            if wrong or error:
-                findings.append(Finding(unit.file, wrong, error))
+        for unit, (opened, error) in zip(left, pool.map(lambda unit: _preprocess(unit, enter), left), strict=True):
+            look(unit, opened)
+            if error:
+                failed += 1
+                findings[unit] = Finding(unit.file, error=error)
             progress.advance()
     progress.finish(f"{len(units)} units opened {len(seen)} files, {len(findings)} findings")
-    return Report(len(units), len(seen), tuple(findings))
+    ordered = tuple(findings[unit] for unit in units if unit in findings)
+    return Report(len(units) - len(left), len(left) - failed, frozenset(seen), ordered)
 
 
 def _is_forbidden(path: PurePosixPath, source: PurePosixPath) -> bool:
