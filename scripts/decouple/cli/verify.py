@@ -30,6 +30,7 @@ def register(subparsers: Any) -> None:
     verify.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
     verify.add_argument("--no-parity", action="store_true", help="leave the comparison with the monolith out")
     verify.add_argument("--no-extensions", action="store_true", help="compile no third-party CUDA extension")
+    verify.add_argument("--no-tests", action="store_true", help="run none of upstream's CPU tests on the core")
     verify.add_argument("--all", action="store_true", help="print every missing and extra name, not the first ten")
     verify.set_defaults(run=_verify)
 
@@ -99,13 +100,16 @@ def _verify(arguments: argparse.Namespace) -> int:
     backend = places.dist / stamps[1].wheel if stamps[1] else None
     if core is None and backend is None:
         raise UsageError(f"{places.dist}: nothing built yet", next_step=f"nox -s build-{arguments.release}")
-    layers = ["core", *(["cuda"] if backend else []), *(["stock"] if arguments.core == "stock" else [])]
+    tested = core is not None and not arguments.no_tests and arguments.env != "host"
+    layers = ["core", *(["cuda"] if backend else []), *(["stock"] if arguments.core == "stock" or tested else [])]
     compared = backend is not None and not arguments.no_parity
     environment = environment_for(arguments, places, [*layers, *(["monolith"] if compared else [])])
     place = _workplace(environment)
     reports = _audits(core, backend)
     good = _print_audit(reports) == OK
     found = checks.core_alone(place, core) if core else []
+    if core and tested:
+        found.append(_upstream_tests(environment, core))
     same: list[Parity] = []
     result: dict[str, Any] = {}
     if backend:
@@ -153,6 +157,29 @@ def _install_both(environment: Environment, kind: str, core: Path | None, backen
     packages = f"{table['prefix']}/lib/python3/dist-packages" if kind == "stock" else ""
     wheels = [core, backend] if core else [backend]
     return venvs.install(_workplace(environment), f"both-{kind}", wheels, packages=packages, libraries=libraries)
+
+
+def _upstream_tests(environment: Environment, core: Path) -> Check:
+    """Upstream's CPU tests with the core wheel alone, against the same on the unmodified build of the root."""
+    from decouple.build import settings
+    from decouple.cli import output
+    from decouple.verify import upstream_tests, venvs
+
+    place, progress, table = _workplace(environment), output.progress(), settings.choose("core", "stock")
+    stock = venvs.install(
+        place,
+        "stock",
+        [],
+        packages=f"{table['prefix']}/lib/python3/dist-packages",
+        libraries=table["environment"]["LD_LIBRARY_PATH"],
+    )
+    tests, suites = f"{environment.names()['tree']}/test", upstream_tests.load()
+    seen = []
+    for tried in (venvs.install(place, "core", [core]), stock):
+        progress.start(f"upstream's CPU tests on {tried.name}")
+        seen.append(upstream_tests.outcomes(tried, tests, suites))
+        progress.finish()
+    return upstream_tests.compare(*seen)
 
 
 def _extensions(environment: Environment, kind: str, both: Tried, backend: Path) -> list[Check]:

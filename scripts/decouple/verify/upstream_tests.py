@@ -1,0 +1,80 @@
+"""Upstream's own tests, run by pytest on two torches: what passes on an unmodified build must pass on ours."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.verify.checks import Check
+from decouple.verify.venvs import Tried
+
+_FILE = Path(__file__).with_name("upstream_tests.toml")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A file of upstream's ``test/`` and the tests of it that are run (pytest's ``-k``, empty for all)."""
+
+    file: str
+    select: str
+
+
+def load() -> tuple[Suite, ...]:
+    """The suites of ``upstream_tests.toml``."""
+    tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))["suite"]
+    return tuple(Suite(table["file"], table["select"]) for table in tables)
+
+
+def outcomes(tried: Tried, tests: str, suites: Iterable[Suite]) -> dict[str, str]:
+    """Test -> "passed", "skipped" or "failed", with the torch of ``tried``; ``tests`` is upstream's ``test/`` in there.
+
+    Raises DecoupleError when a suite ran no test at all, so that an empty answer is never a pass.
+    """
+    found: dict[str, str] = {}
+    for suite in suites:
+        with tempfile.TemporaryDirectory(dir=tried.folder) as folder:
+            answer = f"{tried.inside}/{Path(folder).name}/answer.xml"
+            pytest = ["-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", tests, "--noconftest"]
+            pytest += ["-p", "no:cacheprovider", f"--junitxml={answer}", "-k", suite.select, f"{tests}/{suite.file}"]
+            done = subprocess.run([*tried.prefix, *pytest], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            report = Path(folder) / "answer.xml"
+            seen = parse(report.read_text(encoding="utf-8"), suite.file) if report.exists() else {}
+        if not seen:
+            said = (done.stdout + done.stderr).strip().splitlines() or [f"exit status {done.returncode}"]
+            raise DecoupleError(f"{suite.file} on {tried.name}: no test ran: {said[-1]}")
+        found |= seen
+    return found
+
+
+def parse(report: str, file: str) -> dict[str, str]:
+    """The outcomes in pytest's JUnit XML. An error while a test is set up or collected counts as failed."""
+    found = {}
+    for case in ElementTree.fromstring(report).iter("testcase"):
+        name = f"{file}::{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+        kinds = {child.tag for child in case}
+        found[name] = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+    return found
+
+
+def compare(ours: Mapping[str, str], stock: Mapping[str, str]) -> Check:
+    """Whether every test has on ours the outcome that it has on the unmodified build."""
+    differ = [
+        f"{name} ({stock.get(name, 'not there')} on the stock build, {ours.get(name, 'not there')} on ours)"
+        for name in sorted({*ours, *stock})
+        if ours.get(name) != stock.get(name)
+    ]
+    counted = Counter(ours.values())
+    said = ", ".join(f"{counted[kind]} {kind}" for kind in ("passed", "skipped", "failed") if counted[kind])
+    shown: Sequence[str] = differ[:10]
+    return Check(
+        "upstream's CPU tests as on a stock build",
+        not differ and counted["passed"] > 0,
+        f"{said}, {len(differ)} differ" + "".join(f"\n       {line}" for line in shown),
+    )

@@ -1,0 +1,65 @@
+"""Upstream's tests on two builds: outcomes are read from pytest's report and compared test by test."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.verify.upstream_tests import Suite, compare, load, outcomes, parse
+from decouple.verify.venvs import Tried
+
+TESTS = """
+import pytest
+
+class TestThings:
+    def test_good(self): pass
+    def test_bad(self): assert False
+    @pytest.mark.skip
+    def test_later(self): pass
+"""
+
+
+def here(folder: Path) -> Tried:
+    return Tried("here", (sys.executable,), folder, str(folder))
+
+
+def test_outcomes_of_a_real_run(tmp_path: Path) -> None:
+    (tmp_path / "test_things.py").write_text(TESTS)
+    assert outcomes(here(tmp_path), str(tmp_path), [Suite("test_things.py", "")]) == {
+        "test_things.py::TestThings::test_good": "passed",
+        "test_things.py::TestThings::test_bad": "failed",
+        "test_things.py::TestThings::test_later": "skipped",
+    }
+
+
+def test_a_suite_that_runs_nothing_is_an_error_and_not_a_pass(tmp_path: Path) -> None:
+    (tmp_path / "test_things.py").write_text(TESTS)
+    with pytest.raises(DecoupleError, match=r"test_things\.py on here: no test ran"):
+        outcomes(here(tmp_path), str(tmp_path), [Suite("test_things.py", "nothing_is_called_so")])
+
+
+def test_a_file_that_does_not_import_has_failed(tmp_path: Path) -> None:
+    (tmp_path / "test_broken.py").write_text("import a_module_that_is_not_there\n")
+    assert set(outcomes(here(tmp_path), str(tmp_path), [Suite("test_broken.py", "")]).values()) == {"failed"}
+
+
+def test_what_passes_on_stock_must_pass_on_ours() -> None:
+    stock = {"a": "passed", "b": "skipped", "c": "failed"}
+    assert compare(stock, stock).ok
+    worse = compare(stock | {"a": "failed"}, stock)
+    assert not worse.ok
+    assert "a (passed on the stock build, failed on ours)" in worse.seen
+    assert not compare({"b": "skipped", "c": "failed"}, stock).ok  # a test is gone
+    assert not compare({}, {}).ok
+
+
+def test_the_report_is_junit() -> None:
+    report = '<testsuites><testsuite><testcase classname="test_x.TestX" name="test_y"/></testsuite></testsuites>'
+    assert parse(report, "test_x.py") == {"test_x.py::TestX::test_y": "passed"}
+
+
+def test_each_suite_is_a_file_of_upstream() -> None:
+    assert all(suite.file.startswith("test_") for suite in load())
