@@ -11,6 +11,7 @@ from decouple.base.errors import CHECK_FAILED, OK, DecoupleError
 if TYPE_CHECKING:
     from decouple.series.forecast import Column
     from decouple.series.patch import Patch
+    from decouple.series.sources import Opened
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,6 +31,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--html", type=Path, help="write the matrix as a self-contained page")
     parser.add_argument("--json", type=Path, help="write it as JSON")
+    parser.add_argument("--full", action="store_true", help="fetch full sources where the cache has none (large)")
     parser.add_argument("--offline", action="store_true", help="use only what is in the cache")
     parser.add_argument("--strict", action="store_true", help="exit 1 when a patch would conflict somewhere")
     parser.set_defaults(run=run)
@@ -54,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = arguments.on or manifests
     bar.start("releases", len(wanted))
     for word in wanted:
-        columns.append(_column(project, word, patches, offline=arguments.offline))
+        columns.append(_column(project, word, patches, full=arguments.full, offline=arguments.offline))
         bar.advance()
     bar.finish()
     result = forecast.Forecast(series, tuple(patches), tuple(columns))
@@ -63,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{column.release}: {forecast.tally(column)}" + (f" [{column.described}]" if column.described else ""))
     print(
         ". clean  ~ offset  = upstream has it  ? ambiguous  X conflict  G target gone  "
-        "blank: not seen  lower case: judged on part of its files"
+        "blank: not seen  in brackets: judged on part of its files"
     )
     for path, make in ((arguments.html, forecast.as_html), (arguments.json, forecast.as_json)):
         if path:
@@ -73,19 +75,34 @@ def run(arguments: argparse.Namespace) -> int:
     return CHECK_FAILED if arguments.strict and bad else OK
 
 
-def _column(project: Path, word: str, patches: list[Patch], *, offline: bool) -> Column:
+def _column(project: Path, word: str, patches: list[Patch], *, full: bool, offline: bool) -> Column:
     from decouple.series import check, forecast
-    from decouple.series.named import open_named
 
     name, _, source = word.partition("=")
     try:
-        opened, _ = open_named(project, name, source or "auto", check.wanted(patches), offline=offline)
+        opened = _opened(project, name, source, check.wanted(patches), full=full, offline=offline)
     except DecoupleError as error:
         if source:
             raise
-        try:
-            opened, _ = open_named(project, name, "wheel", check.wanted(patches), offline=offline)
-        except DecoupleError:
-            return forecast.Column(name, "", missing=f"no source: {error.what}")
+        return forecast.Column(name, "", missing=f"no source: {error.what}")
     verdicts = check.check(patches, opened.source, partial=opened.partial)
     return forecast.Column(name, opened.described, tuple(verdicts))
+
+
+def _opened(project: Path, name: str, source: str, wanted: set[str], *, full: bool, offline: bool) -> Opened:
+    """The source asked for; without one what the cache has in full, then (or with ``full``: last) the official wheel.
+
+    The wheel's text is a few MiB; the archive of a release is hundreds, and a forecast looks at ten of them.
+    """
+    from decouple.series.named import open_named
+
+    ways = [(source, offline)] if source else [("auto", True), ("wheel", offline), ("auto", offline)]
+    if full and not source:
+        ways = [("auto", offline), ("wheel", offline)]
+    for number, (word, cached) in enumerate(ways, start=1):
+        try:
+            return open_named(project, name, word, wanted, offline=cached)[0]
+        except DecoupleError:
+            if number == len(ways):
+                raise
+    raise AssertionError

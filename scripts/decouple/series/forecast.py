@@ -129,7 +129,7 @@ def _why(verdict: Verdict) -> list[str]:
 
 def text_table(forecast: Forecast) -> list[str]:
     """The matrix in plain text, one letter a cell: ``.`` clean, ``~`` offset, ``=`` upstream has it, ``?`` ambiguous,
-    ``X`` conflict, ``G`` target gone, blank not seen; lower case where only some of the files are seen."""
+    ``X`` conflict, ``G`` target gone, blank not seen; in brackets where only some of the files are seen."""
     letters = {
         Status.CLEAN: ".", Status.OFFSET: "~", Status.UPSTREAM: "=", Status.AMBIGUOUS: "?",
         Status.CONFLICT: "X", Status.GONE: "G", Status.UNSEEN: " ",
@@ -141,6 +141,7 @@ def text_table(forecast: Forecast) -> list[str]:
         for column in forecast.columns:
             verdict = column.verdicts[number] if column.verdicts else None
             letter = letters[verdict.status] if verdict else "-"
-            row.append(f"{letter.lower() if verdict and verdict.unseen else letter:>5}")
+            part = verdict is not None and verdict.unseen and verdict.status is not Status.UNSEEN
+            row.append(f"{f'({letter})' if part else f'{letter} ':>5}")
         lines.append(f"{patch.name:<{width}}  " + " ".join(row))
     return lines

@@ -11,7 +11,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import DebianSource, GithubSource, Manifest, WheelSource
 from decouple.release.manifest import Source as ManifestSource
-from decouple.series.sources import Folder, Kept, Opened, from_archive
+from decouple.series.sources import Folder, Kept, Opened, cached_names, from_archive, from_cache, shelf, to_cache
 from decouple.upstream import Fetched, fetch
 from decouple.upstream.download import Downloader
 from decouple.upstream.fetching import cached
@@ -86,11 +86,19 @@ def _remote(
             archive, _ = downloader.get(source.archive)
             return Opened(from_archive(archive, wanted, downloader.cache), f"github, {source.archive.name}")
         case _:
-            return _unpacked(fetch(manifest, source.provider, cache=downloader.cache, downloader=downloader))
+            return _unpacked(
+                fetch(
+                    manifest, source.provider, cache=downloader.cache, offline=downloader.offline, downloader=downloader
+                )
+            )
 
 
 def _wheel(source: WheelSource, wanted: Collection[str], downloader: Downloader, progress: Progress) -> Opened:
-    """Just the wanted members of the wheel, by range; each is checked against the wheel's own RECORD."""
+    """Just the wanted members of the wheel, by range; each is checked against the wheel's own RECORD, and kept."""
+    kept = shelf(downloader.cache, wheel.identity(source))
+    if found := from_cache(kept, wanted):
+        return Opened(found, f"{source.wheel.name}, kept in the cache", partial=True)
+    wanted = {*wanted, *cached_names(kept)}
     remote = RemoteZip(source.wheel, downloader, progress)
     targets = {member.info.filename: wheel.source_path(member.info.filename) for member in remote.members}
     chosen = remote.load(lambda info: targets[info.filename] in wanted)
@@ -105,8 +113,9 @@ def _wheel(source: WheelSource, wanted: Collection[str], downloader: Downloader,
             raise DecoupleError(
                 f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later"
             )
-        data[path] = content
+        data[path] = wheel.source_text(name, content)
     modes = {path: 0o100644 for path in targets.values() if path}
+    to_cache(kept, modes, data)
     described = f"{source.wheel.name} by range, {remote.requests} requests, {remote.received / 2**20:.1f} MiB"
     return Opened(Kept(modes, data), described, partial=True)
 
@@ -122,7 +131,7 @@ def wheel_file(path: Path, wanted: Collection[str]) -> Opened:
                 if target:
                     modes[target] = 0o100644
                     if target in wanted:
-                        data[target] = archive.read(name)
+                        data[target] = wheel.source_text(name, archive.read(name))
     except (zipfile.BadZipFile, EOFError, ValueError) as error:
         raise DecoupleError(f"{path} cannot be read: {error}", next_step="fetch it again") from None
     return Opened(Kept(modes, data), f"wheel {path.name}", partial=True)

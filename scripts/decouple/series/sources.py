@@ -141,12 +141,12 @@ def from_archive(path: Path, wanted: Collection[str], cache: Path | None) -> Kep
     A single top-level folder that everything lies in is taken off. ``cache``: where to keep what was read, None for
     nowhere. Raises DecoupleError if the archive is damaged.
     """
-    kept = cache / "check" / f"{sha256_of(path)}.zip" if cache else None
+    kept = shelf(cache, sha256_of(path)) if cache else None
     if kept:
-        found = _from_cache(kept, wanted)
+        found = from_cache(kept, wanted)
         if found:
             return found
-        wanted = {*wanted, *_cached_names(kept)}
+        wanted = {*wanted, *cached_names(kept)}
     try:
         modes, data = _read_zip(path, wanted) if zipfile.is_zipfile(path) else _read_tar(path, wanted)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
@@ -154,7 +154,7 @@ def from_archive(path: Path, wanted: Collection[str], cache: Path | None) -> Kep
             raise
         raise DecoupleError(f"{path} cannot be read: {error}", next_step="fetch it again") from None
     if kept:
-        _to_cache(kept, modes, data)
+        to_cache(kept, modes, data)
     return Kept(modes, data)
 
 
@@ -291,7 +291,12 @@ def _without_top(modes: dict[str, int], data: dict[str, bytes]) -> tuple[dict[st
     )
 
 
-def _from_cache(kept: Path, wanted: Collection[str]) -> Kept | None:
+def shelf(cache: Path, key: str) -> Path:
+    """Where the cache keeps what was read of the archive whose SHA-256 (or other fixed key) is ``key``."""
+    return cache / "check" / f"{key}.zip"
+
+
+def from_cache(kept: Path, wanted: Collection[str]) -> Kept | None:
     """What an earlier check kept, if it has all that is wanted."""
     try:
         with zipfile.ZipFile(io.BytesIO(kept.read_bytes())) as store:
@@ -308,7 +313,8 @@ def _from_cache(kept: Path, wanted: Collection[str]) -> Kept | None:
         return None
 
 
-def _cached_names(kept: Path) -> set[str]:
+def cached_names(kept: Path) -> set[str]:
+    """The files whose content an earlier check kept."""
     try:
         with zipfile.ZipFile(kept) as store:
             names = {info.filename for info in store.infolist()}
@@ -317,7 +323,7 @@ def _cached_names(kept: Path) -> set[str]:
     return {name.removeprefix("files/") for name in names if name.startswith("files/")}
 
 
-def _to_cache(kept: Path, modes: dict[str, int], data: dict[str, bytes]) -> None:
+def to_cache(kept: Path, modes: dict[str, int], data: dict[str, bytes]) -> None:
     """Keep what was read; a cache that cannot be written costs time, never the check."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as store:

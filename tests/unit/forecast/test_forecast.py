@@ -67,6 +67,12 @@ def test_plain_text_one_letter_a_cell() -> None:
     assert row.split() == ["1.0/0001.patch", ".", "~", "X", "-"]
 
 
+def test_plain_text_shows_what_was_judged_in_part() -> None:
+    # "." in lower case is "." again: a patch of which 187 of 785 files were seen looked clean.
+    _, row = forecast.text_table(matrix(BOTH))
+    assert row.split() == ["1.0/0001.patch", ".", "(~)", "(X)", "-"]
+
+
 def test_json_and_html_say_why() -> None:
     made = matrix(PYTHON)
     releases = {row["release"]: row for row in json.loads(forecast.as_json(made))["releases"]}

@@ -86,6 +86,49 @@ def test_a_wheel_is_read_by_range(
     assert [verdict.status for verdict in verdicts] == [Status.CLEAN, Status.UNSEEN]
 
 
+def test_what_was_read_of_a_wheel_is_kept(
+    http_server: FaultyServer,  # noqa: F811
+    downloader: Downloader,
+) -> None:
+    # A forecast over ten releases asked for the same 5 MiB of each wheel again on every run.
+    data = releases.wheel_of({"torch/__init__.py": b"x\n", "torch/more.py": b"y\n"}, releases.COMMIT)
+    http_server.files["/torch-2.6.0.whl"] = data
+    manifest = releases.manifest(WheelSource(releases.remote(http_server.url("/torch-2.6.0.whl"), data)))
+    open_provided(manifest, "wheel", WANTED, downloader)
+    asked = len(http_server.requests)
+    opened, _ = open_provided(manifest, "wheel", WANTED, downloader)
+    assert len(http_server.requests) == asked
+    assert "kept in the cache" in opened.described
+    assert opened.source.mode("torch/more.py") is not None, "the names of the rest are known"
+    opened, _ = open_provided(manifest, "wheel", {"torch/more.py"}, downloader)
+    assert opened.source.read("torch/more.py") == b"y\n"
+    assert opened.source.read("torch/__init__.py") == b"x\n", "what was kept before stays"
+
+
+def test_a_header_is_read_without_the_guard_that_installing_adds(
+    http_server: FaultyServer,  # noqa: F811
+    downloader: Downloader,
+) -> None:
+    # From 2.10 on installed headers are wrapped; every patch of a header looked like a conflict.
+    bare = b"#pragma once\nint a;\n"
+    condition = b"!defined(TORCH_STABLE_ONLY) && !defined(TORCH_TARGET_VERSION)\n"
+    error = (
+        b'\n#else\n#error "This file should not be included when either TORCH_STABLE_ONLY or TORCH_TARGET_VERSION is '
+        b'defined."\n#endif  // '
+    )
+    wrapped = b"#if " + condition + bare + error + condition
+    files = {"torch/include/c10/a.h": wrapped, "torch/csrc/b.h": bare, "torch/include/torch/csrc/b.h": wrapped}
+    data = releases.wheel_of(files, releases.COMMIT)
+    http_server.files["/torch-2.6.0.whl"] = data
+    manifest = releases.manifest(WheelSource(releases.remote(http_server.url("/torch-2.6.0.whl"), data)))
+    opened, _ = open_provided(manifest, "wheel", {"c10/a.h", "torch/csrc/b.h"}, downloader)
+    assert opened.source.read("c10/a.h") == bare
+    assert opened.source.read("torch/csrc/b.h") == bare
+    # 2.10.0 could not be unpacked at all: two members have one place in the source
+    tree = fetch(manifest, "wheel", cache=downloader.cache, downloader=downloader).path
+    assert (tree / "torch/csrc/b.h").read_bytes() == bare
+
+
 def test_a_server_that_ignores_ranges_is_told(
     http_server: FaultyServer,  # noqa: F811
     downloader: Downloader,

@@ -37,6 +37,14 @@ _ORIGIN = (
 #: Made by the build: in the wheel, but in no source tree.
 _GENERATED = re.compile(r"^torch/include/ATen/ops/|^torch/version\.py$|^torch/share/cmake/")
 _DIST_INFO = re.compile(r"^[^/]+\.dist-info/")
+#: What installing puts around headers from 2.10 on. Seen in the wheels of 2.10.0 to 2.15.0, which also carry
+#: torch/csrc/inductor/aoti_runtime/model.h as it is in the source: the same bytes without these lines.
+_GUARD = (
+    b"#if !defined(TORCH_STABLE_ONLY) && !defined(TORCH_TARGET_VERSION)\n",
+    b"\n#else\n"
+    b'#error "This file should not be included when either TORCH_STABLE_ONLY or TORCH_TARGET_VERSION is defined."\n'
+    b"#endif  // !defined(TORCH_STABLE_ONLY) && !defined(TORCH_TARGET_VERSION)\n",
+)
 
 
 def source_path(name: str) -> str | None:
@@ -51,6 +59,14 @@ def source_path(name: str) -> str | None:
         if name.startswith(installed):
             return origin + name.removeprefix(installed)
     return name
+
+
+def source_text(name: str, data: bytes) -> bytes:
+    """The content of a wheel's member as the source tree has it: without the guard that installing puts around it."""
+    begin, end = _GUARD
+    if name.startswith("torch/include/") and data.startswith(begin) and data.endswith(end):
+        return data[len(begin) : -len(end)]
+    return data
 
 
 def identity(source: WheelSource) -> str:
@@ -120,7 +136,7 @@ def _lay_out(remote: RemoteZip, members: list[Member], recorded: dict[str, str],
     tree.mkdir()
     writer = TreeWriter(tree, remote.file.name)
     context.progress.start("write files", len(members))
-    count = 0
+    written: dict[str, bytes] = {}  # SHA-256 by path: 2.10 and later have one header twice, from two folders
     for member in members:
         context.progress.advance()
         name = member.info.filename
@@ -135,8 +151,13 @@ def _lay_out(remote: RemoteZip, members: list[Member], recorded: dict[str, str],
             raise DecoupleError(
                 f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later"
             )
+        data = source_text(name, data)
+        digest = hashlib.sha256(data).digest()
+        if written.setdefault(target, digest) is not digest:
+            if written[target] != digest:
+                raise DecoupleError(f"{remote.url}: {name} and another member both claim to be {target}, and differ")
+            continue
         writer.file(name, writer.parts(target), len(data), io.BytesIO(data), executable=False)
-        count += 1
     context.progress.finish()
     writer.finish()
-    return count
+    return len(written)
