@@ -116,6 +116,7 @@ def clean(places: Places, stage: int) -> dict[str, Any]:
         for name in (f"stage{stage}.json", f"stage{stage}.configured"):
             (places.state / name).unlink(missing_ok=True)
         seconds = timed("build", places.release, "--stage", str(stage), "--env", "rootfs", *_flags(places))
+    after = inputs.read_stamp(places.state / f"stage{stage}.json")
     counted = {name: value - before.get(name, 0) for name, value in ccache(places.release).items()}
     hits = counted.get("direct_cache_hit", 0) + counted.get("preprocessed_cache_hit", 0)
     asked = hits + counted.get("cache_miss", 0)
@@ -127,6 +128,7 @@ def clean(places: Places, stage: int) -> dict[str, Any]:
         "ccache hits": hits,
         "ccache misses": counted.get("cache_miss", 0),
         "hit rate": round(hits / asked, 4) if asked else None,
+        "same wheel bytes": after is not None and after.sha256 == stamp.sha256,
     }
 
 

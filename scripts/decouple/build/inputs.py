@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,31 @@ def tree_state(tree: Path) -> tuple[str, str]:
 
     Raises DecoupleError when ``tree`` is not an applied tree.
     """
+    head = _git(tree, "rev-parse", "HEAD^{tree}").decode().strip()
+    changed = _git(tree, "diff", "HEAD", "--no-ext-diff", "--binary")
+    return head, hashlib.sha256(changed).hexdigest() if changed else ""
+
+
+def content_of(tree: Path, without: Sequence[str]) -> str:
+    """64 hex digits over the tracked files of the tree as they are now, those below ``without`` left out.
+
+    Raises DecoupleError when ``tree`` is not an applied tree.
+    """
+    left_out = tuple(f"{path}/" for path in without)
+    listed = _git(tree, "ls-tree", "-r", "-z", "--full-tree", "HEAD").decode("utf-8", "surrogateescape").split("\0")
+    kept = [line for line in listed if not f"{line.partition(chr(9))[2]}/".startswith(left_out)]
+    excluded = [f":(exclude,top){path}" for path in without]
+    changed = _git(tree, "diff", "HEAD", "--no-ext-diff", "--binary", "--", ":/", *excluded)
+    return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape") + b"\0\0" + changed).hexdigest()
+
+
+def _git(tree: Path, *arguments: str) -> bytes:
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `nox -s apply-2.6` first")
-    git = ["git", "-C", str(tree), "-c", f"safe.directory={tree}"]
-    head = subprocess.run([*git, "rev-parse", "HEAD^{tree}"], capture_output=True, text=True)
-    changed = subprocess.run([*git, "diff", "HEAD", "--no-ext-diff", "--binary"], capture_output=True)
-    if head.returncode or changed.returncode:
-        raise DecoupleError(f"{tree}: git: {head.stderr.strip() or changed.stderr.decode().strip()}")
-    return head.stdout.strip(), hashlib.sha256(changed.stdout).hexdigest() if changed.stdout else ""
+    done = subprocess.run(["git", "-C", str(tree), "-c", f"safe.directory={tree}", *arguments], capture_output=True)
+    if done.returncode:
+        raise DecoupleError(f"{tree}: git: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
 
 
 def upstream_file(tree: Path, path: str) -> bytes:

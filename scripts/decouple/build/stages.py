@@ -205,7 +205,14 @@ def _stage(
     if stage == 2 and choices.core == "built":
         core = (places.core / "wheel.sha256").read_text()
     digest = inputs.digest_of(
-        {"tree": tree, "dirty": dirty, "toolchain": toolchain, "variables": relevant, "version": version, "core": core}
+        {
+            "content": inputs.content_of(places.tree, settings.facts()[f"stage{stage}"].get("does_not_read", ())),
+            "series": provenance.series_digest,  # stands in the wheel
+            "toolchain": toolchain,
+            "variables": relevant,
+            "version": version,
+            "core": core,
+        }
     )
     stamp_path = places.state / f"stage{stage}.json"
     with locked(places.state / f"stage{stage}.lock"):

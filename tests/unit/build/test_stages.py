@@ -142,3 +142,17 @@ def test_stage2_wants_stage1_first(host: HostEnvironment, provenance: Provenance
 def test_a_folder_that_is_no_applied_tree(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match=r"not an applied tree.*nox -s apply-2\.6"):
         inputs.tree_state(tmp_path)
+
+
+def test_a_stage_is_not_built_again_for_what_it_does_not_read(host: HostEnvironment, provenance: Provenance) -> None:
+    assert build_stage1(host, provenance, NO_CACHE).built
+    kernel = host.places.tree / "third_device" / "torch_cuda" / "torch_cuda" / "csrc" / "Kernel.cu"
+    kernel.parent.mkdir(parents=True)
+    kernel.write_text("// stage 2 only\n")
+    commit(host.places.tree)
+    assert not build_stage1(host, provenance, NO_CACHE).built
+    kernel.write_text("// edited\n")
+    assert not build_stage1(host, provenance, NO_CACHE).built
+    (host.places.tree / "third_device" / "new.txt").write_text("who knows\n")
+    commit(host.places.tree)
+    assert build_stage1(host, provenance, NO_CACHE).built
