@@ -32,6 +32,7 @@ COMMANDS: tuple[str, ...] = (
     "index",
     "wheels",
     "device",
+    "reuse",
 )
 
 

@@ -14,11 +14,20 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Make a PyTorch backend that builds and passes the contract tests on a simulated device, or merge "
         "a newer template into one that was made before.",
     )
-    command.add_argument("name", metavar="NAME", help="of the device: device='NAME', torch.NAME, package torch_NAME")
+    command.add_argument(
+        "name", nargs="?", metavar="NAME", help="of the device: device='NAME', torch.NAME, package torch_NAME"
+    )
     command.add_argument(
         "--key", choices=["PrivateUse1", "CUDA"], default="PrivateUse1", help="the dispatch key it takes"
     )
     command.add_argument("--into", type=Path, metavar="FOLDER", help="default: third_device/torch_NAME")
+    command.add_argument(
+        "--count",
+        type=Path,
+        nargs="+",
+        metavar="PATH",
+        help="make nothing: lines of code of these backends (files or folders), no comments, docstrings or blank lines",
+    )
     command.set_defaults(run=run)
 
 
@@ -28,10 +37,15 @@ def run(arguments: argparse.Namespace) -> int:
     from decouple.base.paths import find_project
     from decouple.device.scaffold import scaffold
 
+    if arguments.count:
+        return _count(arguments.count)
+    if arguments.name is None:
+        raise UsageError("a name is needed", next_step="e.g. decouple new-device acme")
     if arguments.key == "CUDA":
         raise UsageError(
-            "--key CUDA has no template: such a backend reuses third_device/torch_cuda instead of the layer",
-            next_step="read docs/backends.md, section 'The other way: the CUDA key'",
+            "--key CUDA makes no folder: such a backend is the relocated CUDA sources with the vendor's names, "
+            "not a driver below the layer",
+            next_step="run `decouple reuse 2.6`, then follow docs/cuda-key.md",
         )
     home = find_project() / "third_device"
     folder: Path = arguments.into or home / f"torch_{arguments.name}"
@@ -46,4 +60,19 @@ def run(arguments: argparse.Namespace) -> int:
         return CHECK_FAILED
     print(f"next: pip install --no-build-isolation {folder}")
     print(f"      pytest --pyargs third_device_contract --device {arguments.name}")
+    return OK
+
+
+def _count(places: list[Path]) -> int:
+    """Print the size of each place, by language."""
+    from decouple.base.errors import OK
+    from decouple.device.size import measure
+
+    for place in places:
+        sizes = measure(place)
+        languages = {size.language: 0 for size in sizes}
+        for size in sizes:
+            languages[size.language] += size.lines
+        shares = ", ".join(f"{count} {language}" for language, count in sorted(languages.items()))
+        print(f"{sum(languages.values()):7} lines in {len(sizes):3} files  {place}  ({shares})")
     return OK

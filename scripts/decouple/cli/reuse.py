@@ -1,0 +1,122 @@
+"""``decouple reuse RELEASE``: what the relocated CUDA sources ask of a vendor that takes the CUDA key."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from decouple.base.errors import CHECK_FAILED, OK
+
+if TYPE_CHECKING:
+    from decouple.device.reuse import Names, Report
+
+MEANINGS = {
+    "": "name nothing of CUDA: compile as they are",
+    "framework": "name PyTorch's CUDA only: compile as they are under the CUDA key",
+    "library": "name libraries, too: a mapping of names, or headers that do it, is enough",
+    "device": "hold device code: need a compiler of the CUDA language",
+    "hand": "hold PTX or matrix-unit templates: port by hand, replace, or leave out",
+}
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    from decouple.cli import trees
+
+    parser = subparsers.add_parser(
+        "reuse",
+        help="what of the relocated CUDA sources another vendor can reuse, and the names it must have",
+        description="Count the library names, device builtins and hand-written parts of the files that relocation "
+        "moves. With a vendor's names: which stay open, and a header that maps the others. See docs/cuda-key.md.",
+    )
+    parser.add_argument("release", help="a release that series/ has, such as 2.6")
+    trees.add_arguments(parser)
+    parser.add_argument("--names", type=Path, metavar="FILE", help="a vendor's names (TOML); 1 if one is open")
+    parser.add_argument("--header", type=Path, metavar="FILE", help="write the mapping as a C header (with --names)")
+    parser.add_argument(
+        "--toolkit",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="a folder of the toolkit's headers: only names that they hold are a library's (repeat for more)",
+    )
+    parser.add_argument("--json", action="store_true", help="every name with its uses, as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Count, print, and write the header; 1 when ``--names`` leaves a name open."""
+    from decouple.base.errors import UsageError
+    from decouple.base.files import write_atomically
+    from decouple.cli import output, trees
+    from decouple.device import reuse
+    from decouple.relocate import rules as rule_files
+    from decouple.relocate.plan import make_plan
+
+    if arguments.header and not arguments.names:
+        raise UsageError("--header needs a vendor's names", next_step="add --names FILE")
+    families = reuse.load_families()
+    names = reuse.load_names(arguments.names) if arguments.names else None
+    declared = reuse.declared_words(arguments.toolkit, families.headers) if arguments.toolkit else None
+    tree = trees.pristine(arguments)
+    paths = list(make_plan(tree, rule_files.load()).mapping)
+    progress = output.progress()
+    progress.start("files", len(paths))
+    report = reuse.count(tree, paths, families, declared=declared, on_file=progress.advance)
+    progress.finish()
+    if arguments.json:
+        print(json.dumps(_as_json(report, names), indent=1))
+    else:
+        _print(report, names)
+    if arguments.header and names is not None:
+        write_atomically(arguments.header, reuse.header(report, names, f"PyTorch {arguments.release}"))
+        print(f"written: {arguments.header}")
+    return CHECK_FAILED if names is not None and report.open_names(names) else OK
+
+
+def _as_json(report: Report, names: Names | None) -> dict[str, object]:
+    made: dict[str, object] = {
+        "schema": 1,
+        "kinds": {kind or "none": {"files": n, "lines": lines} for kind, (n, lines) in report.by_kind().items()},
+        "families": [
+            {
+                "name": family.name,
+                "kind": family.kind,
+                "library": family.library,
+                "files": len(report.holders[family.name]),
+                "names": dict(sorted(report.uses[family.name].items())),
+            }
+            for family in report.families.families
+        ],
+        "headers": dict(sorted(report.headers.items())),
+        "texts": {name: sorted(files) for name, files in report.texts.items()},
+        "files": {path: {"kind": kind or "none", "lines": lines} for path, (kind, lines) in report.files.items()},
+    }
+    if names is not None:
+        made["open"] = dict(report.open_names(names))
+    return made
+
+
+def _print(report: Report, names: Names | None) -> None:
+    lines = sum(lines for _, lines in report.files.values())
+    print(f"{len(report.files)} C++ and CUDA files move, {lines} lines of code; by the hardest thing in a file:")
+    for kind, (files, size) in report.by_kind().items():
+        print(f"  {files:4} files {size:7} lines  {MEANINGS[kind]}")
+    print("names they use:                distinct     uses  files")
+    for family in report.families.families:
+        uses = report.uses[family.name]
+        row = f"{len(uses):8} {uses.total():8} {len(report.holders[family.name]):6}"
+        print(f"  {family.kind:<9} {family.name:<20}{row}  {family.library}")
+    for name, holders in report.texts.items():
+        print(f"  {'text':<9} {name:<20}{'':17} {len(holders):6}")
+    print(f"{len(report.headers)} toolkit headers are included, {report.library_names().total()} uses of", end=" ")
+    print(f"{len(report.library_names())} library names")
+    if names is not None:
+        left = report.open_names(names)
+        print(f"names given: {len(report.library_names()) - len(left)}, open: {len(left)}")
+        for name, count in left[:20]:
+            print(f"  {count:6}  {name}")
+        if len(left) > 20:
+            print(f"  and {len(left) - 20} more; --json has all")

@@ -1,0 +1,240 @@
+"""What CUDA sources ask of a vendor whose device takes the CUDA key: names by family, files by what they need.
+
+The families are data (``reuse.toml``). A vendor's names come from a TOML file of its own::
+
+    missing = ["cusparseSpSM_solve"]          # this platform has nothing for it
+    [prefix]                                  # the longest prefix that fits; upper case for constants
+    cuda = "acme"
+    CUDNN_ = "ACDNN_"
+    [name]                                    # one by one, before any prefix
+    cudaDeviceProp = "acmeProperties"
+
+What no table names is open. Patterns cannot tell a library's names from PyTorch's own look-alikes; with the headers of
+the toolkit at hand (``declared``) only names that they hold count as the library's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.source.preprocessor import code_and_strings
+
+DEFAULT = Path(__file__).with_name("reuse.toml")
+KINDS = ("framework", "library", "device", "hand")
+"""From what is least work to most; a file is as hard as its hardest name."""
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"][^\n]*", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """Names that come from one place."""
+
+    name: str
+    kind: str
+    library: str
+    pattern: re.Pattern[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Families:
+    """All of ``reuse.toml``."""
+
+    suffixes: tuple[str, ...]
+    headers: re.Pattern[str]
+    families: tuple[Family, ...]
+    texts: tuple[tuple[str, re.Pattern[str]], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """A vendor's names for those of the original libraries."""
+
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+
+    def of(self, name: str) -> str | None:
+        """The vendor's name, or None where it has or names none."""
+        if name in self.missing:
+            return None
+        if name in self.names:
+            return self.names[name]
+        fitting = max((prefix for prefix in self.prefixes if name.startswith(prefix)), key=len, default=None)
+        return None if fitting is None else self.prefixes[fitting] + name.removeprefix(fitting)
+
+
+@dataclasses.dataclass
+class Report:
+    """What was counted. ``uses`` is family -> name -> how often; ``holders`` family -> files that use it."""
+
+    families: Families
+    uses: dict[str, Counter[str]]
+    holders: dict[str, set[str]]
+    files: dict[str, tuple[str, int]]
+    """File -> (the hardest kind of name in it, its lines of code); kind "" for a file that names nothing."""
+    headers: Counter[str]
+    """Toolkit header -> files that include it."""
+    texts: dict[str, set[str]]
+
+    def kind(self, name: str) -> str:
+        """The kind of a family."""
+        return next(family.kind for family in self.families.families if family.name == name)
+
+    def library_names(self) -> Counter[str]:
+        """Every name of a library with its uses: what a mapping must cover."""
+        total: Counter[str] = Counter()
+        for family in self.families.families:
+            if family.kind == "library":
+                total.update(self.uses[family.name])
+        return total
+
+    def by_kind(self) -> dict[str, tuple[int, int]]:
+        """Hardest kind -> (files, lines of code)."""
+        made = dict.fromkeys(("", *KINDS), (0, 0))
+        for kind, lines in self.files.values():
+            made[kind] = (made[kind][0] + 1, made[kind][1] + lines)
+        return made
+
+    def open_names(self, names: Names) -> list[tuple[str, int]]:
+        """Names of libraries that the vendor's tables give no name for, most used first."""
+        found = [(name, uses) for name, uses in self.library_names().items() if names.of(name) is None]
+        return sorted(found, key=lambda item: (-item[1], item[0]))
+
+
+def load_families(path: Path = DEFAULT) -> Families:
+    """Read ``reuse.toml``. Raises DecoupleError when it is no TOML or lacks a key, OSError."""
+    data = _toml(path)
+    try:
+        families = tuple(
+            Family(entry["name"], entry["kind"], entry["library"], re.compile(rf"(?<![\w:])(?:{entry['pattern']})\b"))
+            for entry in data["family"]
+        )
+        texts = tuple((entry["name"], re.compile(entry["pattern"])) for entry in data.get("text", ()))
+        made = Families(tuple(data["suffixes"]), re.compile(data["headers"]), families, texts)
+    except (KeyError, TypeError, re.error) as error:
+        raise DecoupleError(f"{path}: {error}", next_step="see the comment at its top") from error
+    unknown = [family.name for family in families if family.kind not in KINDS]
+    if unknown:
+        raise DecoupleError(f"{path}: family {unknown[0]!r} has no known kind", next_step=f"one of {', '.join(KINDS)}")
+    return made
+
+
+def load_names(path: Path) -> Names:
+    """Read a vendor's names. Raises DecoupleError for an unknown key or a wrong type, OSError."""
+    data = _toml(path)
+    extra = sorted(set(data) - {"missing", "prefix", "name"})
+    if extra:
+        raise DecoupleError(f"{path}: unknown key {extra[0]!r}", next_step="there are missing, [prefix] and [name]")
+    tables = [data.get("prefix", {}), data.get("name", {})]
+    for table in tables:
+        if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
+            raise DecoupleError(f"{path}: [prefix] and [name] hold strings only", next_step='e.g. cuda = "acme"')
+    missing = data.get("missing", [])
+    if not isinstance(missing, list) or not all(isinstance(name, str) for name in missing):
+        raise DecoupleError(f"{path}: missing is no list of names", next_step='e.g. missing = ["cufftXtExec"]')
+    return Names(tables[1], tables[0], frozenset(missing))
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise DecoupleError(f"{path}: {error}", next_step="write it as TOML") from error
+
+
+def declared_words(folders: Iterable[Path], headers: re.Pattern[str]) -> frozenset[str]:
+    """Every identifier in the toolkit headers (by ``headers``) below ``folders``.
+
+    Raises DecoupleError if there is none, OSError.
+    """
+    words: set[str] = set()
+    for folder in folders:
+        for path in folder.rglob("*.h*"):
+            if path.is_file() and headers.fullmatch(path.relative_to(folder).as_posix()):
+                words.update(_WORD.findall(path.read_text(encoding="utf-8", errors="replace")))
+    if not words:
+        raise DecoupleError(
+            f"no toolkit header below {', '.join(map(str, folders))}", next_step="give the folder of cuda_runtime.h"
+        )
+    return frozenset(words)
+
+
+def count(
+    tree: Path,
+    paths: Iterable[str],
+    families: Families,
+    *,
+    declared: frozenset[str] | None = None,
+    on_file: Callable[[], None] = lambda: None,
+) -> Report:
+    """Count the names in ``paths`` of ``tree``, those that are no C++ left out.
+
+    ``declared`` are the words of the toolkit's headers; a library's name outside them is PyTorch's own then.
+
+    Raises OSError.
+    """
+    made = Report(
+        families,
+        {family.name: Counter() for family in families.families},
+        {family.name: set() for family in families.families},
+        {},
+        Counter(),
+        {name: set() for name, _ in families.texts},
+    )
+    for path in sorted(paths):
+        if path.endswith(families.suffixes):
+            _count_file(path, (tree / path).read_text(encoding="utf-8", errors="replace"), declared, made)
+        on_file()
+    return made
+
+
+def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Report) -> None:
+    code, strings = code_and_strings(text)
+    for name in set(_INCLUDE.findall(text)):
+        if into.families.headers.fullmatch(name):
+            into.headers[name] += 1
+    for name, pattern in into.families.texts:
+        if any(pattern.search(string) for _, string in strings):
+            into.texts[name].add(path)
+    lines = sum(1 for line in code.splitlines() if line.strip())
+    code = _INCLUDE.sub("", code)
+    hardest = -1
+    for family in into.families.families:
+        taken: list[str] = []
+
+        def take(found: re.Match[str], family: Family = family, taken: list[str] = taken) -> str:
+            word = found.group()
+            if family.kind == "library" and declared is not None and not set(word.split("::")) & declared:
+                return word
+            taken.append(word)
+            return " " * len(word)
+
+        code = family.pattern.sub(take, code)
+        if taken:
+            into.uses[family.name].update(taken)
+            into.holders[family.name].add(path)
+            hardest = max(hardest, KINDS.index(family.kind))
+    into.files[path] = ("" if hardest < 0 else KINDS[hardest], lines)
+
+
+def header(report: Report, names: Names, source: str) -> str:
+    """A C header that gives every used name of a library, as far as ``names`` knows it, the vendor's name.
+
+    To be included before any source (``-include``) where the vendor's headers take the place of the toolkit's.
+    """
+    lines = [f"// The names that {source} uses, for this platform. Written by `decouple reuse`.", "#pragma once"]
+    for name in sorted(report.library_names()):
+        theirs = names.of(name)
+        if theirs is None:
+            lines.append(f"// open: {name}")
+        elif theirs != name and "::" not in name:
+            lines.append(f"#define {name} {theirs}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,40 @@
+"""Lines of code, counted on the same terms for every backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.base.paths import find_project
+from decouple.cli import main
+from decouple.device.size import code_lines, measure
+
+
+def test_comments_blank_lines_and_docstrings_do_not_count() -> None:
+    assert code_lines('// a\n\nint x;  // b\n/* c\n d */ int y;\nauto s = "// no comment";\n', "C++") == 3
+    text = '"""Doc.\n\nMore."""\n\nX = """two\nlines"""\n\n\ndef f():\n    """Doc."""\n    # no\n    return 1\n'
+    assert code_lines(text, "Python") == 4
+    assert code_lines("print 'two'  # 1\n# no\n", "Python") == 1
+    assert code_lines("# no\n\nkernels:\n  - mm.out  # yes\n", "data") == 2
+
+
+def test_a_folder_is_counted_without_what_was_built(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "made.cpp").write_text("int x;\n")
+    (tmp_path / "driver.cpp").write_text("int x;\n")
+    (tmp_path / "README.md").write_text("text\n")
+    assert [(size.path, size.lines) for size in measure(tmp_path)] == [("driver.cpp", 1)]
+    with pytest.raises(DecoupleError, match="no source file"):
+        measure(tmp_path / "README.md")
+
+
+def test_what_a_vendor_writes_stays_small(capsys: pytest.CaptureFixture[str]) -> None:
+    """Issue 7's aim: a driver over a CUDA-like runtime, the operators and kernels of an MLP, packaging: below 600."""
+    home = find_project() / "third_device"
+    backend = sum(size.lines for size in measure(home / "torch_sim"))
+    driver = sum(size.lines for size in measure(home / "examples" / "cuda_like_driver.cpp"))
+    assert 0 < backend < 200 and driver > 100 and backend + driver < 600
+    assert main(["new-device", "--count", str(home / "torch_sim")]) == 0
+    assert f"{backend:7} lines" in capsys.readouterr().out
