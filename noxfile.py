@@ -28,6 +28,7 @@ PER_RELEASE = {
     "apply": "fetch, then put the whole series on it: build/<release>/src",
     "refresh": "write the commits of build/<release>/src back to patches/",
     "relocate": "which CUDA files move where and why; --write generates 0001-relocate-cuda-sources.patch",
+    "reuse": "what of the relocated CUDA sources a vendor with the CUDA key can reuse (-- --names acme.toml)",
     "census": "every coupling to CUDA before and after the series, as a table, JSON and HTML",
     "check": "would the series apply to a source? one status per patch, no checkout (-- --source wheel)",
     "record": "write what is proven of the series without building it to ci/status/ (-- --census FILE)",

@@ -9,8 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from packaging.version import Version
+
+from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, write_atomically
-from decouple.base.paths import cache_dir
+from decouple.base.paths import cache_dir, find_project
+from decouple.release.manifest import load_release
+from decouple.upstream import fetch
 
 ROOT = Path(__file__).parents[2]
 THIRD_DEVICE = ROOT / "third_device"
@@ -125,6 +130,28 @@ def build_environment(interpreter: Path, project: Path | None = None) -> dict[st
     made["PATH"] = os.pathsep.join(path)
     made.setdefault("MAX_JOBS", "2")
     return made
+
+
+def upstream_tests(interpreter: Path) -> tuple[Path | None, str]:
+    """The ``test`` folder of the source of the interpreter's PyTorch, and why there is none.
+
+    ``$DECOUPLE_CONTRACT_UPSTREAM`` names one; otherwise it is that of a release that ``series/`` has, from the cache:
+    nothing is downloaded for it.
+    """
+    named = os.environ.get("DECOUPLE_CONTRACT_UPSTREAM")
+    if named:
+        return Path(named), ""
+    question = "import importlib.metadata as m; print(m.version('torch'))"
+    asked = subprocess.run([str(interpreter), "-c", question], capture_output=True, text=True, check=True)
+    release = Version(asked.stdout.strip())
+    series = f"{release.major}.{release.minor}"
+    root = find_project()
+    if not (root / "series" / f"{series}.toml").is_file():
+        return None, f"torch {release}: no series {series}; set DECOUPLE_CONTRACT_UPSTREAM to its source's test folder"
+    try:
+        return fetch(load_release(root, series), "auto", offline=True).path / "test", ""
+    except DecoupleError as error:
+        return None, f"the source of {series} is not in the cache ({error.what}); run `nox -s fetch-{series}`"
 
 
 def check(interpreter: Path, device: str, folders: list[Path], *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -16,8 +16,8 @@ from decouple.device.scaffold import scaffold
 REPORT = backend_env.ROOT / "build" / "contract"
 GUIDE = backend_env.ROOT / "docs" / "backends.md"
 
-#: items that no test of the plugin covers yet, with the reason; a report card with another one missing is a failure
-NOT_YET = {47: "upstream's own suites under PrivateUse1TestBase are not run yet"}
+#: items that a run may leave uncovered, with the reason; a report card with another one missing is a failure
+MAY_MISS = {47: "upstream's own suites come with the source tree of the release, which no wheel has"}
 
 
 @pytest.fixture(scope="session")
@@ -48,8 +48,21 @@ def test_the_contract_holds(interpreter: Path, contract: Path, torch_sim: Path) 
     assert done.returncode == 0, done.stderr[-3000:]
     items = json.loads((REPORT / "contract.json").read_text())["items"]
     missing = {item["number"]: item["reason"] for item in items if item["status"] == "missing"}
-    assert set(missing) == set(NOT_YET), missing
+    assert set(missing) <= set(MAY_MISS), missing
     assert "</table>" in (REPORT / "contract.html").read_text()
+
+
+@pytest.mark.timeout(2400)
+def test_upstream_s_own_suites_hold(interpreter: Path, contract: Path, torch_sim: Path) -> None:
+    tests, why_not = backend_env.upstream_tests(interpreter)
+    if tests is None:
+        pytest.skip(why_not)
+    done = backend_env.check(
+        interpreter, "sim", [torch_sim, contract], "-k", "test_upstream", f"--upstream-tests={tests}"
+    )
+    print(done.stdout[-8000:])
+    assert done.returncode == 0, done.stdout[-8000:]
+    assert "47 ok" in done.stdout and "take it off the list" not in done.stdout
 
 
 @pytest.mark.timeout(2400)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ def backend(
     import torch
     from torch.utils.cpp_extension import BuildExtension, CppExtension
 
+    limit_jobs(layer.parent / "tools", os.environ)
     package = f"torch_{name}"
     generated = root / "build" / "generated" / torch.__version__.replace("+", "-")
     try:
@@ -66,6 +68,22 @@ def backend(
         "ext_modules": [extension],
         "cmdclass": {"build_ext": BuildExtension, "build_py": _with_build_info(package, generated)},
     }
+
+
+def limit_jobs(tools: Path, environ: MutableMapping[str, str]) -> None:
+    """Set ``MAX_JOBS``, which BuildExtension gives to ninja, to what wrapped_cmake would allow: by cores and by memory.
+
+    The same toolkit as torch_cuda's build, as far as it needs no PyTorch tree. ``MAX_JOBS`` that is set stays; without
+    the toolkit in ``tools`` (a backend outside a checkout) nothing happens.
+    """
+    if environ.get("MAX_JOBS") or not (tools / "wrapped_cmake").is_dir():
+        return
+    sys.path.insert(0, str(tools))
+    try:
+        from wrapped_cmake import Settings, plan
+    finally:
+        sys.path.remove(str(tools))
+    environ["MAX_JOBS"] = str(plan(Settings(environ)).jobs)
 
 
 def _python_half(name: str, root: Path, layer: Path, generated: Path, built_for: str) -> Path:

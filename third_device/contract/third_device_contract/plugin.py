@@ -35,6 +35,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the environment in which there is a driver but no device (default: %(default)s)",
     )
     group.addoption(
+        "--upstream-tests",
+        metavar="FOLDER",
+        type=Path,
+        help="the test folder of the source tree of the PyTorch that is installed: runs upstream's own suites, too",
+    )
+    group.addoption(
+        "--upstream-timeout", metavar="SECONDS", default=3600, type=float, help="for one suite (default: %(default)s)"
+    )
+    group.addoption(
         "--contract-report", metavar="FOLDER", type=Path, help="write contract.json and contract.html there"
     )
 
@@ -72,7 +81,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         if result.failed:
             result.sections.append(("contract", f"item {number}: PyTorch expects: {entry.title}\nsee {entry.where}"))
         if result.when == "call" or not result.passed:
-            outcomes.add(number, item.nodeid, result.outcome, _reason(result))
+            notes = [str(value) for key, value in result.user_properties if key == "note"]
+            outcomes.add(number, item.nodeid, result.outcome, _reason(result), "; ".join(notes))
 
 
 def _reason(result: pytest.TestReport) -> str:

@@ -17,6 +17,7 @@ except ModuleNotFoundError:  # Python 3.10
 SUPPORTED, BROKEN, MISSING, GAP, ELSEWHERE = "supported", "broken", "missing", "upstream gap", "elsewhere"
 _SIGNS = {SUPPORTED: "ok", BROKEN: "BROKEN", MISSING: "missing", GAP: "gap", ELSEWHERE: "elsewhere"}
 _GAP = "upstream lacks: "  # what the reason of a test that met a gap begins with
+_ELSEWHERE = "elsewhere: "  # and of one that could not run here, of an item that others check, too
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,11 +33,12 @@ class Item:
 
 @dataclasses.dataclass
 class Result:
-    """One test's outcome: passed, failed or skipped, and the reason."""
+    """One test's outcome: passed, failed or skipped, and the reason; ``note`` is what it says of itself."""
 
     test: str
     outcome: str
     reason: str
+    note: str = ""
 
 
 @dataclasses.dataclass
@@ -46,9 +48,9 @@ class Outcomes:
     items: dict[int, Item]
     seen: dict[int, list[Result]] = dataclasses.field(default_factory=dict)
 
-    def add(self, number: int, test: str, outcome: str, reason: str) -> None:
+    def add(self, number: int, test: str, outcome: str, reason: str, note: str = "") -> None:
         """Note one test's outcome."""
-        self.seen.setdefault(number, []).append(Result(test, outcome, reason))
+        self.seen.setdefault(number, []).append(Result(test, outcome, reason, note))
 
     def status(self, number: int) -> tuple[str, str]:
         """An item's status and the reason for it."""
@@ -56,13 +58,14 @@ class Outcomes:
         skipped = [result.reason for result in results if result.outcome == "skipped"]
         for reasons, status in (
             ([result.reason for result in results if result.outcome == "failed"], BROKEN),
-            ([reason for reason in skipped if not reason.startswith(_GAP)], MISSING),
-            (skipped, GAP),
+            ([reason for reason in skipped if not reason.startswith((_GAP, _ELSEWHERE))], MISSING),
+            ([reason for reason in skipped if reason.startswith(_GAP)], GAP),
+            (skipped, ELSEWHERE),
         ):
             if reasons:
                 return status, "; ".join(dict.fromkeys(reasons))
         if results:
-            return SUPPORTED, ""
+            return SUPPORTED, "; ".join(result.note for result in results if result.note)
         elsewhere = self.items[number].elsewhere
         return (ELSEWHERE, elsewhere) if elsewhere else (MISSING, "no test of this run covers it")
 

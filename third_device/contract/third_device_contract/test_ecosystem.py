@@ -172,7 +172,26 @@ def test_an_mlp_trains(name: str, optimizer: str) -> None:
 
 
 @pytest.mark.contract_item(46)
-def test_a_convolutional_and_a_recurrent_net(name: str) -> None:
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_nets_train(name: str, kind: str) -> None:
+    """Two layers, both directions, packed sequences of two lengths; a step of training gives the CPU's weights."""
+    results = []
+    for device in ("cpu", name):
+        torch.manual_seed(0)
+        net = getattr(torch.nn, kind)(3, 4, num_layers=2, bidirectional=True, batch_first=True).to(device)
+        batch = torch.randn(2, 5, 3).to(device)
+        packed = torch.nn.utils.rnn.pack_padded_sequence(batch, torch.tensor([5, 3]), batch_first=True)
+        output, _ = torch.nn.utils.rnn.pad_packed_sequence(net(packed)[0], batch_first=True)
+        (output.pow(2).mean() + net(batch)[0].sum()).backward()
+        torch.optim.SGD(net.parameters(), lr=0.1).step()
+        assert all(parameter.device.type == torch.device(device).type for parameter in net.parameters())
+        results.append([output.detach().cpu(), *(parameter.detach().cpu() for parameter in net.parameters())])
+    for mine, expected in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(mine, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.contract_item(46)
+def test_a_convolutional_net_and_attention(name: str) -> None:
     torch.manual_seed(0)
     net = torch.nn.Sequential(
         torch.nn.Conv2d(1, 4, 3),

@@ -1,0 +1,33 @@
+"""What a backend's build takes from the project's toolkit. Needs no torch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import backend_env
+import pytest
+
+
+@pytest.fixture
+def limit_jobs(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    monkeypatch.syspath_prepend(str(backend_env.THIRD_DEVICE / "common"))
+    from backend_build.extension import limit_jobs
+
+    return limit_jobs
+
+
+def test_a_compile_gets_the_memory_that_wrapped_cmake_reckons_with(limit_jobs) -> None:  # type: ignore[no-untyped-def]
+    tools = backend_env.THIRD_DEVICE / "tools"
+    environ = {"WRAPPED_CMAKE_JOB_MEMORY": str(1 << 30)}  # 1 PiB each: one at a time on any machine
+    limit_jobs(tools, environ)
+    assert environ["MAX_JOBS"] == "1" and str(tools) not in sys.path
+    environ = {"MAX_JOBS": "7"}
+    limit_jobs(tools, environ)
+    assert environ == {"MAX_JOBS": "7"}
+
+
+def test_outside_a_checkout_nothing_is_limited(limit_jobs, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    environ: dict[str, str] = {}
+    limit_jobs(tmp_path, environ)
+    assert environ == {}

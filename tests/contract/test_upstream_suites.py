@@ -1,0 +1,93 @@
+"""Upstream's suites as data: what is known to fail is told, what is not fails, and an entry that is over is named."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import backend_env
+import pytest
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Any:
+    """The plugin's module; it needs no torch."""
+    sys.path.insert(0, str(backend_env.THIRD_DEVICE / "contract"))
+    try:
+        from third_device_contract import upstream as module
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def outcomes(upstream: Any, **found: str) -> list[Any]:
+    return [upstream.Outcome(name, outcome, "why") for name, outcome in found.items()]
+
+
+def test_the_list_of_the_project_is_sound(upstream: Any) -> None:
+    suites = upstream.load()
+    assert suites and len({suite.file for suite in suites}) == len(suites)
+    for suite in suites:
+        assert suite.why
+        for entry in suite.known:
+            assert entry.whose in ("upstream", "layer", "backend") and entry.reason
+            assert ":" in entry.where and "/" in entry.where, f"{suite.file} {entry.test}: file and symbol of upstream"
+
+
+def test_known_unexpected_and_stale_are_told_apart(upstream: Any) -> None:
+    known = upstream.Known("test_flip", "layer", "no such kernel", "a/b.cpp: f")
+    over = upstream.Known("test_old*", "layer", "long ago", "a/b.cpp: g")
+    later = upstream.Known("test_new", "upstream", "only there", "a/b.cpp: h", releases=("2.7",))
+    hangs = upstream.Known("test_hangs", "upstream", "waits", "a/b.cpp: i", run=False)
+    suite = upstream.Suite("test_x.py", "why", known=(known, over, later, hangs))
+    found = outcomes(
+        upstream,
+        test_flip_sim_float32="failed",
+        test_flip_sim_int8="passed",
+        test_old_one_sim="passed",
+        test_new_sim="failed",
+        test_other_sim="skipped",
+    )
+    verdict = upstream.judge(suite, found, "sim", "2.6.0")
+    assert (verdict.passed, verdict.skipped) == (2, 1)
+    assert [one.test for one in verdict.unexpected] == ["test_new_sim"]
+    assert [test for test, _ in verdict.known] == ["test_hangs", "test_flip_sim_float32"]
+    assert verdict.stale == (over,)
+    assert "2 known (test_hangs: waits; test_flip: no such kernel)" in verdict.note()
+    assert "take it off the list: test_old*" in verdict.note()
+    assert not upstream.judge(suite, found, "sim", "2.7.1").unexpected
+
+
+def test_a_suite_runs_in_a_process_of_its_own(upstream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any file of tests does; ``torch`` is stood in for by the one function that the plugin asks."""
+    (tmp_path / "torch.py").write_text("class _C:\n    _get_privateuse1_backend_name = staticmethod(lambda: 'sim')\n")
+    (tmp_path / "test_x.py").write_text(
+        "import os, pytest\n"
+        "def test_a_sim(): assert os.environ['PYTORCH_TESTING_DEVICE_ONLY_FOR'] == 'privateuse1'\n"
+        "def test_b_sim_int8(): assert 0, 'wrong'\n"
+        "def test_c_sim(): pytest.skip('no')\n"
+        "def test_hangs_sim(): os._exit(9)\n"
+        "def test_not_about_a_device(): assert 0\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{backend_env.THIRD_DEVICE / 'contract'}")
+    hangs = upstream.Known("test_hangs", "upstream", "ends the process", "a/b.cpp: f", run=False)
+    suite = upstream.Suite("test_x.py", "why", known=(hangs,))
+    found, tail = upstream.run(suite, tmp_path, "2.6.0", tmp_path, 60)
+    assert [(one.test, one.outcome) for one in found] == [
+        ("test_a_sim", "passed"),
+        ("test_b_sim_int8", "failed"),
+        ("test_c_sim", "skipped"),
+    ], tail
+    assert "wrong" in found[1].message
+    found, tail = upstream.run(upstream.Suite("test_x.py", "why"), tmp_path, "2.6.0", tmp_path, 60)
+    assert not found or "test_hangs_sim" not in {one.test for one in found if one.outcome == "passed"}
+    found, _ = upstream.run(upstream.Suite("test_x.py", "why", only=("test_a*",)), tmp_path, "2.6.0", tmp_path, 60)
+    assert [one.test for one in found] == ["test_a_sim"]
+
+
+def test_the_tests_of_another_release_are_recognised(upstream: Any, tmp_path: Path) -> None:
+    (tmp_path / "test").mkdir()
+    assert upstream.release_of(tmp_path / "test") is None
+    (tmp_path / "version.txt").write_text("2.6.0a0\n")
+    assert upstream.release_of(tmp_path / "test") == "2.6.0"

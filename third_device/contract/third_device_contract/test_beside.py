@@ -1,0 +1,79 @@
+"""Item 50 from the other side: CUDA in the same process, and the backend works all the same. Needs no GPU."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+
+WHERE = "DECOUPLE_TORCH_CUDA"
+
+CODE = """
+import importlib.util, sys
+
+if importlib.util.find_spec("torch_cuda") is not None:
+    import torch_cuda._autoload  # what torch_cuda.pth does in site-packages; a patched core does not need it
+
+    torch_cuda._autoload.install()
+import torch
+
+if not torch.backends.cuda.is_built():
+    print("NO CUDA")
+    sys.exit(0)
+maps = open("/proc/self/maps").read()
+assert "libtorch_cuda.so" in maps, "CUDA is built, but libtorch_cuda is not loaded"
+
+def works():
+    x = torch.arange(4.0, device="{name}", requires_grad=True)
+    (x @ x).backward()
+    assert x.grad.tolist() == [0, 2, 4, 6], x.grad
+    with torch.{name}.stream(torch.{name}.Stream()):
+        assert (torch.ones(3, device="{name}") + 1).sum().item() == 6
+
+works()
+assert torch.{name}.is_available() and torch.{name}.is_initialized()
+assert not torch.cuda.is_initialized(), "using the backend started CUDA"
+for key in ("CUDA", "PrivateUse1"):
+    assert torch._C._dispatch_has_kernel_for_dispatch_key("aten::empty.memory_format", key), key
+assert torch.accelerator.current_accelerator().type == "{name}"
+if torch.cuda.device_count() == 0:
+    assert not torch.cuda.is_available()
+    try:
+        torch.empty(1, device="cuda")
+        raise SystemExit("a CUDA tensor without a GPU")
+    except (RuntimeError, AssertionError) as error:
+        print("CUDA says:", str(error).splitlines()[0])
+else:
+    moved = torch.ones(2, device="cuda").to("{name}")
+    assert moved.device.type == "{name}" and moved.tolist() == [1, 1]
+torch.manual_seed(3)
+first = torch.randn(4, device="{name}")
+torch.manual_seed(3)
+assert torch.equal(first, torch.randn(4, device="{name}"))
+works()
+model = torch.nn.Linear(3, 2).to("{name}")
+model(torch.ones(1, 3, device="{name}")).sum().backward()
+torch.optim.SGD(model.parameters(), lr=0.1).step()
+assert str(torch.device("cuda", 0)) == "cuda:0" and torch.cuda.Stream is not torch.{name}.Stream
+print("BOTH")
+"""
+
+
+@pytest.mark.contract_item(50)
+def test_beside_cuda(python, name: str, tmp_path: Path) -> None:
+    environment: dict[str, str | None] = {}
+    given = os.environ.get(WHERE)
+    if given:
+        folder = Path(given)
+        if folder.suffix == ".whl":
+            folder = tmp_path / "torch_cuda"
+            with zipfile.ZipFile(given) as wheel:
+                wheel.extractall(folder)
+        path = [str(folder), os.environ.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    done = python(CODE.replace("{name}", name), env=environment)
+    if "NO CUDA" in done.stdout and not given:
+        pytest.skip(f"elsewhere: this PyTorch has no CUDA; install torch_cuda, or set {WHERE} to its wheel or folder")
+    assert done.returncode == 0 and "BOTH" in done.stdout, done.stdout[-500:] + done.stderr[-3000:]

@@ -1,0 +1,169 @@
+"""Upstream's own test suites on a backend: which ones, what is known not to hold and why, and the verdict (item 47).
+
+The suites are the files of a PyTorch source tree's ``test`` folder, of the release that is installed. They run in a
+process of their own with ``PYTORCH_TESTING_DEVICE_ONLY_FOR=privateuse1``, so that `instantiate_device_type_tests` makes
+them for ``PrivateUse1TestBase`` and nothing else. Everything that can run does run: what ``upstream.toml`` lists may
+fail, and an entry whose tests all pass is told, so that the list cannot rot.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    import tomli as tomllib  # type: ignore[no-redef, import-not-found]
+
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """Tests that are known not to hold: ``test`` is a glob over names without the device and what follows it."""
+
+    test: str
+    whose: str  # upstream: no backend can pass; layer: third_device/common could do it; backend: a kernel could
+    reason: str
+    where: str
+    run: bool = True  # False: it hangs or ends the process
+    releases: tuple[str, ...] = ()  # "2.6": only there; empty: everywhere
+
+    def applies(self, release: str) -> bool:
+        """Whether the entry is about a release of PyTorch."""
+        return not self.releases or any(release == r or release.startswith(r + ".") for r in self.releases)
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """One file of upstream's tests. ``only`` are the test names to run (globs as in Known); empty means all."""
+
+    file: str
+    why: str
+    only: tuple[str, ...] = ()
+    known: tuple[Known, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What one test did."""
+
+    test: str
+    outcome: str
+    message: str = ""
+
+    def base(self, device: str) -> str:
+        """The name without ``_<device>`` and what follows: the method as upstream wrote it."""
+        return self.test.split(f"_{device}", 1)[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """A suite's outcomes against what is known."""
+
+    passed: int
+    skipped: int
+    known: tuple[tuple[str, Known], ...]  # failed or not run, with the entry
+    unexpected: tuple[Outcome, ...]
+    stale: tuple[Known, ...]
+
+    def note(self) -> str:
+        """One line for the report card."""
+        said = f"{self.passed} passed, {self.skipped} skipped by upstream"
+        reasons = dict.fromkeys(f"{entry.test}: {entry.reason}" for _, entry in self.known)
+        said += f", {len(self.known)} known ({'; '.join(reasons)})" if reasons else ""
+        stale = ", ".join(entry.test for entry in self.stale)
+        return said + (f"; passes now, take it off the list: {stale}" if stale else "")
+
+
+def load() -> tuple[Suite, ...]:
+    """The suites as ``upstream.toml`` has them. Raises TypeError for a key that does not exist."""
+    text = resources.files("third_device_contract").joinpath("upstream.toml").read_text(encoding="utf-8")
+    made = []
+    for entry in tomllib.loads(text)["suite"]:
+        known = tuple(Known(**{**one, "releases": tuple(one.get("releases", ()))}) for one in entry.pop("known", ()))
+        made.append(Suite(**{**entry, "only": tuple(entry.get("only", ())), "known": known}))
+    return tuple(made)
+
+
+def judge(suite: Suite, outcomes: Iterable[Outcome], device: str, release: str) -> Verdict:
+    """Hold outcomes against the entries of the suite that are about this release."""
+    entries = [entry for entry in suite.known if entry.applies(release)]
+    passed = skipped = 0
+    known: list[tuple[str, Known]] = [(entry.test, entry) for entry in entries if not entry.run]
+    unexpected: list[Outcome] = []
+    held: dict[Known, set[str]] = {entry: set() for entry in entries}
+    for outcome in outcomes:
+        entry = next((e for e in entries if fnmatch.fnmatchcase(outcome.base(device), e.test)), None)
+        if entry is not None:
+            held[entry].add(outcome.outcome)
+        if outcome.outcome == PASSED:
+            passed += 1
+        elif outcome.outcome == SKIPPED:
+            skipped += 1
+        elif entry is None:
+            unexpected.append(outcome)
+        else:
+            known.append((outcome.test, entry))
+    stale = tuple(entry for entry in entries if entry.run and PASSED in held[entry] and FAILED not in held[entry])
+    return Verdict(passed, skipped, tuple(known), tuple(unexpected), stale)
+
+
+def command(suite: Suite, folder: Path, release: str, results: Path) -> list[str]:
+    """How the suite is run; the outcomes go to ``results``."""
+    left_out = [entry.test for entry in suite.known if entry.applies(release) and not entry.run]
+    names = "|".join(suite.only), "|".join(left_out)
+    return [
+        *(sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider"),
+        *("-p", "third_device_contract.upstream_select", f"--junitxml={results}"),
+        *("-o", "junit_family=xunit1", f"--only-tests={names[0]}", f"--left-out={names[1]}"),
+        str(folder / suite.file),
+    ]
+
+
+def run(suite: Suite, folder: Path, release: str, scratch: Path, timeout: float) -> tuple[list[Outcome], str]:
+    """Run the suite; its outcomes and the end of what it printed. Raises subprocess.TimeoutExpired."""
+    results = scratch / "results.xml"
+    environment = dict(os.environ, PYTORCH_TESTING_DEVICE_ONLY_FOR="privateuse1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    environment.pop("PYTEST_ADDOPTS", None)
+    done = subprocess.run(
+        command(suite, folder, release, results),
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        timeout=timeout,
+    )
+    tail = (done.stdout + done.stderr)[-3000:]
+    return (read(results) if results.exists() else []), tail
+
+
+def read(results: Path) -> list[Outcome]:
+    """The outcomes in a JUnit file as pytest writes it."""
+    made = []
+    for case in ElementTree.parse(results).iter("testcase"):
+        outcome, message = PASSED, ""
+        for child in case:
+            if child.tag in ("failure", "error"):
+                outcome, message = FAILED, child.get("message", "").splitlines()[0] if child.get("message") else ""
+            elif child.tag == "skipped":
+                outcome, message = SKIPPED, child.get("message", "")
+        made.append(Outcome(case.get("name", ""), outcome, message))
+    return made
+
+
+def release_of(folder: Path) -> str | None:
+    """The release (``2.6.0``) of the tree that has this ``test`` folder, by ``version.txt``; None without that."""
+    version = folder.parent / "version.txt"
+    if not version.is_file():
+        return None
+    digits: Sequence[str] = version.read_text(encoding="utf-8").strip().split("a")[0].split("+")[0].split(".")
+    return ".".join(digits[:3])

@@ -1,0 +1,31 @@
+"""The pytest plugin that runs inside upstream's suites: takes tests by the name that upstream gave the method.
+
+Not by ``-k``, which knows no globs, nor by node ids, which hold the device's name.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+
+import pytest
+import torch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--only-tests", default="", help="globs over test names, separated by |; empty: all")
+    parser.addoption("--left-out", default="", help="globs of tests not to run")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep what ``--only-tests`` takes, drop what ``--left-out`` names and what is not about the device."""
+    device = torch._C._get_privateuse1_backend_name()
+    only, out = ([glob for glob in config.getoption(key).split("|") if glob] for key in ("--only-tests", "--left-out"))
+
+    def taken(item: pytest.Item) -> bool:
+        base, found, _ = item.name.partition(f"_{device}")
+        matches = [any(fnmatch.fnmatchcase(base, glob) for glob in globs) for globs in (only, out)]
+        return bool(found) and (matches[0] or not only) and not matches[1]
+
+    kept = [item for item in items if taken(item)]
+    config.hook.pytest_deselected(items=[item for item in items if not taken(item)])
+    items[:] = kept
