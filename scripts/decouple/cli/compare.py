@@ -46,18 +46,20 @@ def _burn_down(arguments: argparse.Namespace) -> int:
     from decouple.base.files import write_atomically
     from decouple.base.paths import find_project
     from decouple.series import burndown
-    from decouple.series.stack.engine import releases
+    from decouple.series.stack.engine import partial_releases, releases
 
     project = find_project()
     census = dict(word.split("=", 1) for word in arguments.census if "=" in word)
     if len(census) != len(arguments.census):
         raise UsageError("--census takes RELEASE=FILE", next_step="e.g. --census 2.6=census.json")
-    names = sorted(releases(project), key=Version)
+    names = sorted([*releases(project), *partial_releases(project)], key=Version)
     rows = [burndown.row(project, name, Path(census[name]) if name in census else None) for name in names]
-    print(f"{'series':8}{'patches':>9}{'own':>6}{'moved':>8}{'changed':>9}{'quoted':>8}{'couplings left':>16}")
+    titles = f"{'patches':>9}{'not seen':>10}{'own':>6}{'moved':>8}{'changed':>9}{'quoted':>8}"
+    print(f"{'series':8}{titles}{'couplings left':>16}")
     for row in rows:
         left = "no census" if row.couplings is None else f"{row.couplings} of {row.couplings_before}"
-        print(f"{row.release:8}{row.patches:9}{row.own:6}{row.moved:8}{row.changed:9}{row.quoted:8}{left:>16}")
+        counts = f"{row.patches:9}{row.not_seen:10}{row.own:6}{row.moved:8}{row.changed:9}{row.quoted:8}"
+        print(f"{row.release:8}{counts}{left:>16}")
     for path, text in ((arguments.json, burndown.as_json(rows)), (arguments.svg, burndown.as_svg(rows))):
         if path:
             write_atomically(path, text)
@@ -67,10 +69,11 @@ def _burn_down(arguments: argparse.Namespace) -> int:
 
 def _range_diff(arguments: argparse.Namespace) -> int:
     from decouple.base.paths import find_project
-    from decouple.series import check, rangediff
+    from decouple.series import check, rangediff, seriesfile
 
     project = find_project()
-    rows = rangediff.compare(check.load(project, arguments.old), check.load(project, arguments.new))
+    lacking = {one.name for one in seriesfile.read(project / "series" / arguments.new).not_carried}
+    rows = rangediff.compare(check.load(project, arguments.old), check.load(project, arguments.new), lacking)
     for row in rows:
         names = " -> ".join(patch.name for patch in (row.old, row.new) if patch)
         print(f"{row.status.value:13} {row.identity:32} {names}")

@@ -11,8 +11,10 @@ from decouple.base.errors import CHECK_FAILED, OK, DecoupleError, UsageError
 
 if TYPE_CHECKING:
     from decouple.release.manifest import Manifest
+    from decouple.relocate.plan import Move
     from decouple.series.rebase.series import Outcome, Rebase, Regenerate
     from decouple.series.rebase.stop import Waiting
+    from decouple.series.stack.patchtext import PatchText
     from decouple.series.stack.plumbing import Repository
 
 RELOCATION = "relocate-cuda-sources"
@@ -24,7 +26,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "releases", nargs="*", metavar="[FROM] TO", help="e.g. 2.7.0, or 2.6 2.7.0 (FROM: the newest series)"
     )
-    parser.add_argument("--source", default="auto", help="where TO's source comes from: auto, a provider, local:PATH")
+    parser.add_argument(
+        "--source",
+        default="auto",
+        help="where TO's source comes from: auto, a provider, local:PATH; wheel: only what the official wheel shows",
+    )
     parser.add_argument("--from-source", default="auto", help="where FROM's source comes from")
     parser.add_argument("--debian-patches", action="store_true", help="lay Debian's own patches under TO")
     parser.add_argument("--report", action="store_true", help="judge every patch, stop at none, write nothing")
@@ -70,13 +76,20 @@ def _start(arguments: argparse.Namespace, project: Path) -> Waiting:
     from packaging.version import Version
 
     from decouple.series.rebase.stop import Waiting
-    from decouple.series.stack.engine import releases
+    from decouple.series.stack.engine import partial_releases, releases
 
     named = arguments.releases
     if not 1 <= len(named) <= 2:
         raise UsageError("decouple rebase takes [FROM] TO", next_step="e.g. decouple rebase 2.7.0")
     have = sorted(releases(project), key=Version)
     old = named[0] if len(named) == 2 else have[-1] if have else ""
+    if arguments.source == "wheel":
+        have += partial_releases(project)  # from one wheel to the next
+    elif old in partial_releases(project):
+        raise UsageError(
+            f"series/{old} is partial: most of its patches are not there",
+            next_step="complete it first, or carry what it has with --source wheel",
+        )
     if old not in have:
         raise UsageError(f"no series {old!r} to start from", next_step=f"name one of: {', '.join(have) or 'none'}")
     return Waiting(old, _release(project, named[-1]), arguments.source, arguments.debian_patches)
@@ -123,15 +136,18 @@ def _go(arguments: argparse.Namespace, project: Path, state_file: Path, waiting:
             "  settle it there, `git add` the files, then: decouple rebase --continue (or --skip, --restart, --abort)"
         )
         return CHECK_FAILED
-    series = result.new_series(outcome, waiting.new)
+    series = result.new_series(outcome, waiting.new, work.partial)
     result.prove(work.repository, work.sides, outcome, result.texts(project, series))
     written = result.write(project, waiting.new, series, old=waiting.old)
     state_file.unlink(missing_ok=True)
     kept = resolutions.path_for(project, waiting.old, waiting.new)
     print(f"\nwrote {len(written) - 1} patches and series/{waiting.new}: {len(series.lines)} patches in all")
+    if series.not_carried:
+        print(f"PARTIAL: {len(series.not_carried)} patches are not carried, the wheel does not show their files")
     if kept.exists():
         print(f"resolutions are kept in {kept.relative_to(project)}; commit them with the series")
-    print(f"  next: decouple lint {waiting.new}, then decouple apply {waiting.new}")
+    proof = f"check {waiting.new} --source wheel" if series.not_carried else f"apply {waiting.new}"
+    print(f"  next: decouple lint {waiting.new}, then decouple {proof}")
     return OK
 
 
@@ -171,40 +187,117 @@ def _drop_conflict(project: Path, waiting: Waiting) -> None:
 
 
 def _rebase(arguments: argparse.Namespace, project: Path, waiting: Waiting) -> tuple[Rebase, tuple[Manifest, Manifest]]:
-    """The work, with both releases' baselines at hand."""
-    from decouple.base.paths import cache_dir
-    from decouple.cli import output
+    """The work, with the trees of both releases at hand."""
     from decouple.release.manifest import load_release
     from decouple.series import seriesfile
     from decouple.series.rebase import resolutions
+    from decouple.series.rebase.partial import Partial
     from decouple.series.rebase.series import Rebase, Sides
     from decouple.series.rebase.workspace import open_workspace
     from decouple.series.stack.patchtext import load
+
+    old, new = load_release(project, waiting.old), load_release(project, waiting.new)
+    series = seriesfile.read(project / "series" / waiting.old)
+    patches = [load(project / "patches", entry) for entry in series.entries]
+    source = "wheel" if series.partial and arguments.from_source == "auto" else arguments.from_source
+    folder = project / "build" / "rebase"
+    borrowed = [folder / "src" / ".git"]
+    sides: list[tuple[str, str]] = []
+    regenerate: Regenerate = lambda patch: None  # noqa: E731
+    for manifest, word, debian in ((old, source, False), (new, waiting.source, waiting.debian_patches)):
+        if word == "wheel" and not debian:
+            repository = open_workspace(folder / "objects", borrowed)
+            commit, regenerate = _wheel_side(project, repository, manifest, patches)
+        else:
+            commit, repo, tree = _full_side(manifest, word, debian)
+            borrowed.append(repo)
+            regenerate = _regenerate(tree, waiting.new)
+        sides.append((f"{manifest.tag}{'+debian' if debian else ''}", commit))
+    known = resolutions.load(resolutions.path_for(project, waiting.old, waiting.new))
+    work = Rebase(
+        open_workspace(folder / "objects", borrowed),
+        Sides(sides[0][0], sides[0][1], sides[1][0], sides[1][1]),
+        patches,
+        regenerate,
+        known,
+    )
+    if waiting.source == "wheel":
+        work.partial = Partial(_wheel_name(new), series.not_carried)
+    return work, (old, new)
+
+
+def _full_side(manifest: Manifest, word: str, debian: bool) -> tuple[str, Path, Path]:
+    """The commit of a release's whole tree, the repository that has it, and the tree on disk."""
+    from decouple.base.paths import cache_dir
+    from decouple.cli import output
     from decouple.upstream.baseline import ensure_baseline
     from decouple.upstream.fetching import fetch
 
-    manifests = load_release(project, waiting.old), load_release(project, waiting.new)
-    sources = arguments.from_source, waiting.source
-    fetched = [fetch(m, source, progress=output.progress()) for m, source in zip(manifests, sources, strict=True)]
-    wanted = (False, waiting.debian_patches)
-    old, new = (
-        ensure_baseline(cache_dir(), manifest, one, debian, output.progress())
-        for manifest, one, debian in zip(manifests, fetched, wanted, strict=True)
-    )
-    folder = project / "build" / "rebase"
-    repository = open_workspace(folder / "objects", [old.repo, new.repo, folder / "src" / ".git"])
-    entries = seriesfile.read(project / "series" / waiting.old).entries
-    tags = [f"{m.tag}{'+debian' if debian else ''}" for m, debian in zip(manifests, wanted, strict=True)]
-    return (
-        Rebase(
-            repository,
-            Sides(tags[0], old.commit, tags[1], new.commit),
-            [load(project / "patches", entry) for entry in entries],
-            _regenerate(fetched[1].path, waiting.new),
-            resolutions.load(resolutions.path_for(project, waiting.old, waiting.new)),
-        ),
-        manifests,
-    )
+    try:
+        fetched = fetch(manifest, word, progress=output.progress())
+    except DecoupleError as error:
+        if word == "auto" and manifest.source("wheel") and not isinstance(error, UsageError):
+            step = f"{error.next_step}; --source wheel carries the patches whose files the official wheel shows"
+            raise DecoupleError(error.what, next_step=step) from error
+        raise
+    baseline = ensure_baseline(cache_dir(), manifest, fetched, debian, output.progress())
+    return baseline.commit, baseline.repo, fetched.path
+
+
+def _wheel_side(
+    project: Path, repository: Repository, manifest: Manifest, patches: list[PatchText]
+) -> tuple[str, Regenerate]:
+    """A commit with what the official wheel has of the files that matter, and the relocation of its Python files."""
+    from decouple.cli import output
+    from decouple.relocate.plan import python_moves
+    from decouple.relocate.rules import load
+    from decouple.series.named import open_named
+    from decouple.series.rebase.partial import commit_of
+    from decouple.series.sources import paths_of
+
+    rules = load()
+    wanted = {path for patch in patches for touched in patch.touched for path in touched.paths}
+    opened, _ = open_named(project, manifest.release, "wheel", wanted, progress=output.progress())
+    moves, unplaced = python_moves(paths_of(opened.source), rules)
+    if not wanted >= (moving := {move.source for move in moves}):
+        wanted |= moving
+        opened, _ = open_named(project, manifest.release, "wheel", wanted, progress=output.progress())
+    title = f"upstream: what {_wheel_name(manifest)} has of PyTorch {manifest.version}"
+    return commit_of(repository, opened.source, wanted, title), _regenerate_python(moves, unplaced, manifest)
+
+
+def _wheel_name(manifest: Manifest) -> str:
+    from decouple.release.manifest import WheelSource
+
+    source = manifest.source("wheel")
+    if not isinstance(source, WheelSource):
+        raise UsageError(
+            f"release {manifest.release} has no wheel in its manifest", next_step="choose another --source"
+        )
+    return source.wheel.name
+
+
+def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:
+    """The relocation of what a wheel shows: Python files."""
+    from decouple.relocate.patch import render_python
+    from decouple.relocate.rules import load
+    from decouple.series.rebase.series import Regenerated
+    from decouple.series.rebase.verdicts import Note
+
+    def regenerate(patch: PatchText) -> Regenerated | None:
+        if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
+            return None
+        data = render_python(moves, load(), manifest.release, _wheel_name(manifest)).encode()
+        before = {touched.old for touched in patch.touched}
+        notes = [Note(path, 0, "a CUDA file that no rule places; a full source will stop here") for path in unplaced]
+        notes += [
+            Note(move.source, 0, f"new in this release, moves to {move.target}")
+            for move in moves
+            if move.source not in before
+        ]
+        return Regenerated(data, tuple(notes))
+
+    return regenerate
 
 
 def _regenerate(tree: Path, release: str) -> Regenerate:
@@ -214,7 +307,6 @@ def _regenerate(tree: Path, release: str) -> Regenerate:
     from decouple.relocate.rules import load
     from decouple.series.rebase.series import Regenerated
     from decouple.series.rebase.verdicts import Note
-    from decouple.series.stack.patchtext import PatchText
 
     def regenerate(patch: PatchText) -> Regenerated | None:
         if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:

@@ -7,12 +7,14 @@ commit message.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+from collections.abc import Sequence
 from email.utils import format_datetime
 
 from decouple.base.errors import DecoupleError
 from decouple.relocate.plan import Move, Plan
-from decouple.relocate.rules import RuleFile
+from decouple.relocate.rules import PatchHeader, RuleFile
 
 
 def render(plan: Plan, rules: RuleFile, release: str) -> str:
@@ -26,8 +28,28 @@ def render(plan: Plan, rules: RuleFile, release: str) -> str:
     return f"{_header(plan, rules, release)}\n{body}"
 
 
+def render_python(moves: Sequence[Move], rules: RuleFile, release: str, wheel: str) -> str:
+    """The same for the Python files alone, as far as the official ``wheel`` of a release shows what moves.
+
+    Raises DecoupleError when nothing moves.
+    """
+    if not moves:
+        raise DecoupleError(f"{wheel} has none of the Python files that move", next_step="give an official wheel")
+    fixed = dataclasses.replace(
+        rules.patch,
+        subject=rules.patch.python_subject,
+        description=rules.patch.python_description.replace("{wheel}", wheel),
+        verify=rules.patch.python_verify,
+    )
+    origin = f"generated from {len(moves)} renames of {wheel}"
+    return f"{_text(fixed, release, origin)}\n{''.join(_rename(move) for move in moves)}"
+
+
 def _header(plan: Plan, rules: RuleFile, release: str) -> str:
-    fixed = rules.patch
+    return _text(rules.patch, release, f"generated from {len(plan.moves)} renames of the PyTorch {release} tree")
+
+
+def _text(fixed: PatchHeader, release: str, origin: str) -> str:
     date = datetime.datetime.fromisoformat(fixed.date).replace(tzinfo=datetime.UTC)
     lines = [
         f"From: {fixed.author}",
@@ -36,7 +58,7 @@ def _header(plan: Plan, rules: RuleFile, release: str) -> str:
         "",
         *(line.format(release=release) for line in fixed.description.splitlines()),
         "",
-        f"Origin: vendor, generated from {len(plan.moves)} renames of the PyTorch {release} tree",
+        f"Origin: vendor, {origin}",
         f"Forwarded: {fixed.forwarded}",
         f"Last-Update: {fixed.date}",
         f"Decouple-Id: {fixed.decouple_id}",

@@ -115,21 +115,23 @@ def make_plan(tree: Path, rules: RuleFile) -> Plan:
     unplaced: list[str] = []
     used: set[str] = set()
     for path in files:
-        keep = next((keep for keep in rules.keeps if matches(path, keep.match)), None)
         hits = placed.get(path, ())
         suspect = path in listed or is_suspect(path, rules)
-        if path in reached and (hits or suspect):
+        if not hits and not suspect:
+            continue
+        keep = next((keep for keep in rules.keeps if matches(path, keep.match)), None)
+        if path in reached:
             edges = tuple(chain(reached, path))
             reason = "stage 1 compiles it" if len(edges) == 1 else f"stage 1 includes it through {edges[-2]}"
             used.update([keep.name] if keep else [])
             stays.append(Stay(path, keep.name if keep else "stage-1", keep.reason if keep else reason, edges))
-        elif keep and (hits or suspect):
+        elif keep:
             used.add(keep.name)
             stays.append(Stay(path, keep.name, keep.reason))
         elif hits:
             moves.append(_agreed(path, hits, rules))
             used.update(rule.name for rule in hits)
-        elif suspect:
+        else:
             unplaced.append(path)
     if unplaced:
         more = f" and {len(unplaced) - 1} more" if len(unplaced) > 1 else ""
@@ -160,6 +162,32 @@ def unclassified(tree: Path, rules: RuleFile) -> list[str]:
     ]
 
 
+def python_moves(names: Iterable[str], rules: RuleFile) -> tuple[list[Move], list[str]]:
+    """The moves of the Python files among ``names``, and the CUDA-looking ones that no rule places or keeps.
+
+    That much can be told from names alone, as an official wheel has them: no build list names a Python file, and no
+    translation unit includes one. Raises DecoupleError when two rules disagree.
+    """
+    moves, unplaced = [], []
+    for path in sorted(name for name in names if name.endswith((".py", ".pyi"))):
+        if not path.startswith(tuple(f"{folder}/" for folder in rules.scope.folders)):
+            continue
+        hits = [
+            rule
+            for rule in rules.rules
+            if matches(path, rule.match) is not None
+            and rule.place(path) is not None
+            and not matches(path, rule.excluded)
+        ]
+        if any(matches(path, keep.match) for keep in rules.keeps):
+            continue
+        if hits:
+            moves.append(_agreed(path, hits, rules))
+        elif is_suspect(path, rules):
+            unplaced.append(path)
+    return moves, unplaced
+
+
 def is_suspect(path: str, rules: RuleFile) -> bool:
     """Whether the path alone looks like CUDA's."""
     lowered = f"/{path.lower()}"
@@ -183,6 +211,8 @@ def _place_all(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> dict
             members[rule.name] |= _headers_beside(members[rule.name], present)
     for path in files:
         for rule in rules.rules:
+            if not path.startswith(rule.source):
+                continue  # by far the most common, and far cheaper than a glob
             hit = path in members[rule.name] if rule.lists else matches(path, rule.match) is not None
             if hit and rule.place(path) is not None and not matches(path, rule.excluded):
                 out.setdefault(path, []).append(rule)

@@ -94,6 +94,10 @@ class PatchHeader:
     verify: str
     drop_when: str
     description: str
+    python_subject: str
+    python_description: str
+    """With ``{wheel}``; this and the next for a patch that is known for the Python files of a wheel only."""
+    python_verify: str
 
 
 @dataclass(frozen=True)

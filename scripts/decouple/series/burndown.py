@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.series import check
+from decouple.series import check, seriesfile
 from decouple.series.stack.release import measure
 
 
@@ -30,6 +30,8 @@ class Row:
     """Lines added and removed in files that stay."""
     quoted: int
     """Upstream lines quoted as context."""
+    not_seen: int = 0
+    """Patches of the series before it that a partial series lacks: unknown, not gone."""
     couplings: int | None = None
     couplings_before: int | None = None
 
@@ -55,6 +57,7 @@ def row(project: Path, release: str, census: Path | None = None) -> Row:
         moved=sum(size.renames for size in sizes),
         changed=sum(size.added + size.removed for size in sizes),
         quoted=sum(size.context for size in sizes),
+        not_seen=len(seriesfile.read(project / "series" / release).not_carried),
         couplings=after,
         couplings_before=before,
     )
@@ -66,7 +69,10 @@ def as_json(rows: Sequence[Row]) -> str:
 
 
 def as_svg(rows: Sequence[Row]) -> str:
-    """Bars of patches and of changed lines, side by side, one group per release; labelled, no script."""
+    """Bars of patches and of changed lines, side by side, one group per release; labelled, no script.
+
+    A partial series has pale bars and "+?": what it does not show is unknown.
+    """
     measures: Mapping[str, list[int]] = {
         "patches": [one.patches for one in rows],
         "changed lines": [one.changed for one in rows],
@@ -81,11 +87,14 @@ def as_svg(rows: Sequence[Row]) -> str:
         for at, (one, value) in enumerate(zip(rows, values, strict=True)):
             bar = round((height - 40) * value / most)
             x, y = left + at * 60, top + height - 20 - bar
-            parts.append(f'<rect x="{x}" y="{y}" width="42" height="{bar}"/>')
-            parts.append(f'<text x="{x + 21}" y="{y - 3}" class="value">{value}</text>')
+            unknown = ' class="part"' if one.not_seen else ""
+            parts.append(f'<rect x="{x}" y="{y}" width="42" height="{bar}"{unknown}/>')
+            shown = f"{value}+?" if one.not_seen else str(value)
+            parts.append(f'<text x="{x + 21}" y="{y - 3}" class="value">{shown}</text>')
             parts.append(f'<text x="{x + 21}" y="{top + height - 6}" class="value">{escape(one.release)}</text>')
     style = (
         "text{font:12px sans-serif;fill:#57606a}.title{font-weight:bold}.value{text-anchor:middle}rect{fill:#2f81f7}"
+        ".part{fill:#b6d5fb}"
     )
     total = len(measures) * (height + gap)
     return (

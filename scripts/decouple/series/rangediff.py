@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import enum
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from decouple.base.errors import DecoupleError
@@ -23,6 +23,8 @@ class Status(enum.Enum):
     """Another file; only line numbers, blob ids or the header differ."""
     CHANGED = "changed"
     DROPPED = "dropped"
+    NOT_SEEN = "not seen"
+    """The new series is partial: its source did not show the files of this patch."""
     NEW = "new"
 
 
@@ -37,9 +39,10 @@ class Row:
     difference: tuple[str, ...] = ()
 
 
-def compare(old: Sequence[Patch], new: Sequence[Patch]) -> list[Row]:
+def compare(old: Sequence[Patch], new: Sequence[Patch], not_carried: Collection[str] = ()) -> list[Row]:
     """One row per id, in the order of the new series, what was dropped at its old place in front of what follows it.
 
+    ``not_carried``: names of patches that a partial new series lacks for want of a source, which is not dropping them.
     Raises DecoupleError when a patch has no ``Decouple-Id`` or two share one.
     """
     before, after = _by_id(old), _by_id(new)
@@ -50,7 +53,8 @@ def compare(old: Sequence[Patch], new: Sequence[Patch]) -> list[Row]:
         names = list(before)
         follows = next((name for name in names[names.index(identity) + 1 :] if name in after), None)
         at = next((n for n, row in enumerate(rows) if row.identity == follows), len(rows))
-        rows.insert(at, Row(identity, Status.DROPPED, patch, None))
+        status = Status.NOT_SEEN if patch.name in not_carried else Status.DROPPED
+        rows.insert(at, Row(identity, status, patch, None))
     return rows
 
 

@@ -18,6 +18,7 @@ from decouple.series.header import lines_of
 
 _STRIP = re.compile(r"-p(\d{1,2})\Z")
 _COMMENT = re.compile(r"(?:^|\s)#.*\Z")
+_NOT_CARRIED = re.compile(r"# not carried: (\S+): (\S.*)\Z")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,18 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class NotCarried:
+    """A patch that a partial series lacks: its name in the series it was carried from, and why, in one line."""
+
+    name: str
+    why: str
+
+    def text(self) -> str:
+        """The comment that says so in a series file, without its newline; quilt passes over it."""
+        return f"# not carried: {self.name}: {self.why}"
+
+
+@dataclass(frozen=True)
 class _Line:
     raw: str
     entry: Entry | None = None
@@ -67,6 +80,17 @@ class SeriesFile:
     def names(self) -> tuple[str, ...]:
         """The patches' paths relative to ``patches/``, in order."""
         return tuple(entry.name for entry in self.entries)
+
+    @property
+    def not_carried(self) -> tuple[NotCarried, ...]:
+        """The patches that it says it lacks, as ``# not carried: NAME: WHY``."""
+        found = (_NOT_CARRIED.match(line.raw.rstrip()) for line in self.lines)
+        return tuple(NotCarried(*match.groups()) for match in found if match)
+
+    @property
+    def partial(self) -> bool:
+        """Whether it holds only the patches that a partial source could prove: nothing can be built from it."""
+        return bool(self.not_carried)
 
     def text(self) -> str:
         """The file's content; equal to what was read if nothing was changed."""

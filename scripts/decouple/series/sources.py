@@ -62,6 +62,14 @@ class Folder:
         full = self._root / path
         return os.fsencode(full.readlink()) if full.is_symlink() else full.read_bytes()
 
+    def paths(self) -> list[str]:
+        """Every file and link, sorted; no directories."""
+        return sorted(
+            f"{Path(here).relative_to(self._root).as_posix()}/{name}".removeprefix("./")
+            for here, _, names in os.walk(self._root)
+            for name in names
+        )
+
 
 class Listed:
     """A Source with a table of all its paths; subclasses give the bytes."""
@@ -122,6 +130,13 @@ class GitTree(Listed):
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()
             raise DecoupleError(f"git {arguments[0]}: {said[-1] if said else done.returncode}")
         return done.stdout
+
+
+def paths_of(source: Source) -> list[str]:
+    """Every file that ``source`` knows by name, sorted. Raises DecoupleError for a source without such a list."""
+    if isinstance(source, (Folder, Listed)):
+        return source.paths()
+    raise DecoupleError("this source has no list of its files", next_step="name a folder, an archive or a wheel")
 
 
 class Kept(Listed):

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.fault import step
 from decouple.base.files import write_atomically
 from decouple.series import seriesfile
+from decouple.series.rebase.partial import Partial, reason
 from decouple.series.rebase.series import Outcome, Sides
 from decouple.series.rebase.verdicts import Verdict
+from decouple.series.seriesfile import NotCarried
 from decouple.series.stack import applier
 from decouple.series.stack.commits import CommitText, NewCommit, write_chain
 from decouple.series.stack.patchtext import PatchText, load
@@ -23,23 +26,30 @@ class NewSeries:
 
     lines: tuple[str, ...]
     bodies: tuple[tuple[str, bytes], ...]
+    wheel: str = ""
+    """The wheel that a partial series is proven on."""
+    not_carried: tuple[NotCarried, ...] = ()
 
 
-def new_series(outcome: Outcome, release: str) -> NewSeries:
+def new_series(outcome: Outcome, release: str, partial: Partial | None = None) -> NewSeries:
     """What a finished rebase writes. The header of a patch goes with it, byte for byte."""
     lines: list[str] = []
     bodies: list[tuple[str, bytes]] = []
-    for step, carried in zip(outcome.steps, outcome.carried, strict=True):
+    lacking = list(partial.left_out) if partial else []
+    for old, carried in zip(outcome.steps, outcome.carried, strict=True):
+        if carried.verdict is Verdict.NOT_SEEN:
+            lacking.append(NotCarried(old.patch.name, reason(carried.notes)))
         if not carried.verdict.keeps:
             continue
         if carried.body is None:
-            lines.append(step.patch.name if step.patch.strip == 1 else f"{step.patch.name} -p{step.patch.strip}")
+            lines.append(old.patch.name if old.patch.strip == 1 else f"{old.patch.name} -p{old.patch.strip}")
             continue
-        name = f"{release}/{step.patch.name.rsplit('/', 1)[-1]}"
+        name = f"{release}/{old.patch.name.rsplit('/', 1)[-1]}"
         lines.append(name)
         whole = carried.verdict is Verdict.REGENERATED
-        bodies.append((name, carried.body if whole else step.patch.header + carried.body))
-    return NewSeries(tuple(lines), tuple(bodies))
+        bodies.append((name, carried.body if whole else old.patch.header + carried.body))
+    lacking.sort(key=lambda one: one.name)
+    return NewSeries(tuple(lines), tuple(bodies), partial.wheel if partial else "", tuple(lacking))
 
 
 def texts(project: Path, series: NewSeries) -> list[PatchText]:
@@ -66,10 +76,12 @@ def prove(repository: Repository, sides: Sides, outcome: Outcome, patches: Seque
 def write(project: Path, release: str, series: NewSeries, *, old: str) -> list[Path]:
     """Write the new series; the series file comes last, so that a kill leaves no series that names a missing patch.
 
-    Returns the paths written. Raises UsageError when ``series/<release>`` exists already.
+    A partial series gives way; bodies of its that no series names any more are deleted. Returns the paths written.
+    Raises UsageError when ``series/<release>`` exists already and is whole.
     """
     target = project / "series" / release
-    if target.exists():
+    before = seriesfile.read(target) if target.exists() else None
+    if before and not before.partial:
         raise UsageError(f"{target} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
     written = []
     for name, body in series.bodies:
@@ -77,5 +89,23 @@ def write(project: Path, release: str, series: NewSeries, *, old: str) -> list[P
         write_atomically(path, body)
         written.append(path)
     head = f"# PyTorch {release}: carried from {old} by `decouple rebase`; quilt syntax, paths relative to patches/\n"
+    if series.not_carried:
+        head += (
+            f"# PARTIAL: proven on the text of {series.wheel}, which has Python files and headers only.\n"
+            f"# Nothing can be built from it. With full sources `decouple rebase {old} {release}` completes it\n"
+            f"# (series/{old} first, where that is partial); what was settled there is in series/resolutions/.\n"
+        )
+        head += "".join(f"{one.text()}\n" for one in series.not_carried)
     write_atomically(target, head + "".join(f"{line}\n" for line in series.lines))
+    _sweep(project, release, before.names if before else ())
     return [*written, target]
+
+
+def _sweep(project: Path, release: str, names: Sequence[str]) -> None:
+    """Delete those of ``names`` that were cut for ``release`` and that no series lists any more."""
+    others = (path for path in (project / "series").iterdir() if path.is_file() and path.suffix != ".toml")
+    used = {name for path in others for name in seriesfile.read(path).names}
+    for name in names:
+        if name.startswith(f"{release}/") and name not in used:
+            step("delete a patch of the partial series")
+            (project / "patches" / name).unlink(missing_ok=True)

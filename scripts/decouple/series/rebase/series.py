@@ -10,6 +10,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
 from decouple.series.rebase import resolutions
 from decouple.series.rebase.carry import Step, carry
+from decouple.series.rebase.partial import Partial, hidden
 from decouple.series.rebase.resolutions import Key, Resolution
 from decouple.series.rebase.verdicts import Carried, Note, Verdict
 from decouple.series.stack import applier
@@ -76,6 +77,8 @@ class Rebase:
     regenerate: Regenerate = lambda patch: None
     memory: Sequence[Resolution] = ()
     decisions: Mapping[str, Decision] = field(default_factory=dict)
+    partial: Partial | None = None
+    """Set when the new release is known from its wheel only."""
 
     def run(self, *, stop: bool = True, progress: Progress = SILENT) -> Outcome:
         """Carry every patch; with ``stop`` the first that a person must settle ends it, without it is left out.
@@ -85,10 +88,14 @@ class Rebase:
         steps = self._old_steps()
         carried: list[Carried] = []
         tips = [self.sides.new]
+        without: dict[str, str] = {}
         progress.start("carrying patches", len(steps))
         for step in steps:
-            result = self._one(step, tips[-1])
+            result = self._one(step, tips[-1], without)
             carried.append(result)
+            identity = step.patch.parsed.header.decouple_id
+            if result.verdict is Verdict.NOT_SEEN and identity:
+                without[identity] = step.patch.name
             progress.advance()
             if result.verdict.stops and stop:
                 progress.finish(f"stopped at {step.patch.name}")
@@ -110,10 +117,12 @@ class Rebase:
             for patch, before, after in zip(self.patches, commits[:-1], commits[1:], strict=True)
         )
 
-    def _one(self, step: Step, tip: str) -> Carried:
+    def _one(self, step: Step, tip: str, without: Mapping[str, str]) -> Carried:
         made = self.regenerate(step.patch)
         if made is not None:
             return self._regenerated(step, made, tip)
+        if self.partial and (notes := hidden(self.repository, step.patch, tip, without)):
+            return Carried(step.patch.name, Verdict.NOT_SEEN, {}, notes)
         decision = self.decisions.get(step.patch.name)
         if decision is not None and decision.preimage == self.repository.tree_of(tip):
             return self._decided(step.patch, decision, tip)

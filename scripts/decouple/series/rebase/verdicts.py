@@ -26,6 +26,8 @@ class Verdict(enum.Enum):
     """A person settled the conflict in this rebase."""
     ALREADY_UPSTREAM = "already upstream"
     """The release holds the change: merging it changes nothing."""
+    NOT_SEEN = "not seen"
+    """The source is partial and does not show every file that it changes: nothing is known, it is not carried."""
     SKIPPED = "skipped"
     """A person left it out in this rebase."""
     AMBIGUOUS = "ambiguous"
@@ -43,7 +45,7 @@ class Verdict(enum.Enum):
     @property
     def keeps(self) -> bool:
         """Whether the patch is in the new series."""
-        return not self.stops and self not in (Verdict.ALREADY_UPSTREAM, Verdict.SKIPPED)
+        return not self.stops and self not in (Verdict.ALREADY_UPSTREAM, Verdict.NOT_SEEN, Verdict.SKIPPED)
 
 
 @dataclass(frozen=True)

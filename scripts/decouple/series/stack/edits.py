@@ -34,7 +34,7 @@ from decouple.series.stack.commits import (
     without_diffstat,
     write_chain,
 )
-from decouple.series.stack.engine import Moved, Places, Stack, releases
+from decouple.series.stack.engine import Moved, Places, Stack, partial_releases, releases
 from decouple.series.stack.journal import Applied, Plan, State
 from decouple.series.stack.patchtext import PatchText
 from decouple.series.stack.plumbing import Repository
@@ -574,7 +574,7 @@ def _listed_elsewhere(places: Places, name: str) -> list[str]:
         return []
     return [
         release
-        for release in releases(folder.parent)
+        for release in (*releases(folder.parent), *partial_releases(folder.parent))
         if release != places.release and name in seriesfile.read(folder / release).names
     ]
 

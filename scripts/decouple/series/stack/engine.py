@@ -59,6 +59,13 @@ class Places:
         if not series.is_file():
             have = ", ".join(releases(project)) or "none"
             raise UsageError(f"no series {series}", next_step=f"name one of: {have}")
+        if release in partial_releases(project):
+            lacking = len(seriesfile.read(series).not_carried)
+            raise UsageError(
+                f"series/{release} is partial: {lacking} patches are not carried, only the official wheel was seen",
+                next_step=f"decouple rebase completes it with a full source; decouple check {release} --source wheel "
+                "proves what it has",
+            )
         return cls(release, series, project / "patches", project / "build" / release / "src", project)
 
 
@@ -79,12 +86,19 @@ class Moved:
 
 
 def releases(project: Path) -> list[str]:
-    """The releases that have a series."""
-    return sorted(
-        path.name
-        for path in (project / "series").iterdir()
-        if path.is_file() and path.suffix != ".toml" and re.fullmatch(r"\d+(\.\d+)*\S*", path.name)
-    )
+    """The releases that have a whole series."""
+    return sorted(name for name, whole in _all(project) if whole)
+
+
+def partial_releases(project: Path) -> list[str]:
+    """The releases of which a wheel is all that was seen: their series lack patches, no tree is made of them."""
+    return sorted(name for name, whole in _all(project) if not whole)
+
+
+def _all(project: Path) -> Iterator[tuple[str, bool]]:
+    for path in (project / "series").iterdir():
+        if path.is_file() and path.suffix != ".toml" and re.fullmatch(r"\d+(\.\d+)*\S*", path.name):
+            yield path.name, b"\n# not carried: " not in path.read_bytes()
 
 
 class Stack:

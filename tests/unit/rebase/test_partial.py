@@ -1,0 +1,180 @@
+"""A rebase onto a release of which only the official wheel can be read, and what happens once its source can."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.cli import main
+from decouple.release.manifest import Manifest, WheelSource
+from decouple.release.render import render
+from decouple.series import seriesfile
+from tests.support import releases
+from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
+from tests.unit.rebase.releases import numbered
+
+MOVED = "third_device/torch_cuda/torch_cuda/core/__init__.py"
+OLD = {name: numbered(1, 60) for name in ("torch/cuda/__init__.py", "torch/x.py", "torch/gone.py", "torch/csrc/a.cpp")}
+#: name -> (Decouple-Id and further fields, path in the tree before the patch, the line it changes)
+PATCHES = {
+    "0002-python": ("python", "torch/x.py", 30),
+    "0003-cpp": ("cpp", "torch/csrc/a.cpp", 30),
+    "0004-moved": ("moved", MOVED, 30),
+    "0005-needs-cpp": ("needs-cpp\nDepends: cpp", "torch/x.py", 10),
+}
+
+
+def patch_text(identity: str, diff: str) -> str:
+    return (
+        f"From: A Maintainer <a@example.org>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: a patch\n\n"
+        f"Decouple-Id: {identity}\n---\n{diff}"
+    )
+
+
+class Project:
+    """A checkout with a series for 1.0, the source of 1.0 and 1.1 in folders, and the wheel of 1.1 on a server."""
+
+    def __init__(self, folder: Path, server: FaultyServer) -> None:
+        self.root, self.server = folder / "project", server
+        self.sources = {name: folder / f"source-{name}" for name in ("1.0", "1.1")}
+        for release in self.sources:
+            self.upstream(release, OLD)
+        self.manifest("1.0", b"unused")
+        rename = f"diff --git a/torch/cuda/__init__.py b/{MOVED}\nsimilarity index 100%\n"
+        rename += f"rename from torch/cuda/__init__.py\nrename to {MOVED}\n"
+        self.write("patches/1.0/0001-relocate.patch", patch_text("relocate-cuda-sources", rename))
+        tree = {MOVED: OLD["torch/cuda/__init__.py"], **OLD}
+        for name, (identity, path, line) in PATCHES.items():
+            text = tree[path]
+            tree[path] = text.replace(f"line {line}\n", f"{name}\n")
+            self.write(f"patches/1.0/{name}.patch", patch_text(identity, self._diff(path, text, tree[path])))
+        names = ["0001-relocate", *PATCHES]
+        self.write("series/1.0", "".join(f"1.0/{name}.patch\n" for name in names))
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def upstream(self, release: str, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            path = self.sources[release] / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def manifest(self, release: str, wheel: bytes) -> None:
+        name = f"torch-{release}.0-cp312-cp312-manylinux1_x86_64.whl"
+        self.server.files[f"/{name}"] = wheel
+        source = WheelSource(releases.remote(self.server.url(f"/{name}"), wheel))
+        made: Manifest = releases.manifest(source)
+        made = dataclasses.replace(made, release=release, version=f"{release}.0", tag=f"v{release}.0")
+        self.write(f"series/{release}.toml", render(made))
+
+    def publish(self, changes: dict[str, str]) -> None:
+        """Release 1.1: the source with ``changes``, and its wheel, which lacks the C++ file."""
+        self.upstream("1.1", changes)
+        files = {name: text.encode() for name, text in {**OLD, **changes}.items() if name.endswith(".py")}
+        self.manifest("1.1", releases.wheel_of(files))
+
+    def rebase(self, *more: str) -> int:
+        return main(["rebase", "1.0", "1.1", f"--from-source=local:{self.sources['1.0']}", *more])
+
+    def settle(self, path: str, text: str) -> int:
+        tree = self.root / "build/rebase/src"
+        (tree / path).write_text(text)
+        subprocess.run(["git", "add", path], cwd=tree, check=True)
+        return main(["rebase", f"--from-source=local:{self.sources['1.0']}", "--continue"])
+
+    @property
+    def series(self) -> seriesfile.SeriesFile:
+        return seriesfile.read(self.root / "series/1.1")
+
+    @staticmethod
+    def _diff(path: str, before: str, after: str) -> str:
+        lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}")
+        return f"diff --git a/{path} b/{path}\n" + "".join(lines)
+
+
+@pytest.fixture
+def project(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    http_server: FaultyServer,  # noqa: F811
+) -> Project:
+    made = Project(tmp_path, http_server)
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(made.root))
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    return made
+
+
+def test_only_what_the_wheel_shows_is_carried(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.publish({"torch/x.py": "new\n" * 5 + numbered(1, 60), "torch/cuda/more.py": "new\n"})
+    assert project.rebase("--source=wheel") == 0
+    assert project.series.names == ("1.1/0001-relocate.patch", "1.1/0002-python.patch", "1.0/0004-moved.patch")
+    assert {one.name: one.why for one in project.series.not_carried} == {
+        "1.0/0003-cpp.patch": "the wheel does not show torch/csrc/a.cpp",
+        "1.0/0005-needs-cpp.patch": "builds on 1.0/0003-cpp.patch, which is not carried",
+    }
+    relocation = (project.root / "patches/1.1/0001-relocate.patch").read_text()
+    assert "rename from torch/cuda/more.py\n" in relocation, "a file that is new in the release moves too"
+    capsys.readouterr()
+    assert main(["check", "1.1", "--source=wheel", "--strict"]) == 0
+    assert "3 patches: 3 clean" in capsys.readouterr().out
+
+
+def test_no_tree_is_made_of_a_partial_series(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.publish({})
+    assert project.rebase("--source=wheel") == 0
+    capsys.readouterr()
+    assert main(["apply", "1.1"]) == 2
+    said = capsys.readouterr().err
+    assert "series/1.1 is partial: 2 patches are not carried" in said
+    assert "decouple rebase completes it" in said
+    assert main(["rebase", "1.1", "1.0"]) == 2, "nor is one carried on as if it were whole"
+    assert main(["range-diff", "1.0", "1.1"]) == 0
+    assert "not seen      cpp" in capsys.readouterr().out, "what was not seen is not dropped"
+    assert main(["burn-down"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].split()[:3] == ["1.1", "3", "2"]
+
+
+def test_a_python_file_that_the_wheel_lacks_is_gone(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    diff = Project._diff("torch/gone.py", OLD["torch/gone.py"], numbered(1, 60, {30: "cut\n"}))
+    project.write("patches/1.0/0006-gone.patch", patch_text("gone", diff))
+    with (project.root / "series/1.0").open("a") as series:
+        series.write("1.0/0006-gone.patch\n")
+    files = {name: text.encode() for name, text in OLD.items() if name != "torch/gone.py"}
+    project.manifest("1.1", releases.wheel_of(files))
+    assert project.rebase("--source=wheel") == 1
+    assert "target gone" in capsys.readouterr().out
+
+
+def test_a_full_source_completes_it_with_what_was_settled(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.publish({"torch/x.py": numbered(1, 60, {30: "upstream\n"})})
+    assert project.rebase("--source=wheel") == 1
+    assert project.settle("torch/x.py", numbered(1, 60, {30: "upstream and ours\n"})) == 0
+    assert project.series.partial
+    capsys.readouterr()
+    assert project.rebase(f"--source=local:{project.sources['1.1']}") == 0
+    assert "replayed" in capsys.readouterr().out
+    assert not project.series.partial
+    names = ["0001-relocate", *PATCHES]
+    assert [name.split("/")[1] for name in project.series.names] == [f"{name}.patch" for name in names]
+    listed = set(project.series.names)
+    left = {f"1.1/{path.name}" for path in (project.root / "patches/1.1").iterdir()}
+    assert left <= listed, "no body of the partial series is left over"
+
+
+def test_from_one_wheel_to_the_next(project: Project) -> None:
+    # the maintainer of 1.2 has no source of 1.1 either
+    project.publish({})
+    assert project.rebase("--source=wheel") == 0
+    files = {name: text.encode() for name, text in OLD.items() if name.endswith(".py")}
+    project.manifest("1.2", releases.wheel_of({**files, "torch/x.py": numbered(1, 60, {2: "more\n"}).encode()}))
+    assert main(["rebase", "1.1", "1.2", "--source=wheel"]) == 0
+    made = seriesfile.read(project.root / "series/1.2")
+    assert len(made.names) == 3
+    assert [one.name for one in made.not_carried] == ["1.0/0003-cpp.patch", "1.0/0005-needs-cpp.patch"]
