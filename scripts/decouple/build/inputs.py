@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -74,6 +76,40 @@ def epoch_of(tree: Path) -> int:
     argv = ["git", "-C", str(tree), "-c", f"safe.directory={tree}", "log", "-1", "--format=%ct"]
     done = subprocess.run(argv, capture_output=True, text=True)
     return int(done.stdout) if done.returncode == 0 and done.stdout.strip() else 0
+
+
+def unpack_changed(wheel: Path, folder: Path) -> int:
+    """Make ``folder`` hold what the wheel holds; a file that is there already with the same bytes keeps its time.
+
+    So what is built against a header is built again only when that header changed. Returns how many files were written.
+    May be interrupted and called again.
+    """
+    written = 0
+    with zipfile.ZipFile(wheel) as archive:
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        wanted = {member.filename for member in members}
+        for path in sorted(folder.rglob("*"), reverse=True):
+            if path.is_file() and path.relative_to(folder).as_posix() not in wanted:
+                path.unlink()
+            elif path.is_dir() and not any(path.iterdir()):
+                path.rmdir()
+        for member in members:
+            path = folder / member.filename
+            if path.is_file() and path.stat().st_size == member.file_size and crc_of(path) == member.CRC:
+                continue
+            archive.extract(member, folder)
+            path.chmod(0o755 if member.external_attr >> 16 & 0o100 else 0o644)
+            written += 1
+    return written
+
+
+def crc_of(path: Path) -> int:
+    """The CRC-32 that a zip archive records of the file's content."""
+    total = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            total = zlib.crc32(block, total)
+    return total
 
 
 def digest_of(content: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -311,10 +310,9 @@ def _unpack_core(environment: Environment, version: str) -> None:
     digest = sha256_of(wheel)
     if marker.exists() and marker.read_text() == digest:
         return
-    remove_tree(places.core)
-    places.core.mkdir(parents=True)
+    marker.unlink(missing_ok=True)
     step("unpack the core wheel")
-    shutil.unpack_archive(wheel, places.core, "zip")
+    inputs.unpack_changed(wheel, places.core)
     write_atomically(marker, digest)
 
 

@@ -39,8 +39,10 @@ def register(subparsers: Any) -> None:
     audit.add_argument("--backend", type=Path, metavar="WHEEL_OR_DIR")
     audit.set_defaults(run=_audit)
 
-    table = subparsers.add_parser("status-table", help="put the table of ci/status/*.json into README.md")
-    table.add_argument("--check", action="store_true", help="only say whether README.md is up to date")
+    table = subparsers.add_parser(
+        "status-table", help="put the tables of ci/status/*.json into README.md and docs/status.md"
+    )
+    table.add_argument("--check", action="store_true", help="only say whether they are up to date")
     table.set_defaults(run=_table)
 
 
@@ -61,9 +63,9 @@ def _audits(core: Path | None, backend: Path | None) -> list[Report]:
         backends = audit.libraries(stack.enter_context(audit.opened(backend))) if backend else []
         reports = []
         if core:
-            reports.append(audit.audit_core(cores))
+            reports += [audit.audit_core(cores), audit.audit_layout(cores)]
         if backend:
-            reports.append(audit.audit_backend(backends))
+            reports += [audit.audit_backend(backends), audit.audit_layout(backends)]
         if core and backend:
             reports += [audit.audit_pair(cores, backends), audit.audit_resolved(cores, backends)]
     return reports
@@ -262,12 +264,15 @@ def _table(arguments: argparse.Namespace) -> int:
 
     project = find_project()
     files = sorted(path for path in (project / "ci" / "status").glob("*.json") if path.stem[:1].isdigit())
-    text = status.table({path.stem: status.read(path) for path in files})
-    if arguments.check:
-        current = (project / "README.md").read_text(encoding="utf-8")
-        same = f"{status.BEGIN}\n{text}{status.END}" in current
-        print("README.md:", "up to date" if same else "the table is not what ci/status says; decouple status-table")
-        return OK if same else CHECK_FAILED
-    changed = status.insert_table(project / "README.md", text)
-    print("README.md:", "table written" if changed else "already up to date")
-    return OK
+    found = {path.stem: status.read(path) for path in files}
+    pages = {project / "README.md": status.table(found), project / "docs" / "status.md": status.matrix(found)}
+    code = OK
+    for page, text in pages.items():
+        if arguments.check:
+            same = f"{status.BEGIN}\n{text}{status.END}" in page.read_text(encoding="utf-8")
+            print(f"{page.name}:", "up to date" if same else "not what ci/status says; decouple status-table")
+            code = code if same else CHECK_FAILED
+        else:
+            changed = status.insert_table(page, text)
+            print(f"{page.name}:", "table written" if changed else "already up to date")
+    return code

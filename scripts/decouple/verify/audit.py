@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import tempfile
 import tomllib
@@ -129,6 +130,27 @@ def audit_backend(found: Sequence[Library]) -> Report:
                 if re.match(rules()["python_libraries"], name)
             ]
     return _report("backend's needs", found, faults)
+
+
+def audit_layout(found: Sequence[Library]) -> Report:
+    """Within a wheel each library is there once, and finds its neighbours by its own run path."""
+    faults = []
+    names: dict[str, list[Library]] = {}
+    for library in found:
+        if library.soname:
+            names.setdefault(library.soname, []).append(library)
+    for soname, same in sorted(names.items()):
+        if len(same) > 1:
+            shown = ", ".join(one.path.name for one in same)
+            faults.append(Fault(shown, "are one library several times", f"soname {soname}; a wheel holds no links"))
+    for library in found:
+        origin = str(library.path.parent)
+        folders = [Path(os.path.normpath(path.replace("$ORIGIN", origin))) for path in library.runpath]
+        for name in library.needed:
+            if name in names and not any((folder / name).is_file() for folder in folders):
+                where = ":".join(library.runpath) or "none"
+                faults.append(Fault(library.path.name, "does not find its neighbour", f"{name} (run path: {where})"))
+    return _report("one of each, found by its neighbours", found, faults)
 
 
 def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> Report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, write_atomically
 
 SCHEMA = 1
+STAGES = ("stage1", "stage2")
+BUILT = "built"
+NOTHING = "not proven"
 BEGIN, END = "<!-- status:begin -->", "<!-- status:end -->"
 
 
@@ -38,21 +42,42 @@ def update(path: Path, section: str, content: Mapping[str, Any]) -> None:
     with locked(path.with_name(f".{path.name}.lock")):
         document = read(path)
         document[section] = dict(content)
-        write_atomically(path, json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+        write_atomically(path, _text(document))
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def keep_built(path: Path, digest: str) -> None:
+    """Before the series is recorded as ``digest``: note in stages that do not say so which series they were built from.
+
+    A build records its stage and the series together, so until now that was the one in the file.
+    """
+    with locked(path.with_name(f".{path.name}.lock")):
+        document = read(path)
+        before = document.get("series", {}).get("digest")
+        for name in STAGES:
+            if name in document and before and before != digest:
+                document[name].setdefault("series", before)
+        if path.exists():
+            write_atomically(path, _text(document))
 
 
 def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
     """The Markdown table of README: a row per release, newest first, only from what the status files say."""
     lines = [
-        "| release | patches | apply to | couplings left | stage 1 | stage 2 | parity with the monolith | ELF audit |",
-        "|---|---|---|---|---|---|---|---|",
+        "| release | patches | proven | apply to | couplings left | stage 1 | stage 2 | parity with the monolith "
+        "| ELF audit |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
-    for release in sorted(statuses, key=lambda name: [int(part) for part in name.split(".")], reverse=True):
+    for release in _newest_first(statuses):
         status = statuses[release]
         verify = status.get("verify", {})
         cells = [
             release,
-            str(status.get("series", {}).get("patches", "not known")),
+            _patches(status.get("series", {})),
+            _proven(status),
             _applies(status.get("applies")),
             _couplings(status.get("census")),
             _stage(status.get("stage1")),
@@ -62,6 +87,46 @@ def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def matrix(statuses: Mapping[str, Mapping[str, Any]]) -> str:
+    """The Markdown table of what was proven: a row per patch (by Decouple-Id), a column per release, oldest first."""
+    releases = list(reversed(_newest_first(statuses)))
+    found = {release: levels(statuses[release]) for release in releases}
+    first: dict[str, str] = {}
+    for release in releases:
+        for identity, row in statuses[release].get("proven", {}).items():
+            first.setdefault(identity, str(row["patch"]))
+    lines = [f"| patch | {' | '.join(releases)} |", f"|---{'|---' * len(releases)}|"]
+    for identity in sorted(first, key=lambda name: first[name].rsplit("/", 1)[-1]):
+        cells = [found[release].get(identity, "not in the series") for release in releases]
+        lines.append(f"| {identity} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def levels(status: Mapping[str, Any]) -> dict[str, str]:
+    """Decouple-Id -> what was proven: "built" where both stages were built from the series that is recorded."""
+    digest = status.get("series", {}).get("digest")
+    built = all(status.get(stage) and status[stage].get("series", digest) == digest for stage in STAGES)
+    rows: Mapping[str, Mapping[str, str]] = status.get("proven", {})
+    return {identity: BUILT if built and row["level"] != NOTHING else row["level"] for identity, row in rows.items()}
+
+
+def _newest_first(statuses: Mapping[str, Any]) -> list[str]:
+    return sorted(statuses, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
+
+
+def _patches(series: Mapping[str, Any]) -> str:
+    if "patches" not in series:
+        return "not known"
+    lacking = series.get("not_carried", 0)
+    return f"{series['patches']} of {series['patches'] + lacking}" if lacking else str(series["patches"])
+
+
+def _proven(status: Mapping[str, Any]) -> str:
+    """How many patches were proven how far, the most frequent first."""
+    counts = Counter(levels(status).values())
+    return ", ".join(f"{count} {level}" for level, count in counts.most_common()) or "not checked"
 
 
 def insert_table(readme: Path, text: str) -> bool:

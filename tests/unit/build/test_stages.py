@@ -156,3 +156,19 @@ def test_a_stage_is_not_built_again_for_what_it_does_not_read(host: HostEnvironm
     (host.places.tree / "third_device" / "new.txt").write_text("who knows\n")
     commit(host.places.tree)
     assert build_stage1(host, provenance, NO_CACHE).built
+
+
+def test_a_newer_core_rewrites_only_the_headers_that_changed(tmp_path: Path) -> None:
+    def wheel(name: str, **members: str) -> Path:
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for member, content in members.items():
+                archive.writestr(f"include/{member}.h", content)
+        return tmp_path / name
+
+    core = tmp_path / "core"
+    assert inputs.unpack_changed(wheel("one.whl", same="1", other="1", gone="1"), core) == 3
+    before = (core / "include/same.h").stat().st_mtime_ns
+    assert inputs.unpack_changed(wheel("two.whl", same="1", other="2"), core) == 1
+    assert (core / "include/same.h").stat().st_mtime_ns == before
+    assert (core / "include/other.h").read_text() == "2"
+    assert not (core / "include/gone.h").exists()

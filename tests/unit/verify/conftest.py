@@ -18,13 +18,13 @@ def compile_library(tmp_path: Path) -> Compile:
     if shutil.which("cc") is None:
         pytest.skip("cc is not installed")
 
-    def make(name: str, code: str, needs: Sequence[Path] = (), side: str = "core") -> Path:
+    def make(name: str, code: str, needs: Sequence[Path] = (), side: str = "core", flags: Sequence[str] = ()) -> Path:
         folder = tmp_path / side
         folder.mkdir(exist_ok=True)
         source = folder / f"{name}.c"
         source.write_text(code)
         argv = ["cc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-Wl,--no-as-needed", "-o", str(folder / name)]
-        subprocess.run([*argv, str(source), *map(str, needs)], check=True)
+        subprocess.run([*argv, *flags, str(source), *map(str, needs)], check=True)
         source.unlink()
         return folder / name
 

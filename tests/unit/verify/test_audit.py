@@ -133,3 +133,21 @@ def test_a_truncated_library_is_named(compile_library: Compile) -> None:
     made.write_bytes(made.read_bytes()[:1000])
     with pytest.raises(DecoupleError, match=r"libtorch_cpu\.so: not a readable ELF file"):
         audit.libraries(made.parent)
+
+
+def test_a_neighbour_is_found_by_the_run_path(compile_library: Compile) -> None:
+    c10 = compile_library("libc10.so", "int c10(void) { return 0; }")
+    lost = compile_library("libtorch_cpu.so", "int c10(void); int at(void) { return c10(); }", needs=[c10])
+    assert [str(fault) for fault in audit.audit_layout(audit.libraries(lost.parent)).faults] == [
+        "libtorch_cpu.so: does not find its neighbour: libc10.so (run path: none)"
+    ]
+    flags = ["-Wl,-rpath,$ORIGIN"]
+    compile_library("libtorch_cpu.so", "int c10(void); int at(void) { return c10(); }", needs=[c10], flags=flags)
+    assert audit.audit_layout(audit.libraries(lost.parent)).faults == ()
+
+
+def test_links_that_became_copies_are_named(compile_library: Compile) -> None:
+    made = compile_library("libc10.so", "int c10(void) { return 0; }")
+    (made.parent / "libc10.so.2.6").write_bytes(made.read_bytes())
+    (fault,) = audit.audit_layout(audit.libraries(made.parent)).faults
+    assert str(fault).startswith("libc10.so, libc10.so.2.6: are one library several times: soname libc10.so")
