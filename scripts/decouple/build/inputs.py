@@ -50,6 +50,11 @@ def content_of(tree: Path, without: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape") + b"\0\0" + changed).hexdigest()
 
 
+def tracked(tree: Path) -> frozenset[str]:
+    """The files that git knows in the applied tree, by their paths in it. Raises DecoupleError."""
+    return frozenset(_git(tree, "ls-files", "-z").decode("utf-8", "surrogateescape").split("\0"))
+
+
 def _git(tree: Path, *arguments: str) -> bytes:
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `nox -s apply-2.6` first")

@@ -88,6 +88,7 @@ def build_stage1(
                     what=prepare["what"],
                 )
         _configure(environment, variables, log, progress)
+        _uninstall(environment)
         _compile(environment, 1, ("install",), variables, log, progress, say)
         return _bdist(environment, variables, log, progress)
 
@@ -264,6 +265,24 @@ def _configure(environment: Environment, variables: Mapping[str, str], log: Path
     run(environment, command, variables=variables, start=environment.names()["tree"], log=log, what="configure stage 1")
     write_atomically(stamp, digest)
     progress.finish()
+
+
+def _uninstall(environment: Environment) -> None:
+    """Remove what earlier runs installed into the tree and gathered for the wheel: setup.py packages what it finds.
+
+    The list is CMake's own; a file that git tracks stays.
+    """
+    places, tree = environment.places, Path(environment.names()["tree"])
+    tracked = inputs.tracked(places.tree)
+    manifest = places.stage1 / "install_manifest.txt"
+    for line in manifest.read_text(encoding="utf-8").splitlines() if manifest.exists() else ():
+        if not Path(line).is_relative_to(tree):
+            continue
+        name = Path(line).relative_to(tree).as_posix()
+        if name not in tracked:
+            (places.tree / name).unlink(missing_ok=True)
+    for gathered in (*places.stage1.glob("lib.*"), *places.stage1.glob("bdist.*")):
+        remove_tree(gathered)
 
 
 def _compile(

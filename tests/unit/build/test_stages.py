@@ -172,3 +172,13 @@ def test_a_newer_core_rewrites_only_the_headers_that_changed(tmp_path: Path) -> 
     assert (core / "include/same.h").stat().st_mtime_ns == before
     assert (core / "include/other.h").read_text() == "2"
     assert not (core / "include/gone.h").exists()
+
+
+def test_what_an_earlier_build_installed_does_not_come_into_the_wheel(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    build_stage1(host, provenance, NO_CACHE)
+    lists = host.places.tree / "CMakeLists.txt"
+    lists.write_text(lists.read_text() + "set_target_properties(tiny PROPERTIES OUTPUT_NAME renamed)\n")
+    with zipfile.ZipFile(build_stage1(host, provenance, NO_CACHE).wheel) as wheel:
+        assert [name for name in wheel.namelist() if ".so" in name] == ["tiny/lib/librenamed.so"]
