@@ -323,6 +323,7 @@ def _report(outcome: Outcome, places: Places, provenance: Provenance, jobs: int)
             "seconds": round(outcome.seconds, 1),
             "objects": outcome.objects,
             "cores": jobs,
+            "series": provenance.series_digest,
         }
         path = status.path_of(places.project, places.release)
         status.update(path, f"stage{outcome.stage}", document)

@@ -16,6 +16,10 @@ SCHEMA = 1
 STAGES = ("stage1", "stage2")
 BUILT = "built"
 NOTHING = "not proven"
+#: Best first: decouple.series.proven.Level, which writes all but the first.
+_LEVELS = (
+    BUILT, "configured", "applied to the full tree", "applied to the touched files", "Python only", NOTHING,
+)  # fmt: skip
 BEGIN, END = "<!-- status:begin -->", "<!-- status:end -->"
 
 
@@ -124,9 +128,10 @@ def _patches(series: Mapping[str, Any]) -> str:
 
 
 def _proven(status: Mapping[str, Any]) -> str:
-    """How many patches were proven how far, the most frequent first."""
+    """How many patches were proven how far, the best proof first."""
     counts = Counter(levels(status).values())
-    return ", ".join(f"{count} {level}" for level, count in counts.most_common()) or "not checked"
+    ordered = sorted(counts, key=lambda level: _LEVELS.index(level) if level in _LEVELS else len(_LEVELS))
+    return ", ".join(f"{counts[level]} {level}" for level in ordered) or "not checked"
 
 
 def insert_table(readme: Path, text: str) -> bool:

@@ -28,7 +28,9 @@ def test_the_table_says_what_the_files_say() -> None:
     audit = [{"files": 24, "faults": []}]
     text = status.table({"2.6": {"stage1": STAGE, "verify": {"parity": parity, "audit": audit}}, "2.10": {}})
     rows = text.splitlines()[2:]
-    assert rows[0].startswith("| 2.10 | not known | not checked | not counted | not built | not built | not checked |")
+    assert rows[0].startswith(
+        "| 2.10 | not known | not checked | not checked | not counted | not built | not built | not"
+    )
     assert "1528 objects, 121 min on 2 cores, 100 MiB" in rows[1]
     assert "90.00 % of 10" in rows[1]
     assert "clean (24 files)" in rows[1]
@@ -41,6 +43,44 @@ def test_the_table_says_where_the_patches_apply_and_what_is_left() -> None:
     }
     text = status.table({"2.6": {"applies": applies, "census": {"before": 58, "after": 3}}})
     assert "| pristine: 1 fail, debian: all (1 with an offset) | 3 of 58 |" in text
+
+
+def proven(level: str) -> dict[str, dict[str, str]]:
+    return {
+        "one": {"patch": "1.0/0001-one.patch", "level": level},
+        "cpp": {"patch": "1.0/2.patch", "level": "not proven"},
+    }
+
+
+def test_built_is_said_only_of_the_series_that_was_built() -> None:
+    level = "applied to the full tree"
+    document = {"series": {"digest": "aa", "patches": 2}, "proven": proven(level), "stage1": STAGE, "stage2": STAGE}
+    assert status.levels(document) == {"one": "built", "cpp": "not proven"}
+    later = {**document, "stage2": {**STAGE, "series": "an older one"}}
+    assert status.levels(later)["one"] == level
+    assert status.levels({**document, "stage2": {}})["one"] == level
+
+
+def test_a_stage_keeps_the_series_it_was_built_from(tmp_path: Path) -> None:
+    # Recording a changed series made the wheels of the old one look as if they were built from the new one.
+    path = status.path_of(tmp_path, "2.6")
+    for name, content in (("series", {"digest": "aa", "patches": 2}), ("stage1", STAGE), ("proven", proven("x"))):
+        status.update(path, name, content)
+    status.update(path, "stage2", STAGE)
+    assert status.levels(status.read(path))["one"] == "built"
+    status.keep_built(path, "bb")
+    status.update(path, "series", {"digest": "bb", "patches": 2})
+    assert status.levels(status.read(path))["one"] == "x"
+
+
+def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
+    whole = {"series": {"digest": "aa", "patches": 2}, "proven": proven("applied to the full tree")}
+    partial = {"series": {"digest": "bb", "patches": 1, "not_carried": 1}, "proven": proven("Python only")}
+    assert "| 1.1 | 1 of 2 | 1 Python only, 1 not proven |" in status.table({"1.0": whole, "1.1": partial})
+    lines = status.matrix({"1.10": partial, "1.0": whole}).splitlines()
+    assert lines[0] == "| patch | 1.0 | 1.10 |"
+    assert lines[2] == "| one | applied to the full tree | Python only |"
+    assert lines[3] == "| cpp | not proven | not proven |"
 
 
 def test_the_table_goes_between_the_markers_and_nowhere_else(tmp_path: Path) -> None:
