@@ -78,6 +78,41 @@ def test_a_scaffolded_backend_builds_and_holds(
     assert "supported" in done.stdout
 
 
+WITHOUT_KERNELS = """
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2)).double().to("sim")
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+data, labels = torch.randn(64, 8).double().to("sim"), torch.randint(0, 2, (64,)).to("sim")
+losses = []
+for _ in range(8):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(data), labels)
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+assert losses[-1] < losses[0], losses
+with torch.sim.no_fallback():
+    for used in (lambda: data @ data.T, lambda: data + data, lambda: data.relu(), lambda: data.fill_(1)):
+        try:
+            used()
+        except NotImplementedError:
+            continue
+        raise AssertionError("float64 has a kernel: train in another type here")
+print("trained")
+"""
+
+
+@pytest.mark.timeout(1200)
+def test_an_mlp_trains_without_any_kernel(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
+    """What a vendor gets of the driver alone: torch_sim's kernels take float32 only, so float64 meets none of them."""
+    environment = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(torch_sim))
+    environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
+    command = [str(interpreter), "-c", WITHOUT_KERNELS]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert done.returncode == 0 and "trained" in done.stdout, done.stderr
+
+
 @pytest.mark.timeout(1200)
 def test_the_guide_runs(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
     snippets = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)

@@ -5,13 +5,17 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/clone_native.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_backward.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like_native.h>
+#include <ATen/ops/empty_quantized_native.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/is_set_to_native.h>
 #include <ATen/ops/q_scale_native.h>
@@ -244,10 +248,13 @@ Tensor quantize_per_tensor(const Tensor& self, double scale, int64_t zero_point,
   return made;
 }
 
+// On the host with the same strides, whatever lies between the elements included.
 Tensor quantized_to_host(const Tensor& self) {
-  Tensor host = at::new_qtensor(self.sizes(), self.options().device(at::kCPU), self.quantizer());
-  copy_bytes(host.data_ptr(), TD_HOST, self.data_ptr(), self.get_device(), self.nbytes(), false);
-  return host;
+  const int64_t span = at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.itemsize());
+  Tensor host = at::new_qtensor({span / static_cast<int64_t>(self.itemsize())}, self.options().device(at::kCPU),
+                                self.quantizer());
+  copy_bytes(host.data_ptr(), TD_HOST, self.data_ptr(), self.get_device(), span, false);
+  return host.as_strided(self.sizes(), self.strides());
 }
 
 Tensor dequantize(const Tensor& self) { return quantized_to_host(self).dequantize().to(self.device()); }
@@ -278,13 +285,42 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad, cons
   return {back(std::get<0>(host)), back(std::get<1>(host)), back(std::get<2>(host))};
 }
 
+// --- recurrent cells: ATen sends them to fused operators that the CPU does not have (aten/src/ATen/native/RNN.cpp) ---
+//
+// Made of plain operators, above and below autograd, so that gradients come by themselves. The workspace that comes back
+// is for the fused backward, which nothing calls then.
+
+Tensor with_bias(const Tensor& gates, const optional<Tensor>& bias) {
+  return bias.has_value() && bias->defined() ? gates + *bias : gates;
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
+                                             const optional<Tensor>& input_bias, const optional<Tensor>& hidden_bias) {
+  const auto gates = (with_bias(input_gates, input_bias) + with_bias(hidden_gates, hidden_bias)).chunk(4, -1);
+  Tensor cy = gates[1].sigmoid() * cx + gates[0].sigmoid() * gates[2].tanh();
+  Tensor hy = gates[3].sigmoid() * cy.tanh();
+  return {hy, cy, input_gates.new_empty({0})};
+}
+
+std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx,
+                                    const optional<Tensor>& input_bias, const optional<Tensor>& hidden_bias) {
+  const auto input = with_bias(input_gates, input_bias).chunk(3, -1);
+  const auto hidden = with_bias(hidden_gates, hidden_bias).chunk(3, -1);
+  const Tensor update = (input[1] + hidden[1]).sigmoid();
+  const Tensor candidate = (input[2] + (input[0] + hidden[0]).sigmoid() * hidden[2]).tanh();
+  return {(hx - candidate) * update + candidate, input_gates.new_empty({0})};
+}
+
 Tensor quantized_copy_from(const Tensor& source, const Tensor& target, bool) {
-  const Tensor from = source.contiguous();
-  const Tensor host = index_of(from) == TD_HOST ? from : quantized_to_host(from);
+  const Tensor host = index_of(source) == TD_HOST ? source : quantized_to_host(source);
   if (index_of(target) == TD_HOST) {
     target.copy_(host);
+  } else if (target.is_contiguous()) {
+    span_to_device(host.contiguous(), target, false);
   } else {
-    span_to_device(host, target, false);
+    Tensor around = quantized_to_host(target);
+    around.copy_(host);
+    span_to_device(around, target, false);
   }
   return target;
 }
@@ -346,6 +382,34 @@ class RandomLoan {
   Tensor former_;
 };
 
+// The CPU has the operator, and the fallback is on.
+void refuse_unless_on_the_cpu(const c10::OperatorHandle& op, c10::DispatchKey key) {
+  refuse_unless_fallback(toString(op.operator_name()).c_str());
+  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(key), "Could not run '", op.operator_name(),
+                              "' on the '", c10::get_privateuse1_backend(),
+                              "' backend: it has no kernel for this operator, and the CPU has none to fall back to");
+}
+
+void quantized_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  refuse_unless_on_the_cpu(op, c10::DispatchKey::QuantizedCPU);
+  at::native::cpu_fallback(op, stack, /*error_on_views=*/true, c10::DispatchKey::QuantizedCPU);
+}
+
+// What is written must be on the device: upstream's fallback would compute, and then fail to copy back by the name of an
+// operator that nobody called.
+void refuse_foreign_outputs(const c10::OperatorHandle& op, const torch::jit::Stack* stack) {
+  const auto& arguments = op.schema().arguments();
+  const size_t begin = stack->size() - arguments.size();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* alias = arguments[i].alias_info();
+    const c10::IValue& value = (*stack)[begin + i];
+    if (alias == nullptr || !alias->isWrite() || !value.isTensor() || !value.toTensor().defined()) continue;
+    TORCH_CHECK(value.toTensor().is_privateuseone(), "Expected all tensors to be on the same device, but '",
+                arguments[i].name(), "' of ", op.operator_name(), " is on ", value.toTensor().device(),
+                " and another one on a ", c10::get_privateuse1_backend(), " device");
+  }
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
 }
@@ -374,6 +438,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
   m.impl("quantize_per_tensor", TORCH_FN(quantize_per_tensor));
   m.impl("_empty_affine_quantized", TORCH_FN(empty_affine_quantized));
+  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
+  m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
+  m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
 }
 
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
@@ -386,6 +457,14 @@ TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
   m.impl("qscheme", TORCH_FN(at::native::qscheme_quant));
   m.impl("as_strided", TORCH_FN(at::native::as_strided_qtensorimpl));
   m.impl("view", TORCH_FN(at::native::view));
+  m.impl("empty_like", TORCH_FN(at::native::empty_like_quantized));
+  m.impl("empty_quantized", TORCH_FN(at::native::empty_quantized));
+  m.impl("clone", TORCH_FN(at::native::quantized_clone));
+}
+
+// What the CPU can do with quantized tensors it does for these, too.
+TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&quantized_fallback>());
 }
 
 // copy_ falls through these keys and leaves the bits to the copy itself; _copy_from, which it ends in here, must do the
@@ -407,10 +486,8 @@ const bool autograd_passes = [] {
 }  // namespace
 
 void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  refuse_unless_fallback(toString(op.operator_name()).c_str());
-  TORCH_CHECK_NOT_IMPLEMENTED(op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU), "Could not run '",
-                              op.operator_name(), "' on the '", c10::get_privateuse1_backend(),
-                              "' backend: it has no kernel for this operator, and the CPU has none to fall back to");
+  refuse_unless_on_the_cpu(op, c10::DispatchKey::CPU);
+  refuse_foreign_outputs(op, stack);
   RandomLoan loan(op, stack);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
 }

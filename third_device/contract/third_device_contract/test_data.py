@@ -105,3 +105,21 @@ def test_quantize(name: str) -> None:
     assert there.is_quantized and there.device.type == name and there.q_scale() == host.q_scale()
     assert torch.equal(there.int_repr().cpu(), host.int_repr())
     assert torch.equal(there.dequantize().cpu(), host.dequantize())
+
+
+@pytest.mark.contract_item(42)
+def test_quantized_views_and_copies(name: str) -> None:
+    host = torch.quantize_per_tensor(torch.arange(6.0).view(2, 3), 0.5, 0, torch.qint8)
+    there = host.to(name)
+    for change in (
+        torch.clone,
+        lambda t: t.t().contiguous(),
+        lambda t: t.flip(0),
+        lambda t: t.ravel(),
+        lambda t: t[1],
+        lambda t: t.t()[1:],
+    ):
+        made = change(there)
+        assert made.device.type == name and torch.equal(made.cpu().int_repr(), change(host).int_repr())
+    there.t().copy_(host.flip(0).t())  # into what is not contiguous
+    assert torch.equal(there.cpu().int_repr(), host.flip(0).int_repr())

@@ -64,6 +64,14 @@ def test_native_operators_equal_the_cpu(name: str) -> None:
 
 
 @pytest.mark.contract_item(34)
+def test_an_output_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(RuntimeError, match="on the same device"):
+        torch.nonzero(torch.ones(3, device=name), out=torch.empty(0, dtype=torch.long))
+    with pytest.raises(RuntimeError):
+        torch.ones(3).add_(torch.ones(3, device=name))
+
+
+@pytest.mark.contract_item(34)
 def test_fallback_arguments(name: str) -> None:
     host = torch.randn(4, 4)
     there = host.to(name)

@@ -42,7 +42,7 @@ def test_suite(
     release = torch.__version__.split("+")[0]
     timeout = float(request.config.getoption("--upstream-timeout"))
     outcomes, tail = upstream.run(suite, upstream_tests, release, tmp_path, timeout)
-    assert outcomes, f"{suite.file} ended without a result:\n{tail}"
+    assert outcomes, f"{suite.file} ended without a result, in {tail}"
     verdict = upstream.judge(suite, outcomes, name, release)
     record_property("note", f"{suite.file}: {verdict.note()}")
     lines = [f"{one.test}: {one.message}" for one in verdict.unexpected]

@@ -122,7 +122,7 @@ def command(suite: Suite, folder: Path, release: str, results: Path) -> list[str
     left_out = [entry.test for entry in suite.known if entry.applies(release) and not entry.run]
     names = "|".join(suite.only), "|".join(left_out)
     return [
-        *(sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider"),
+        *(sys.executable, "-m", "pytest", "-v", "--tb=line", "-p", "no:cacheprovider"),
         *("-p", "third_device_contract.upstream_select", f"--junitxml={results}"),
         *("-o", "junit_family=xunit1", f"--only-tests={names[0]}", f"--left-out={names[1]}"),
         str(folder / suite.file),
@@ -142,8 +142,10 @@ def run(suite: Suite, folder: Path, release: str, scratch: Path, timeout: float)
         cwd=folder,
         timeout=timeout,
     )
-    tail = (done.stdout + done.stderr)[-3000:]
-    return (read(results) if results.exists() else []), tail
+    if results.exists():
+        return read(results), (done.stdout + done.stderr)[-3000:]
+    ended = [line for line in done.stdout.splitlines() if "::" in line]
+    return [], f"{ended[-1] if ended else 'before any test'}: exit status {done.returncode}\n{done.stderr[:1500]}"
 
 
 def read(results: Path) -> list[Outcome]:

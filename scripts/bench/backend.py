@@ -1,0 +1,47 @@
+"""The cost of the layer for third-party backends: torch_sim against plain CPU tensors, ratios of one run.
+
+    python scripts/bench/backend.py [--json FILE]
+
+Dispatch (a view, an operator with a kernel, one that falls back), the caching allocator against the CPU's, which is
+malloc (``empty``), and copies against a copy between two host buffers. torch_sim and its PyTorch come from the cache of
+``tests/contract``; the measuring is ``third_device_contract.bench``, which any backend can be held against.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "contract"))
+
+import backend_env
+
+
+def measure() -> dict[str, Any]:
+    """The ratios, with the releases they are of. Raises NoTorchError, CalledProcessError."""
+    interpreter = backend_env.python()
+    packages = [backend_env.install(interpreter, backend_env.THIRD_DEVICE / name) for name in ("torch_sim", "contract")]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, packages)))
+    command = [str(interpreter), "-m", "third_device_contract.bench", "--device", "sim"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=packages[0])
+    return {"bench": "backend", **json.loads(done.stdout)}
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(argv)
+    record = measure()
+    print(json.dumps(record, indent=2))
+    if options.json:
+        options.json.write_text(json.dumps(record, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
