@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,8 @@ from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.progress import SILENT, Progress
-from decouple.build import inputs, probe, settings, wheels
+from decouple.build import effort, inputs, probe, settings, wheels
+from decouple.build.effort import Effort
 from decouple.build.environment import Environment, Places, RootEnvironment, ask, run
 from decouple.build.estimate import objects_in
 from decouple.build.sandbox import Bind
@@ -52,12 +52,12 @@ class Choices:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A stage's wheel; ``built`` is False when it was up to date. Wall seconds and objects are of the last build."""
+    """A stage's wheel; ``built`` is False when it was up to date. Effort and objects are of the last build."""
 
     stage: int
     wheel: Path
     built: bool
-    seconds: float
+    effort: Effort
     objects: int
 
 
@@ -218,14 +218,16 @@ def _stage(
     with locked(places.state / f"stage{stage}.lock"):
         stamp = inputs.up_to_date(stamp_path, digest, places.dist)
         if stamp:
-            return Outcome(stage, places.dist / stamp.wheel, False, stamp.seconds, stamp.objects)
+            return Outcome(stage, places.dist / stamp.wheel, False, Effort(stamp.seconds), stamp.objects)
         log = places.logs / f"stage{stage}.log"
         say(f"stage {stage}: building, log {log}")
-        began = time.monotonic()
+        began, before = time.monotonic(), effort.counters(environment, dict(variables))
         try:
             raw = build(log)
         finally:  # an interrupted run's time counts too
-            seconds = _spent(places.state / f"stage{stage}.seconds", digest, time.monotonic() - began)
+            after = effort.counters(environment, dict(variables))
+            took = effort.since(time.monotonic() - began, before, after)
+            took = effort.accumulate(places.state / f"stage{stage}.effort", digest, took)
         said = raw.name.split("-")[1]
         if stage == 1 and said != version:
             raise DecoupleError(f"{raw.name}: its version is {said}, expected {version}", next_step=f"read {log}")
@@ -249,8 +251,8 @@ def _stage(
         )
         wheel = wheels.finish(raw, places.dist, manifest, int(variables["SOURCE_DATE_EPOCH"]))
         objects = objects_in(places.stage1 if stage == 1 else places.stage2)
-        inputs.write_stamp(stamp_path, inputs.Stamp(digest, wheel.name, sha256_of(wheel), seconds, objects))
-    return Outcome(stage, wheel, True, seconds, objects)
+        inputs.write_stamp(stamp_path, inputs.Stamp(digest, wheel.name, sha256_of(wheel), took.seconds, objects))
+    return Outcome(stage, wheel, True, took, objects)
 
 
 def _configure(environment: Environment, variables: Mapping[str, str], log: Path, progress: Progress) -> None:
@@ -350,16 +352,6 @@ def _toolchain(environment: Environment, stage: int, variables: Mapping[str, str
         versions = root.versions()
         made["packages"] = {name: versions[name] for name in sorted(named) if name in versions}
     return made
-
-
-def _spent(path: Path, digest: str, seconds: float) -> float:
-    """Wall seconds of this build, with those of interrupted runs on the same inputs (recorded in ``path``)."""
-    before = 0.0
-    if path.exists():
-        recorded = json.loads(path.read_text())
-        before = recorded["seconds"] if recorded["digest"] == digest else 0.0
-    write_atomically(path, json.dumps({"digest": digest, "seconds": before + seconds}) + "\n")
-    return before + seconds
 
 
 def _fresh(folder: Path) -> Path:

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -317,19 +318,21 @@ def _report(outcome: Outcome, places: Places, provenance: Provenance, jobs: int)
     from decouple.verify import status
 
     if outcome.built:
+        path = status.path_of(places.project, places.release)
         document = {
             "wheel": outcome.wheel.name,
             "wheel_bytes": outcome.wheel.stat().st_size,
-            "seconds": round(outcome.seconds, 1),
             "objects": outcome.objects,
             "cores": jobs,
             "series": provenance.series_digest,
+            **status.effort(asdict(outcome.effort)),
         }
-        path = status.path_of(places.project, places.release)
-        status.update(path, f"stage{outcome.stage}", document)
-        status.update(path, "series", {"patches": len(provenance.patches), "digest": provenance.series_digest})
+        status.update(path, f"stage{outcome.stage}", status.with_longest(path, f"stage{outcome.stage}", document))
+        known = status.read(path).get("series", {})
+        series = {"patches": len(provenance.patches), "digest": provenance.series_digest}
+        status.update(path, "series", {**known, **series})
     size = outcome.wheel.stat().st_size / (1 << 20)
-    minutes = outcome.seconds / 60
+    minutes = outcome.effort.seconds / 60
     did = "built" if outcome.built else "up to date"
     print(
         f"stage {outcome.stage}: {did}: {outcome.wheel} ({size:.1f} MiB, {outcome.objects} objects, {minutes:.1f} min)"

@@ -79,7 +79,12 @@ def test_explaining_what_is_not_ours(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "not a wheel" in capsys.readouterr().err
 
 
-def test_the_estimate_says_what_each_choice_costs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_estimate_says_what_each_choice_costs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("series", "patches"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))  # a checkout in which nothing was built
     call = ["build", "2.6", "--estimate", "--jobs", "2", "--tree", str(tmp_path)]
     assert main(call) == 0
     both = capsys.readouterr().out

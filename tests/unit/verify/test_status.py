@@ -100,3 +100,18 @@ def test_a_file_of_another_schema_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="schema: expected 1, found 99"):
         status.update(path, "stage1", STAGE)
     assert path.read_text() == '{"schema": 99}\n'
+
+
+def test_a_short_build_on_a_warm_cache_does_not_hide_what_the_stage_costs(tmp_path: Path) -> None:
+    path = tmp_path / "2.6.json"
+    cold = {**STAGE, "compiled": 1500, "cached": 28}
+    status.update(path, "stage1", status.with_longest(path, "stage1", cold))
+    status.update(
+        path, "stage1", status.with_longest(path, "stage1", {**STAGE, "seconds": 60.0, "compiled": 0, "cached": 1528})
+    )
+    stage = status.read(path)["stage1"]
+    assert (stage["seconds"], stage["cached"]) == (60.0, 1528)
+    assert stage["longest"] == {"seconds": 7260, "compiled": 1500, "cached": 28, "cores": 2}
+    assert "1528 objects (28 from the compiler's cache), 121 min on 2 cores, 100 MiB" in status.table(
+        {"2.6": status.read(path)}
+    )

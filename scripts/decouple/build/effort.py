@@ -1,0 +1,64 @@
+"""What a build took: wall time, and how many objects the compiler made and how many came out of its cache."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from decouple.base.files import write_atomically
+from decouple.build.environment import Environment, ask
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Wall ``seconds``, interrupted runs included; ``compiled`` and ``cached`` objects, None without a ccache."""
+
+    seconds: float
+    compiled: int | None = None
+    cached: int | None = None
+
+    def __add__(self, other: Effort) -> Effort:
+        return Effort(
+            self.seconds + other.seconds,
+            None if self.compiled is None or other.compiled is None else self.compiled + other.compiled,
+            None if self.cached is None or other.cached is None else self.cached + other.cached,
+        )
+
+
+@dataclass(frozen=True)
+class Counters:
+    """ccache's counters at one moment."""
+
+    hits: int
+    misses: int
+
+
+def counters(environment: Environment, variables: dict[str, str]) -> Counters | None:
+    """What ccache has counted so far; None where there is none. Others who use the same cache are counted too."""
+    said = ask(environment, ["ccache", "--print-stats"], variables)
+    if said is None:
+        return None
+    found = {name: int(value) for name, _, value in (line.partition("\t") for line in said.splitlines())}
+    return Counters(
+        found.get("direct_cache_hit", 0) + found.get("preprocessed_cache_hit", 0), found.get("cache_miss", 0)
+    )
+
+
+def since(seconds: float, before: Counters | None, after: Counters | None) -> Effort:
+    """The effort between two readings."""
+    if before is None or after is None:
+        return Effort(seconds)
+    return Effort(seconds, compiled=after.misses - before.misses, cached=after.hits - before.hits)
+
+
+def accumulate(path: Path, digest: str, effort: Effort) -> Effort:
+    """``effort`` together with that of interrupted runs on the same inputs, which ``path`` records."""
+    try:
+        recorded = json.loads(path.read_text())
+        if recorded.pop("digest") == digest:
+            effort = Effort(**recorded) + effort
+    except (OSError, ValueError, TypeError, KeyError):  # none yet, or of another version of this file
+        pass
+    write_atomically(path, json.dumps({"digest": digest, **asdict(effort)}) + "\n")
+    return effort
