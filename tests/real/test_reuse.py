@@ -1,0 +1,34 @@
+"""What the relocated files of 2.6.0 ask of a vendor on the CUDA key: the figures of docs/cuda-key.md, counted again."""
+
+from __future__ import annotations
+
+import pytest
+
+from decouple.base.paths import find_project
+from decouple.device import reuse
+from decouple.release.manifest import load_release
+from decouple.relocate import rules as rule_files
+from decouple.relocate.plan import make_plan
+from decouple.upstream import fetch
+
+pytestmark = pytest.mark.real
+
+
+def test_the_figures_of_the_guide() -> None:
+    """Only those that do not depend on which toolkit's headers are at hand."""
+    tree = fetch(load_release(find_project(), "2.6"), "debian").path
+    report = reuse.count(tree, make_plan(tree, rule_files.load()).mapping, reuse.load_families())
+    kinds = report.by_kind()
+    assert len(report.files) == sum(files for files, _ in kinds.values()) == 744
+    guide = (find_project() / "docs" / "cuda-key.md").read_text(encoding="utf-8")
+    for kind in ("device", "hand"):
+        files, lines = kinds[kind]
+        assert f"| {files} | {lines:,} |" in guide, (kind, files, lines)
+    hand = [path for path, (kind, _) in report.files.items() if kind == "hand"]
+    attention = [path for path in hand if "/transformers/" in path]
+    assert f"{len(attention)} files are flash and memory-efficient attention" in guide
+    assert f"\n{len(hand) - len(attention)} are not:" in guide
+    names = {family.name: report.uses[family.name] for family in report.families.families}
+    assert names["runtime"]["cudaGetLastError"] > 50 and names["cuSOLVER"]["cusolverDnSgetrf"]
+    assert names["PyTorch's CUDA names"]["C10_CUDA_KERNEL_LAUNCH_CHECK"] > 300
+    assert report.headers["cuda_runtime.h"] and "cudaMalloc" in report.library_names()

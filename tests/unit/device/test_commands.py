@@ -1,0 +1,46 @@
+"""What ``new-device`` and ``reuse`` answer when there is nothing to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.cli import main
+
+
+def test_the_cuda_key_makes_nothing_and_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "torch_acme"
+    assert main(["new-device", "acme", "--key", "CUDA", "--into", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert "relocated CUDA sources" in said and "next: run `decouple reuse 2.6`, then follow docs/cuda-key.md" in said
+    assert not folder.exists()
+
+
+def test_a_name_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new-device"]) == 2
+    assert "a name is needed" in capsys.readouterr().err
+
+
+def test_a_header_needs_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reuse", "2.6", "--header", str(tmp_path / "x.h")]) == 2
+    assert "add --names FILE" in capsys.readouterr().err
+
+
+TREE = {
+    "build_variables.bzl": "",
+    "CMakeLists.txt": "",
+    "aten/src/ATen/cuda/CUDABlas.cpp": "#include <cublas_v2.h>\nvoid f() { cudaMalloc(&p, 1); cublasCreate_v2(&h); }\n",
+}
+
+
+def test_the_report_on_a_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in TREE.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "acme.toml").write_text('[prefix]\ncuda = "acme"\n')
+    arguments = ["reuse", "2.6", "--tree", str(tmp_path), "--names", str(tmp_path / "acme.toml")]
+    assert main([*arguments, "--header", str(tmp_path / "out" / "names.h")]) == 1  # cublasCreate_v2 is open
+    said = capsys.readouterr().out
+    assert "1 C++ and CUDA files move" in said and "names given: 1, open: 1" in said and "1  cublasCreate_v2" in said
+    assert "#define cudaMalloc acmeMalloc" in (tmp_path / "out" / "names.h").read_text()
