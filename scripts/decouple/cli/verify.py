@@ -63,11 +63,11 @@ def _audits(core: Path | None, backend: Path | None) -> list[Report]:
         backends = audit.libraries(stack.enter_context(audit.opened(backend))) if backend else []
         reports = []
         if core:
-            reports += [audit.audit_core(cores), audit.audit_layout(cores)]
+            reports += [audit.audit_core(cores), audit.audit_layout(cores), audit.audit_resolved(cores)]
         if backend:
             reports += [audit.audit_backend(backends), audit.audit_layout(backends)]
         if core and backend:
-            reports += [audit.audit_pair(cores, backends), audit.audit_resolved(cores, backends)]
+            reports += [audit.audit_pair(cores, backends), audit.audit_resolved(backends, cores)]
     return reports
 
 

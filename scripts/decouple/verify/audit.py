@@ -166,17 +166,20 @@ def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> Report:
     return _report("nothing defined in both", [*core, *backend], faults)
 
 
-def audit_resolved(core: Sequence[Library], backend: Sequence[Library]) -> Report:
-    """Every symbol of PyTorch's own namespaces that the backend needs is defined by the core or the backend."""
-    defined = _defined([*core, *backend])
+def audit_resolved(asking: Sequence[Library], others: Sequence[Library] = ()) -> Report:
+    """Every symbol of PyTorch's own namespaces that ``asking`` needs is defined there or by ``others``.
+
+    The linker makes a shared library with a symbol that nobody defines; only loading it fails.
+    """
+    defined = _defined([*asking, *others])
     ours = re.compile(r"^_Z[A-Z]*N?K?(3c10|2at|5torch|5c10d|6caffe2)")
     faults = []
-    for library in backend:
+    for library in asking:
         missing = sorted(name for name in library.undefined - defined if ours.match(name))
         if missing:
             shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-            faults.append(Fault(library.path.name, "undefined in both wheels", shown))
-    return _report("backend's symbols resolved", [*core, *backend], faults)
+            faults.append(Fault(library.path.name, "undefined in both wheels" if others else "undefined", shown))
+    return _report("PyTorch's own symbols resolved", [*asking, *others], faults)
 
 
 def exported(found: Sequence[Library], prefix: str) -> frozenset[str]:

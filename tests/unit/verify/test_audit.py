@@ -109,7 +109,7 @@ def test_a_symbol_that_neither_wheel_defines(compile_library: Compile) -> None:
         'int use(void) { return _ZN2at3addEv() + _ZN2at8getHooksEv() + puts(""); }',
         side="backend",
     )
-    (fault,) = audit.audit_resolved(audit.libraries(one.parent), audit.libraries(two.parent)).faults
+    (fault,) = audit.audit_resolved(audit.libraries(two.parent), audit.libraries(one.parent)).faults
     assert fault.detail == "_ZN2at8getHooksEv"
 
 
@@ -151,3 +151,10 @@ def test_links_that_became_copies_are_named(compile_library: Compile) -> None:
     (made.parent / "libc10.so.2.6").write_bytes(made.read_bytes())
     (fault,) = audit.audit_layout(audit.libraries(made.parent)).faults
     assert str(fault).startswith("libc10.so, libc10.so.2.6: are one library several times: soname libc10.so")
+
+
+def test_a_core_that_nobody_could_load_is_seen_before_it_is_loaded(compile_library: Compile) -> None:
+    symbol = "_ZN2at6native12DispatchStub4AVX2E"  # declared, used, and defined by no kernel
+    made = compile_library("libtorch_cpu.so", f"extern int {symbol}; int use(void) {{ return {symbol}; }}")
+    (fault,) = audit.audit_resolved(audit.libraries(made.parent)).faults
+    assert str(fault) == f"libtorch_cpu.so: undefined: {symbol}"
