@@ -84,8 +84,9 @@ def _python_syntax(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Raw]:
     except (SyntaxError, ValueError):
         yield from _lines(path, text, taxonomy)
         return
+    nodes = list(ast.walk(tree))
     covered: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.If | ast.IfExp):
             asked = _names(node.test, taxonomy)
             if not asked or node.lineno in covered:
@@ -96,22 +97,22 @@ def _python_syntax(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Raw]:
             covered.update(range(node.lineno, end + 1))
             yield Raw("build", _short(" | ".join(asked)), path, node.lineno, end, inside, 1, False, "branch")
     loose: dict[str, list[int]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         line = getattr(node, "lineno", 0)
         if line in covered or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             continue
         for name in _own_names(node, taxonomy):
             loose.setdefault(name, []).append(line)
-    documentation = _documentation(tree)
+    documentation = _documentation(nodes)
     for symbol, lines in loose.items():
         where = [line for line in lines if line not in documentation]
         if where:
             yield Raw("build", symbol, path, where[0], where[0], 1, len(where), False, "outside any CUDA branch")
 
 
-def _documentation(tree: ast.Module) -> set[int]:
+def _documentation(nodes: list[ast.AST]) -> set[int]:
     out: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return out

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import bisect
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from decouple.census.finding import Raw
 from decouple.census.taxonomy import Taxonomy
 from decouple.source.conditions import Macros, evaluate, names_in
-from decouple.source.globs import matches
-from decouple.source.preprocessor import Branch, Directive, branches, code_and_strings, directives, is_live
+from decouple.source.preprocessor import Branch, Directive, Spans, branches, directives, hidden, is_live
 
 NVCC_ONLY = "nvcc's branch"
 """How the detail of a finding begins that stands only where nvcc compiles."""
@@ -25,17 +24,20 @@ def scan(path: str, text: str, taxonomy: Taxonomy, moved_headers: frozenset[str]
 
     ``names=False`` leaves CUDA-named code out: a file that is CUDA's as a whole consists of it.
     """
-    code, strings = code_and_strings(text)
-    starts = [0, *(found.end() for found in re.finditer("\n", text))]
-    last_line = len(starts)
-    lines = list(directives(text))
-    spans = branches(lines, last_line)
+    candidates = [found.span() for found in (taxonomy.words if names else taxonomy.macro_words).finditer(text)]
+    covered = hidden(text) if candidates else None
+    lines = list(directives(text, covered))
+    spans = branches(lines, text.count("\n") + 1)
     out = list(_conditionals(path, spans, taxonomy))
     out += _includes(path, lines, spans, taxonomy, moved_headers)
-    code = _without_directives(code, lines, starts)
-    nvcc, configured = _dead_lines(spans, taxonomy.compiler_only), _dead_lines(spans, taxonomy.undefined)
-    out += _words(path, code, strings, starts, taxonomy, (nvcc, configured), names=names)
+    if covered is not None:
+        out += _words(path, text, candidates, covered, lines, spans, taxonomy, names=names)
     return out
+
+
+@lru_cache(maxsize=512)
+def _without(names: frozenset[str]) -> Macros:
+    return Macros(undefined=names)
 
 
 def _conditionals(path: str, spans: list[Branch], taxonomy: Taxonomy) -> Iterator[Raw]:
@@ -49,7 +51,7 @@ def _conditionals(path: str, spans: list[Branch], taxonomy: Taxonomy) -> Iterato
             continue
         asked = list(dict.fromkeys(asked))
         families = {taxonomy.macro_family(name) for name in asked}
-        without = Macros(undefined=frozenset(asked))
+        without = _without(frozenset(asked))
         dead = [branch for branch in group if evaluate(branch.condition, without) is False]
         detail = "; ".join(f"{b.word} {b.own}".strip() + f" [{b.line}-{b.end}]" for b in group)
         yield Raw(
@@ -67,7 +69,7 @@ def _conditionals(path: str, spans: list[Branch], taxonomy: Taxonomy) -> Iterato
 def _includes(
     path: str, lines: list[Directive], spans: list[Branch], taxonomy: Taxonomy, moved_headers: frozenset[str]
 ) -> Iterator[Raw]:
-    macros = Macros(undefined=taxonomy.undefined)
+    macros = taxonomy.at_stage1
     for directive in lines:
         if directive.word not in ("include", "include_next"):
             continue
@@ -76,7 +78,7 @@ def _includes(
             continue
         name = found[1]
         moved = name in moved_headers
-        if not moved and not matches(name, taxonomy.external_headers):
+        if not moved and not taxonomy.is_external_header(name):
             continue
         around = innermost(spans, directive.line)
         live = is_live(around, macros)
@@ -84,7 +86,7 @@ def _includes(
         if live is not False:
             detail = f"guarded: {guard}" if guard else "unguarded"
         else:
-            nvcc = is_live(around, Macros(undefined=taxonomy.compiler_only)) is False
+            nvcc = is_live(around, taxonomy.without_nvcc) is False
             detail = f"{NVCC_ONLY if nvcc else CONFIGURED}: {guard}"
         yield Raw(
             category="include",
@@ -98,9 +100,8 @@ def _includes(
         )
 
 
-def _dead_lines(spans: list[Branch], undefined: frozenset[str]) -> frozenset[int]:
-    """The lines that are never compiled where ``undefined`` are not defined, whatever the other macros are."""
-    macros = Macros(undefined=undefined)
+def _dead_lines(spans: list[Branch], macros: Macros) -> frozenset[int]:
+    """The lines that are never compiled under ``macros``, whatever the others are."""
     out: set[int] = set()
     for branch in spans:
         if evaluate(branch.condition, macros) is False:
@@ -117,61 +118,79 @@ def innermost(spans: list[Branch], line: int) -> Branch | None:
     return best
 
 
-def _without_directives(code: str, lines: list[Directive], starts: list[int]) -> str:
-    """``code`` with all directives but ``#define`` blanked: those have findings of their own."""
-    parts: list[str] = []
-    at = 0
-    for directive in lines:
-        if directive.word == "define":
-            continue
-        begin = starts[directive.line - 1]
-        end = starts[directive.end_line] if directive.end_line < len(starts) else len(code)
-        if begin < at:
-            continue
-        parts.append(code[at:begin])
-        parts.append(re.sub(r"[^\n]", " ", code[begin:end]))
-        at = end
-    parts.append(code[at:])
-    return "".join(parts)
-
-
 def _words(
     path: str,
-    code: str,
-    strings: list[tuple[int, str]],
-    starts: list[int],
+    text: str,
+    candidates: Spans,
+    covered: Spans,
+    lines: list[Directive],
+    spans: list[Branch],
     taxonomy: Taxonomy,
-    dead: tuple[frozenset[int], frozenset[int]],
     *,
     names: bool,
 ) -> Iterator[Raw]:
-    """CUDA macros used outside conditionals, CUDA-named code and string literals: one finding per name and file."""
+    """CUDA macros used outside conditionals, CUDA-named code and string literals: one finding per name and file.
+
+    Candidates come first, from the text as it is, and where each of them stands is asked then: few files have many.
+    Directives but ``#define`` have findings of their own. A name cannot reach into a comment or a string, so that
+    none is cut off or grows by what is hidden beside it.
+    """
     uses: dict[str, list[int]] = {}
-    end = 0
-    for found in taxonomy.words.finditer(code):
-        if found.start() < end:
+    quoted: dict[str, list[int]] = {}
+    taken = _other_lines(lines)
+    end = nth = 0
+    line, counted = 1, 0
+    handled = -1
+    for at, stop in candidates:
+        if at < end:
             continue
-        begin, end = _qualified(code, found.start(), found.end())
-        uses.setdefault(code[begin:end], []).append(bisect.bisect_right(starts, begin))
-    for name, where in uses.items():
+        while nth < len(covered) and covered[nth][1] <= at:
+            nth += 1
+        if nth < len(covered) and covered[nth][0] <= at:
+            if nth != handled and names:
+                content = _literal(text, *covered[nth])
+                if content is not None and taxonomy.string_pattern.search(content):
+                    where = text.count("\n", 0, covered[nth][0]) + 1
+                    quoted.setdefault(content, []).append(where)
+            handled = nth
+            continue
+        line += text.count("\n", counted, at)
+        counted = at
+        if line in taken:
+            continue
+        begin, end = _qualified(text, at, stop)
+        uses.setdefault(text[begin:end], []).append(line)
+    dead: tuple[frozenset[int], frozenset[int]] | None = None
+    for name, where_used in uses.items():
+        first, count = where_used[0], len(where_used)
         family = taxonomy.macro_family(name)
         if family:
-            yield Raw("macro", name, path, where[0], where[0], 1, len(where), family == "build", f"{family} macro used")
+            yield Raw("macro", name, path, first, first, 1, count, family == "build", f"{family} macro used")
         elif names and taxonomy.name_words.search(name):
             judged, reason = taxonomy.judge(name)
-            if dead[0].issuperset(where):
+            dead = dead or (_dead_lines(spans, taxonomy.without_nvcc), _dead_lines(spans, taxonomy.at_stage1))
+            if dead[0].issuperset(where_used):
                 reason = f"{NVCC_ONLY}: {reason}"
-            elif dead[1].issuperset(where):
+            elif dead[1].issuperset(where_used):
                 reason = f"{CONFIGURED}: {reason}"
-            yield Raw(judged, name, path, where[0], where[0], 1, len(where), False, reason)
-    if not names:
-        return
-    quoted: dict[str, list[int]] = {}
-    for offset, content in strings:
-        if taxonomy.string_pattern.search(content):
-            quoted.setdefault(content, []).append(bisect.bisect_right(starts, offset))
-    for content, where in quoted.items():
-        yield Raw("dispatch", f'"{content}"', path, where[0], where[0], 1, len(where), False, "names the device")
+            yield Raw(judged, name, path, first, first, 1, count, False, reason)
+    for content, where_quoted in quoted.items():
+        first = where_quoted[0]
+        yield Raw("dispatch", f'"{content}"', path, first, first, 1, len(where_quoted), False, "names the device")
+
+
+def _other_lines(lines: list[Directive]) -> frozenset[int]:
+    """The lines of all directives but ``#define``."""
+    return frozenset(
+        line for found in lines if found.word != "define" for line in range(found.line, found.end_line + 1)
+    )
+
+
+def _literal(text: str, begin: int, end: int) -> str | None:
+    """What stands between the quotes of the string at [begin, end); None for a comment or a character."""
+    if text[begin] == "/" or text[end - 1] != '"':
+        return None
+    return text[text.index('"', begin) + 1 : end - 1]
 
 
 def _qualified(code: str, begin: int, end: int) -> tuple[int, int]:

@@ -6,6 +6,7 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from decouple.census.finding import Raw
 from decouple.census.taxonomy import Taxonomy
@@ -15,13 +16,16 @@ SUFFIXES = (".py",)
 MODULE = "torch._C"
 
 
-_MEMBER = re.compile(rb"_C(?:[\s\\]|#[^\n]*\n)*\.[\s\\]*(\w+)")
-# The forms in which the name need not stand right behind "_C.": those files are parsed whatever they name.
-_INDIRECT = re.compile(
-    rb"from\s+torch\._C[\w.]*\s+import|(?:get|has|set)attr\(\s*(?:torch\.)?_C\b"
-    rb"|_C\s+as\s+\w|=\s*torch\._C\s*(?:$|#)",
+# What may stand behind "_C" in a place that matters.
+_REACH = re.compile(
+    rb"""_C(?!\w)(?:(?:[\s\\]|\#[^\n]*\n)*\.[\s\\]*(?P<member>\w+)"""
+    rb"""|\s*,\s*[rub]?["'](?P<by_name>\w+)["']"""
+    rb"""|\s+import\s*(?P<imported>\([^)]*\)|(?:[^\n\\]|\\\r?\n|\\.)*)"""
+    rb"""|(?P<alias>\s+as\s+\w)|(?P<end>[ \t]*(?:$|[#;\r])))""",
     re.MULTILINE,
 )
+_ASSIGNED = re.compile(rb"=\s*(?:torch\.)?\Z")
+_WORD = re.compile(rb"\w+")
 
 
 def may_reach(data: bytes, taxonomy: Taxonomy) -> bool:
@@ -31,8 +35,17 @@ def may_reach(data: bytes, taxonomy: Taxonomy) -> bool:
     """
     if b"_C" not in data:
         return False
-    members = {found.decode("ascii", "replace") for found in _MEMBER.findall(data)}
-    return any(taxonomy.bindings.match(name) for name in members) or _INDIRECT.search(data) is not None
+    for found in _REACH.finditer(data):
+        kind = found.lastgroup
+        if kind in ("member", "by_name"):
+            if taxonomy.is_binding(found[kind]):
+                return True
+        elif kind == "imported":
+            if any(map(taxonomy.is_binding, _WORD.findall(found[kind]))):
+                return True
+        elif kind == "alias" or _ASSIGNED.search(data, max(0, found.start() - 40), found.start()):
+            return True  # the module under another name: what is reached need not stand near "_C"
+    return False
 
 
 def scan(path: str, text: str, taxonomy: Taxonomy) -> list[Raw]:
@@ -48,9 +61,9 @@ def scan(path: str, text: str, taxonomy: Taxonomy) -> list[Raw]:
             tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return []
-    nodes = _nodes(tree)
+    nodes = _Nodes(tree)
     found: dict[tuple[str, str], list[int]] = {}
-    for name, form, line in _reaches(nodes, _aliases(nodes), _docstrings(nodes)):
+    for name, form, line in _reaches(nodes, _aliases(nodes)):
         if taxonomy.bindings.match(name):
             found.setdefault((name, form), []).append(line)
     out = []
@@ -61,40 +74,66 @@ def scan(path: str, text: str, taxonomy: Taxonomy) -> list[Raw]:
     return out
 
 
-def _nodes(tree: ast.Module) -> list[ast.AST]:
-    """Every node once, in no useful order. ``ast.walk`` takes several times as long, and this is most of the work."""
-    out: list[ast.AST] = []
-    stack: list[ast.AST] = [tree]
-    while stack:
-        node = stack.pop()
-        out.append(node)
-        for value in vars(node).values():
-            if isinstance(value, ast.AST):
-                if not isinstance(value, ast.expr_context):
+class _Nodes:
+    """The nodes of a tree that can tell anything, by their type.
+
+    ``ast.walk`` takes several times as long, and this is most of the work: here a node is asked only for what its type
+    can hold, and what is no node has no fields.
+    """
+
+    _fields: ClassVar[dict[type, tuple[str, ...]]] = {ast.Constant: (), ast.Name: ()}
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.attributes: list[ast.Attribute] = []
+        self.imports: list[ast.Import] = []
+        self.from_imports: list[ast.ImportFrom] = []
+        self.calls: list[ast.Call] = []
+        self.constants: list[ast.Constant] = []
+        self.expressions: list[ast.Expr] = []
+        self.assignments: list[ast.Assign] = []
+        wanted: dict[type, list[Any]] = {
+            ast.Attribute: self.attributes,
+            ast.Import: self.imports,
+            ast.ImportFrom: self.from_imports,
+            ast.Call: self.calls,
+            ast.Constant: self.constants,
+            ast.Expr: self.expressions,
+            ast.Assign: self.assignments,
+        }
+        known = self._fields
+        stack: list[Any] = [tree]
+        while stack:
+            node = stack.pop()
+            kind = type(node)
+            if kind in wanted:
+                wanted[kind].append(node)
+            fields = known.get(kind)
+            if fields is None:  # a word or a number has none either
+                fields = known[kind] = tuple(name for name in getattr(kind, "_fields", ()) if name != "ctx")
+            for name in fields:
+                value = getattr(node, name, None)
+                if type(value) is list:
+                    stack += value
+                elif value is not None:
                     stack.append(value)
-            elif isinstance(value, list):
-                stack.extend(item for item in value if isinstance(item, ast.AST))
-    return out
 
 
-def _aliases(nodes: list[ast.AST]) -> dict[str, str]:
+def _aliases(nodes: _Nodes) -> dict[str, str]:
     """Names of this file that mean ``torch``, ``torch._C`` or a module below, in any scope."""
     known = {"torch": "torch"}
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            for item in node.names:
-                if item.asname and (item.name == "torch" or item.name.startswith(MODULE)):
-                    known[item.asname] = item.name
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for item in node.names:
-                whole = f"{node.module}.{item.name}"
+    for plain in nodes.imports:
+        for item in plain.names:
+            if item.asname and (item.name == "torch" or item.name.startswith(MODULE)):
+                known[item.asname] = item.name
+    for found in nodes.from_imports:
+        if found.module and not found.level:
+            for item in found.names:
+                whole = f"{found.module}.{item.name}"
                 if whole == MODULE or whole.startswith(MODULE + "."):
                     known[item.asname or item.name] = whole
-    for node in nodes:  # C = torch._C
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            dotted = _dotted(node.value, known)
-            if dotted == MODULE:
-                known[node.targets[0].id] = MODULE
+    for node in nodes.assignments:  # C = torch._C
+        if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and _dotted(node.value, known) == MODULE:
+            known[node.targets[0].id] = MODULE
     return known
 
 
@@ -109,37 +148,37 @@ def _dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
     return ".".join([aliases[node.id], *reversed(parts)])
 
 
-def _docstrings(nodes: list[ast.AST]) -> set[int]:
-    """The ids of nodes that are documentation, not code."""
-    out: set[int] = set()
-    for node in nodes:
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            out.add(id(node.value))
-    return out
-
-
-def _reaches(nodes: list[ast.AST], aliases: dict[str, str], documentation: set[int]) -> Iterator[tuple[str, str, int]]:
-    for node in nodes:
-        if isinstance(node, ast.Attribute):
-            dotted = _dotted(node, aliases)
-            if dotted and dotted.startswith(MODULE + ".") and dotted.count(".") == 2:
-                yield dotted.rpartition(".")[2], "attribute", node.lineno
-        elif isinstance(node, ast.ImportFrom) and not node.level and node.module == MODULE:
-            for item in node.names:
-                yield item.name, "from-import", node.lineno
-        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").startswith(MODULE + "."):
-            yield (node.module or "").split(".")[2], "from-import", node.lineno
-        elif isinstance(node, ast.Import):
-            for item in node.names:
-                if item.name.startswith(MODULE + "."):
-                    yield item.name.split(".")[2], "import", node.lineno
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) >= 2:
-            name = node.args[1]
-            if node.func.id not in ("getattr", "hasattr", "setattr") or not isinstance(name, ast.Constant):
-                continue
-            if isinstance(name.value, str) and _dotted(node.args[0], aliases) == MODULE:
-                yield name.value, "getattr", node.lineno
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
-            text = node.value
-            if text.startswith(MODULE + ".") and text.replace(".", "").isidentifier():
-                yield text.split(".")[2], "string", node.lineno
+def _reaches(nodes: _Nodes, aliases: dict[str, str]) -> Iterator[tuple[str, str, int]]:
+    """Each (name, form, line) by which a member of torch._C is reached."""
+    for attribute in nodes.attributes:
+        dotted = _dotted(attribute, aliases)
+        if dotted and dotted.startswith(MODULE + ".") and dotted.count(".") == 2:
+            yield dotted.rpartition(".")[2], "attribute", attribute.lineno
+    for found in nodes.from_imports:
+        module = found.module or ""
+        if found.level:
+            continue
+        if module == MODULE:
+            for item in found.names:
+                yield item.name, "from-import", found.lineno
+        elif module.startswith(MODULE + "."):
+            yield module.split(".")[2], "from-import", found.lineno
+    for plain in nodes.imports:
+        for item in plain.names:
+            if item.name.startswith(MODULE + "."):
+                yield item.name.split(".")[2], "import", plain.lineno
+    for call in nodes.calls:
+        if not isinstance(call.func, ast.Name) or call.func.id not in ("getattr", "hasattr", "setattr"):
+            continue
+        name = call.args[1] if len(call.args) >= 2 else None
+        if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
+            continue
+        if _dotted(call.args[0], aliases) == MODULE:
+            yield name.value, "getattr", call.lineno
+    documentation = {id(node.value) for node in nodes.expressions}
+    for constant in nodes.constants:
+        text = constant.value
+        if not isinstance(text, str) or not text.startswith(MODULE + ".") or id(constant) in documentation:
+            continue
+        if text.replace(".", "").isidentifier():
+            yield text.split(".")[2], "string", constant.lineno

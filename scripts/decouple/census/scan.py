@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import time
@@ -89,17 +90,19 @@ class _Worker:
 
     def __call__(self, paths: Iterable[str]) -> list[Raw]:
         out: list[Raw] = []
+        root = f"{self._context.tree}/"
         for path in paths:
             kind = _kind(path)
             if kind is None:
                 continue
             try:
-                data = (self._context.tree / path).read_bytes()
+                with open(f"{root}{path}", "rb", buffering=0) as file:  # noqa: PTH123 - a Path for each file costs more
+                    data = file.read()
             except OSError:
                 continue
-            if not self._taxonomy.interesting(data):
-                continue
             if kind == "python" and not python.may_reach(data, self._taxonomy):
+                continue
+            if not self._taxonomy.interesting(data):
                 continue
             text = data.decode("utf-8", "replace")
             if kind == "cpp":
@@ -118,8 +121,10 @@ _worker: _Worker | None = None
 
 
 def _adopt(worker: _Worker) -> None:
+    """What a new process does first. Syntax trees hold no cycles, so looking for some would only slow their making."""
     global _worker
     _worker = worker
+    gc.disable()
 
 
 def _run(paths: list[str]) -> list[Raw]:

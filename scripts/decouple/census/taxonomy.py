@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from decouple.base.errors import UsageError
 from decouple.census.finding import CATEGORIES, Raw
+from decouple.source.conditions import Macros
 from decouple.source.globs import matches
 
 DEFAULT = Path(__file__).with_name("taxonomy.toml")
@@ -57,6 +59,8 @@ class Taxonomy:
     external_headers: tuple[str, ...]
     words: re.Pattern[str]
     """Finds every candidate in code: the words of names, and what the watched macros have in common."""
+    macro_words: re.Pattern[str]
+    """Of these, the ones that a macro can have: macros are written in capitals."""
     name_words: re.Pattern[str]
     names: tuple[NameRule, ...]
     string_pattern: re.Pattern[str]
@@ -68,9 +72,14 @@ class Taxonomy:
     """Macros that stage 1 never defines (of the relocation rules)."""
 
     @cached_property
-    def compiler_only(self) -> frozenset[str]:
-        """Of ``undefined``, the macros that a compiler sets by itself."""
-        return frozenset(name for name in self.undefined if name.startswith("__"))
+    def at_stage1(self) -> Macros:
+        """What is known of macros at stage 1."""
+        return Macros(undefined=self.undefined)
+
+    @cached_property
+    def without_nvcc(self) -> Macros:
+        """Only what every compiler but nvcc has: of ``undefined``, the macros that a compiler sets by itself."""
+        return Macros(undefined=frozenset(name for name in self.undefined if name.startswith("__")))
 
     @cached_property
     def _families(self) -> dict[str, str | None]:
@@ -83,12 +92,39 @@ class Taxonomy:
             known[name] = next((family for family, names in self.macros if matches(name, names)), None)
         return known[name]
 
+    @cached_property
+    def _headers(self) -> dict[str, bool]:
+        return {}
+
+    def is_external_header(self, name: str) -> bool:
+        """Whether ``#include name`` is of CUDA's own toolkit or libraries."""
+        known = self._headers
+        if name not in known:
+            known[name] = matches(name, self.external_headers) is not None
+        return known[name]
+
+    @cached_property
+    def _bindings(self) -> dict[bytes, bool]:
+        return {}
+
+    def is_binding(self, name: bytes) -> bool:
+        """Whether ``name`` is one that only a CUDA build puts into torch._C."""
+        known = self._bindings
+        if name not in known:
+            known[name] = self.bindings.match(name.decode("utf-8", "replace")) is not None
+        return known[name]
+
+    @cached_property
+    def _judgements(self) -> dict[str, tuple[str, str]]:
+        return {}
+
     def judge(self, name: str) -> tuple[str, str]:
         """The category of a CUDA-named piece of code and the reason."""
-        for rule in self.names:
-            if rule.pattern.fullmatch(name):
-                return rule.category, rule.reason
-        return "mention", "a name of the core's own"
+        known = self._judgements
+        if name not in known:
+            rule = next((rule for rule in self.names if rule.pattern.fullmatch(name)), None)
+            known[name] = (rule.category, rule.reason) if rule else ("mention", "a name of the core's own")
+        return known[name]
 
     def module(self, origin: str) -> str:
         """The module of the design's table."""
@@ -106,12 +142,14 @@ def load(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset()) -> Ta
         data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         names = tuple(NameRule(JUDGEMENTS[e["judged"]], re.compile(e["pattern"]), e["reason"]) for e in data["name"])
         stays = tuple(_stay(entry) for entry in data["stays"])
+        candidates = {*data["names"]["words"], *data["names"]["macro_words"]}
         return Taxonomy(
             prefilter=tuple(word.lower().encode() for word in data["prefilter"]),
             modules=tuple(sorted(data["modules"].items(), key=lambda item: -len(item[0]))),
             macros=tuple((entry["family"], tuple(entry["names"])) for entry in data["macro"]),
             external_headers=tuple(data["includes"]["external"]),
-            words=re.compile("|".join(sorted({*data["names"]["words"], *data["names"]["macro_words"]}))),
+            words=_any_of(candidates),
+            macro_words=_any_of({word for word in candidates if word == word.upper()}),
             name_words=re.compile("|".join(data["names"]["words"])),
             names=names,
             string_pattern=re.compile(data["strings"]["dispatch"]),
@@ -127,6 +165,14 @@ def load(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset()) -> Ta
         raise UsageError(f"{path}: key {error} is missing or wrong", next_step="see its comments") from error
     except re.error as error:
         raise UsageError(f"{path}: pattern {error.pattern!r}: {error}", next_step="fix the pattern") from error
+
+
+def _any_of(words: Iterable[str]) -> re.Pattern[str]:
+    """Any of ``words``; those with one first letter stand together, so that a letter is compared once."""
+    groups: dict[str, list[str]] = {}
+    for word in sorted(words):
+        groups.setdefault(word[0], []).append(re.escape(word[1:]))
+    return re.compile("|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items()))
 
 
 def _stay(entry: dict[str, Any]) -> StayRule:

@@ -37,6 +37,7 @@ class Macros:
 
     defined: Mapping[str, int] = field(default_factory=dict)
     undefined: frozenset[str] = frozenset()
+    _verdicts: dict[str, bool | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 class _Parser:
@@ -158,8 +159,16 @@ def _apply(op: str, left: Value, right: Value) -> Value:
 def evaluate(expression: str, macros: Macros) -> bool | None:
     """Whether ``#if expression`` holds: True, False, or None when it depends on a macro that is not known.
 
-    An expression that this reader cannot parse is not known; a compiler would have refused a wrong one.
+    An expression that this reader cannot parse is not known; a compiler would have refused a wrong one. ``macros``
+    remembers the answer: a tree asks few questions, each of them many times.
     """
+    known = macros._verdicts
+    if expression not in known:
+        known[expression] = _evaluate(expression, macros)
+    return known[expression]
+
+
+def _evaluate(expression: str, macros: Macros) -> bool | None:
     try:
         parser = _Parser(expression, macros)
         value = parser.ternary()

@@ -31,20 +31,27 @@ class IncludeGraph:
     def __init__(self, tree: Path, files: Iterable[str], folders: Sequence[str], macros: Macros) -> None:
         self._tree = tree
         self._files = frozenset(files)
-        self._folders = tuple(folders)
+        self._prefixes = tuple("" if folder == "." else f"{folder}/" for folder in folders)
+        self._found: dict[str, str | None] = {}
         self._macros = macros
         self._edges: dict[str, tuple[Edge, ...]] = {}
 
     def resolve(self, source: str, name: str, quoted: bool) -> str | None:
         """The tree's file that ``#include name`` in ``source`` opens, or None (a system or generated header)."""
-        folders = (posixpath.dirname(source), *self._folders) if quoted else self._folders
-        for folder in folders:
-            path = posixpath.normpath(posixpath.join(folder, name))
-            if path in self._files:
-                return path
-            if f"{path}.in" in self._files:
-                return f"{path}.in"
-        return None
+        if quoted and (beside := self._at(posixpath.join(posixpath.dirname(source), name))) is not None:
+            return beside
+        if name not in self._found:
+            places = (self._at(prefix + name) for prefix in self._prefixes)
+            self._found[name] = next((path for path in places if path is not None), None)
+        return self._found[name]
+
+    def _at(self, path: str) -> str | None:
+        """The tree's file at ``path``, or the template of it."""
+        if "./" in path:
+            path = posixpath.normpath(path)
+        if path in self._files:
+            return path
+        return f"{path}.in" if f"{path}.in" in self._files else None
 
     def edges(self, source: str) -> tuple[Edge, ...]:
         """What ``source`` includes of the tree, dead branches left out. Raises OSError when it cannot be read."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from decouple.source.conditions import Macros, evaluate
@@ -20,7 +21,8 @@ _HIDING = re.compile(
     re.DOTALL,
 )
 _NOT_NEWLINE = re.compile(r"[^\n]")
-_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?P<word>[a-z_]+)\b(?P<rest>(?:[^\n\\]|\\\n|\\.)*)", re.MULTILINE)
+# Begins with a literal as well; whether only blanks stand in front of it on its line is asked afterwards.
+_DIRECTIVE = re.compile(r"#[ \t]*(?P<word>[a-z_]+)\b(?P<rest>(?:[^\n\\]|\\\n|\\.)*)")
 
 
 def _spaces(text: str) -> str:
@@ -57,6 +59,15 @@ def code_and_strings(text: str) -> tuple[str, list[tuple[int, str]]]:
     return _HIDING.sub(blank, text), strings
 
 
+Spans = Sequence[tuple[int, int]]
+"""Where something begins and ends in a text, in order, without overlap."""
+
+
+def hidden(text: str) -> list[tuple[int, int]]:
+    """Where the comments, strings and characters of ``text`` stand, quotes and comment signs included."""
+    return [found.span() for found in _HIDING.finditer(text)]
+
+
 @dataclass(frozen=True)
 class Directive:
     """One preprocessor line: ``word`` without '#', ``rest`` with line splices joined, ``line`` from 1."""
@@ -67,26 +78,73 @@ class Directive:
     end_line: int
 
 
-def _blank_lines(found: re.Match[str]) -> str:
-    """Comments and raw strings blanked: what may hold a line that only looks like a directive."""
-    part = found.group()
-    return _spaces(part) if part.startswith(("//", "/*", "R")) else part
-
-
-def directives(text: str) -> Iterator[Directive]:
-    """The directives of a file in order."""
-    hiding = "/*" in text or 'R"' in text  # only these can hide a line that starts with '#'
-    clean = _HIDING.sub(_blank_lines, text) if hiding else text
-    line = 1
-    last = 0
-    for found in _DIRECTIVE.finditer(clean):
-        line += clean.count("\n", last, found.start())
-        last = found.start()
+def directives(text: str, spans: Spans | None = None) -> Iterator[Directive]:
+    """The directives of a file in order. ``spans`` is what `hidden` says of it, if the caller knows it already."""
+    if "#" not in text:
+        return
+    # A string stays, for it may be the name of an include.
+    covers = [span for span in (_up_to_last_comment(text) if spans is None else spans) if text[span[0]] in "/R"]
+    begins = [begin for begin, _ in covers]
+    line, counted, at = 1, 0, 0
+    while found := _DIRECTIVE.search(text, at):
+        start, at = found.start(), found.end()
+        nth = bisect.bisect_right(begins, start) - 1
+        if nth >= 0 and start < covers[nth][1]:
+            at = covers[nth][1]
+            continue
+        before = text[text.rfind("\n", 0, start) + 1 : start]
+        if before and not before.isspace() and not _is_comment(before, start, covers, nth):
+            at = start + 1
+            continue
         rest = found["rest"]
-        splices = rest.count("\n")
-        if not hiding and "//" in rest and found["word"] not in ("include", "include_next"):
+        if nth + 1 < len(covers) and covers[nth + 1][0] < at:
+            rest, at = _uncovered(text, found.start("rest"), at, covers, nth + 1)
+        if "//" in rest and found["word"] not in ("include", "include_next"):
             rest = without_comments(rest)
-        yield Directive(found["word"], rest.replace("\\\n", " ").strip(), line, line + splices)
+        line += text.count("\n", counted, start)
+        counted = start
+        yield Directive(found["word"], rest.replace("\\\n", " ").strip(), line, line + rest.count("\n"))
+
+
+def _up_to_last_comment(text: str) -> Iterator[tuple[int, int]]:
+    """`hidden`, as far as it can hide a line: to the last ``*/``, which in most files ends a notice at the top.
+
+    A raw string or a comment that never ends asks for all of it.
+    """
+    last = text.rfind("*/")
+    if 'R"' in text or "/*" in text[max(last, 0) :]:
+        last = len(text)
+    for found in _HIDING.finditer(text) if last >= 0 else ():
+        if found.start() >= last:
+            break
+        yield found.span()
+
+
+def _is_comment(before: str, start: int, covers: Spans, nth: int) -> bool:
+    """Whether ``before``, the line in front of ``start``, holds blanks and comments only."""
+    line = start - len(before)
+    while nth >= 0 and covers[nth][1] > line:
+        begin, end = covers[nth]
+        before = before[: max(begin - line, 0)] + " " * (end - max(begin, line)) + before[end - line :]
+        nth -= 1
+    return not before.strip(" \t")
+
+
+def _uncovered(text: str, begin: int, end: int, covers: Spans, nth: int) -> tuple[str, int]:
+    """``text[begin:end]`` with comments blanked, up to the first line that ends within one, and where that is."""
+    parts: list[str] = []
+    at = begin
+    while nth < len(covers) and covers[nth][0] < end:
+        first, last = covers[nth]
+        parts.append(text[at:first])
+        newline = text.find("\n", first, last)
+        if newline >= 0:
+            return "".join(parts), newline
+        parts.append(" " * (last - first))
+        at = last
+        nth += 1
+    parts.append(text[at:end])
+    return "".join(parts), end
 
 
 @dataclass
