@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
@@ -32,10 +33,16 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     bisect = subparsers.add_parser(
         "bisect",
         help="which patch of the series breaks a command",
-        description="Run COMMAND in the applied tree with ever fewer patches suspected; exit status 0 is good, 125 "
-        "cannot tell, anything else bad. Touched Python files are compiled first. The tree is left as it was.",
+        description="Judge the applied tree with ever fewer patches suspected, the cheapest question first: do the "
+        "touched Python files compile; --configure; --compile; COMMAND, whose exit status 0 is good, 125 cannot tell, "
+        "anything else bad. The tree is left as it was.",
     )
     bisect.add_argument("release")
+    bisect.add_argument("--configure", action="store_true", help="does CMake take it? as `build` configures stage 1")
+    bisect.add_argument("--compile", action="store_true", help="do the touched sources compile? implies --configure")
+    bisect.add_argument(
+        "--here", metavar="COMMAND", help="configure with this, on this machine and not in the build environment"
+    )
     bisect.add_argument("oracle", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     bisect.set_defaults(run=_bisect)
 
@@ -100,15 +107,39 @@ def _bisect(arguments: argparse.Namespace) -> int:
     import sys
 
     from decouple.base.paths import find_project
-    from decouple.series.bisect import bisect, command_oracle
+    from decouple.series import bisect
     from decouple.series.stack.engine import Places, Stack
 
     command = arguments.oracle[1:] if arguments.oracle[:1] == ["--"] else arguments.oracle
-    if not command:
-        raise UsageError(
-            "no command to judge a tree by", next_step="decouple bisect 2.6 -- python -m py_compile setup.py"
-        )
+    oracles: list[bisect.Oracle] = []
+    if arguments.configure or arguments.compile or arguments.here:
+        places = Places.of(find_project(), arguments.release)
+        run = _here(places.source) if arguments.here else _inside(arguments.release)
+        oracles.append(bisect.configures(run, arguments.here or "python3 setup.py build --cmake --cmake-only"))
+        if arguments.compile:
+            oracles.append(bisect.compiles(run))
+    if command:
+        oracles.append(bisect.command_oracle(command))
+    if not oracles:
+        raise UsageError("nothing to judge a tree by", next_step="--configure, --compile, or -- COMMAND")
     with Stack.open(Places.of(find_project(), arguments.release)) as stack:
-        found = bisect(stack, command_oracle(command), lambda line: print(line, file=sys.stderr))
+        found = bisect.bisect(stack, oracles, lambda line: print(line, file=sys.stderr))
     print(f"{found.first_bad} breaks it ({found.looked_at} trees looked at): {found.said}")
     return CHECK_FAILED
+
+
+def _here(tree: Path) -> Callable[[str], int]:
+    """Shell commands in ``tree`` on this machine."""
+    import subprocess
+    import sys
+
+    return lambda command: subprocess.run(["sh", "-c", command], cwd=tree, check=False, stdout=sys.stderr).returncode
+
+
+def _inside(release: str) -> Callable[[str], int]:
+    """Shell commands in the tree as stage 1's build environment has it: ``decouple shell RELEASE --run``."""
+    import subprocess
+    import sys
+
+    shell = [sys.executable, "-m", "decouple", "shell", release, "--stage", "1", "--run"]
+    return lambda command: subprocess.run([*shell, command], check=False, stdout=sys.stderr).returncode

@@ -112,7 +112,7 @@ def _go(arguments: argparse.Namespace, project: Path, state_file: Path, waiting:
     from decouple.cli import output
     from decouple.series.rebase import resolutions, result, stop
 
-    work, manifests = _rebase(arguments, project, waiting)
+    work, manifests = prepare(project, waiting, arguments.from_source)
     source = project / "build" / "rebase" / "src"
     if arguments.step == "restart":
         _drop_conflict(project, waiting)
@@ -186,7 +186,7 @@ def _drop_conflict(project: Path, waiting: Waiting) -> None:
         tree.run("reset", "-q", "--hard", waiting.tip)
 
 
-def _rebase(arguments: argparse.Namespace, project: Path, waiting: Waiting) -> tuple[Rebase, tuple[Manifest, Manifest]]:
+def prepare(project: Path, waiting: Waiting, from_source: str = "auto") -> tuple[Rebase, tuple[Manifest, Manifest]]:
     """The work, with the trees of both releases at hand."""
     from decouple.release.manifest import load_release
     from decouple.series import seriesfile
@@ -199,7 +199,7 @@ def _rebase(arguments: argparse.Namespace, project: Path, waiting: Waiting) -> t
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
     series = seriesfile.read(project / "series" / waiting.old)
     patches = [load(project / "patches", entry) for entry in series.entries]
-    source = "wheel" if series.partial and arguments.from_source == "auto" else arguments.from_source
+    source = "wheel" if series.partial and from_source == "auto" else from_source
     folder = project / "build" / "rebase"
     borrowed = [folder / "src" / ".git"]
     sides: list[tuple[str, str]] = []

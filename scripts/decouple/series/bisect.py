@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -11,8 +13,11 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.series.stack.engine import Stack
 
-Oracle = Callable[[Path], str | None]
-"""Looks at a tree: None when it is good, else what is wrong with it."""
+Oracle = Callable[[Path, Sequence[str]], str | None]
+"""Looks at a tree and the paths that the applied patches touch: None when it is good, else what is wrong with it."""
+
+Run = Callable[[str], int]
+"""Runs a shell command in the tree, on this machine or in the build environment; returns its exit status."""
 
 SKIP = 125
 """The exit status of a command that cannot tell (git-bisect(1)); the patch is grouped with the next one."""
@@ -39,10 +44,61 @@ def parses(tree: Path, paths: Sequence[str]) -> str | None:
     return None
 
 
+def configures(run: Run, command: str) -> Oracle:
+    """An oracle that configures the tree with CMake by ``command``. One that cannot configure cannot be compiled."""
+
+    def look(tree: Path, paths: Sequence[str]) -> str | None:
+        status = run(command)
+        return f"configure fails: `{command}` exits with {status}" if status else None
+
+    return look
+
+
+def compiles(run: Run, build: str = "build") -> Oracle:
+    """An oracle that compiles just the objects of the touched sources, with whatever ninja must make for them first.
+
+    ``build``: the configured build directory, relative to the tree. Which object is whose comes from its
+    ``compile_commands.json``, so what this configuration does not compile is passed over, and so is a header.
+    """
+
+    def look(tree: Path, paths: Sequence[str]) -> str | None:
+        objects = touched_objects(tree / build / "compile_commands.json", paths)
+        if not objects:
+            return None
+        command = f"ninja -C {shlex.quote(build)} {shlex.join(objects)}"
+        status = run(command)
+        return f"compiling what is touched fails: `{command}` exits with {status}" if status else None
+
+    return look
+
+
+def touched_objects(listing: Path, paths: Sequence[str]) -> list[str]:
+    """The objects that ``listing`` (CMake's compile_commands.json) makes of ``paths``, relative to its build folder.
+
+    Paths there are those of the place the build ran in, so a source is known by the end of its path. Raises
+    DecoupleError when there is no listing.
+    """
+    try:
+        entries = json.loads(listing.read_bytes())
+    except FileNotFoundError:
+        raise DecoupleError(
+            f"{listing}: no such file", next_step="--configure, with CMAKE_EXPORT_COMPILE_COMMANDS on"
+        ) from None
+    endings = tuple(f"/{path}" for path in paths)
+    found = []
+    for entry in entries:
+        if entry["file"].endswith(endings):
+            words = shlex.split(entry.get("command", "")) or entry["arguments"]
+            output = entry.get("output") or words[words.index("-o") + 1]
+            folder = entry["directory"].rstrip("/") + "/"
+            found.append(output.removeprefix(folder))
+    return sorted(found)
+
+
 def command_oracle(command: Sequence[str]) -> Oracle:
     """An oracle that runs ``command`` in the tree: status 0 is good, 125 cannot tell, anything else is bad."""
 
-    def run(tree: Path) -> str | None:
+    def run(tree: Path, paths: Sequence[str]) -> str | None:
         try:
             done = subprocess.run(command, cwd=tree, check=False, stdout=sys.stderr)
         except OSError as error:
@@ -61,11 +117,12 @@ class CannotTellError(DecoupleError):
         super().__init__("the command cannot judge this tree (exit status 125)")
 
 
-def bisect(stack: Stack, oracle: Oracle, tell: Callable[[str], None] = lambda line: None) -> Found:
+def bisect(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] = lambda line: None) -> Found:
     """Push and pop until the first bad patch is known; the stack is left as it was, whatever happens.
 
-    Every touched Python file is compiled before the oracle is asked, because that costs next to nothing. Raises
-    DecoupleError when the whole series is good, the pristine tree is bad, or the command cannot tell.
+    Every touched Python file is compiled first, because that costs next to nothing; then ``oracles`` are asked in
+    order, the cheapest first, until one finds the tree bad. Raises DecoupleError when the whole series is good, the
+    pristine tree is bad, or a command cannot tell.
     """
     names = stack.series.names
     was = len(stack.applied)
@@ -77,7 +134,8 @@ def bisect(stack: Stack, oracle: Oracle, tell: Callable[[str], None] = lambda li
         looked_at += 1
         _go_to(stack, count)
         touched = [touched.path for name in names[:count] for touched in stack.patch(name).touched]
-        said = parses(stack.places.source, touched) or oracle(stack.places.source)
+        answers = (oracle(stack.places.source, touched) for oracle in (parses, *oracles))
+        said = next((answer for answer in answers if answer), None)
         tell(f"{names[count - 1] if count else 'pristine'}: {said or 'good'}")
         return said
 

@@ -1,0 +1,134 @@
+"""Planted evolutions judged by us, by ``git am -3`` and by ``quilt push`` with its fuzz, against what is right.
+
+Never worse: where one of them is right, so are we; and where one of them changes the wrong place, we stop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from decouple.series.rebase.carry import carry
+from tests.support import rivals
+from tests.unit.rebase.releases import Files, Upstream, numbered
+
+OLD = numbered(1, 120)
+CUT = numbered(1, 120, {60: "cut here\n"})
+BLOCK = "".join(f"common {number}\n" for number in range(9))
+BLOCK_CUT = BLOCK.replace("common 4\n", "cut here\n")
+BRANCH = "case {0}:\n    first({0})\n    check()\n    work()\n    after()\n    last({0})\n    stop({0})\n"
+A, B = BRANCH.format("a"), BRANCH.format("b")
+BETWEEN = numbered(1, 40)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One evolution. ``right``: the tree that a careful person makes of it; None: that person has to decide."""
+
+    name: str
+    old: Files
+    patched: Files
+    new: Files
+    right: Files | None
+
+
+EVOLUTIONS = (
+    Case("nothing near it changed", {"a": OLD}, {"a": CUT}, {"a": OLD + "more\n"}, {"a": CUT + "more\n"}),
+    Case("moved by 300 lines", {"a": OLD}, {"a": CUT}, {"a": "new\n" * 300 + OLD}, {"a": "new\n" * 300 + CUT}),
+    Case(
+        "another context, far",
+        {"a": OLD},
+        {"a": CUT},
+        {"a": numbered(1, 120, {57: "other\n"})},
+        {"a": numbered(1, 120, {57: "other\n", 60: "cut here\n"})},
+    ),
+    Case(
+        "another context, near",
+        {"a": OLD},
+        {"a": CUT},
+        {"a": numbered(1, 120, {58: "other\n", 63: "other too\n"})},
+        {"a": numbered(1, 120, {58: "other\n", 60: "cut here\n", 63: "other too\n"})},
+    ),
+    Case("a renamed file", {"d/a": OLD}, {"d/a": CUT}, {"e/b": OLD}, {"e/b": CUT}),
+    Case("merged upstream", {"a": OLD}, {"a": CUT}, {"a": CUT}, {"a": CUT}),
+    Case(
+        "merged upstream in another context",
+        {"a": OLD},
+        {"a": CUT},
+        {"a": numbered(1, 120, {58: "other\n", 60: "cut here\n"})},
+        {"a": numbered(1, 120, {58: "other\n", 60: "cut here\n"})},
+    ),
+    Case("merged and reverted", {"a": OLD}, {"a": CUT}, {"a": OLD + "later\n"}, {"a": CUT + "later\n"}),
+    Case("upstream rewrote the line", {"a": OLD}, {"a": CUT}, {"a": numbered(1, 120, {60: "upstream\n"})}, None),
+    Case("a deleted target", {"a": OLD, "b": "b\n"}, {"a": CUT, "b": "b\n"}, {"b": "b\n"}, None),
+    Case("line ends flipped", {"a": OLD}, {"a": CUT}, {"a": OLD.replace("\n", "\r\n")}, None),
+    Case(
+        # the exact context stands a second time, in a function that the patch has nothing to do with
+        "a repeated block, the first one rewritten",
+        {"a": BLOCK + BETWEEN + BLOCK},
+        {"a": BLOCK_CUT + BETWEEN + BLOCK},
+        {"a": BLOCK.replace("common 4\n", "theirs\n").replace("common 3\n", "theirs too\n") + BETWEEN + BLOCK},
+        None,
+    ),
+    Case(
+        # nowhere the exact context; without its outermost lines it fits the wrong block
+        "fuzz finds another block",
+        {"a": BLOCK + BETWEEN + BLOCK.replace("common 1\n", "second 1\n").replace("common 7\n", "second 7\n")},
+        {"a": BLOCK_CUT + BETWEEN + BLOCK.replace("common 1\n", "second 1\n").replace("common 7\n", "second 7\n")},
+        {"a": "gone\n" + BETWEEN + BLOCK.replace("common 1\n", "second 1\n").replace("common 7\n", "second 7\n")},
+        None,
+    ),
+    Case(
+        # the branch that it adds to was deleted; fuzz adds to the one that is left
+        "fuzz adds to another branch",
+        {"a": A + BETWEEN + B},
+        {"a": A.replace("work()\n", "work()\n    ours()\n") + BETWEEN + B},
+        {"a": BETWEEN + B},
+        None,
+    ),
+)
+
+
+def judged(effect: rivals.Effect | None, case: Case) -> str:
+    if effect is None:
+        return "stops"
+    tree = {name: text.encode() for name, text in case.new.items()} | dict(effect)
+    after = {name: data for name, data in tree.items() if data is not None}
+    right = case.right and {name: text.encode() for name, text in case.right.items()}
+    return "right" if after == right else "WRONG PLACE"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str, str]]:
+    """Name of the case -> what we, git am -3 and quilt make of it; printed, too (pytest -s)."""
+    rows = {}
+    for number, case in enumerate(EVOLUTIONS):
+        folder = tmp_path_factory.mktemp(f"case{number}")
+        upstream = Upstream(folder / "upstream")
+        step = upstream.patch(upstream.release(case.old), case.patched)
+        tip = upstream.release(case.new)
+        mine = rivals.ours(upstream.repository, carry(upstream.repository, step, tip, upstream.repository.root))
+        git = rivals.GitAm(upstream.repository, folder / "git")(tip, step.patch)
+        quilt = rivals.quilt_push(upstream.repository, tip, step.patch, folder / "quilt")
+        rows[case.name] = (judged(mine, case), judged(git, case), judged(quilt, case))
+        print(f"| {case.name} | {' | '.join(rows[case.name])} |")
+    return rows
+
+
+def test_we_never_change_the_wrong_place(table: dict[str, tuple[str, str, str]]) -> None:
+    assert [name for name, (mine, _, _) in table.items() if mine == "WRONG PLACE"] == []
+
+
+def test_we_are_right_wherever_one_of_them_is(table: dict[str, tuple[str, str, str]]) -> None:
+    worse = [name for name, (mine, *others) in table.items() if "right" in others and mine != "right"]
+    assert worse == []
+
+
+def test_they_do_change_the_wrong_place(table: dict[str, tuple[str, str, str]]) -> None:
+    # The comparison would prove nothing if none of the planted cases fooled them.
+    fooled = {name: row for name, row in table.items() if "WRONG PLACE" in row}
+    assert {mine for mine, _, _ in fooled.values()} == {"stops"}
+    assert fooled["a repeated block, the first one rewritten"][1:] == ("WRONG PLACE", "WRONG PLACE")
+    assert fooled["fuzz finds another block"] == ("stops", "stops", "WRONG PLACE")
+    assert fooled["fuzz adds to another branch"][2] == "WRONG PLACE"
