@@ -23,8 +23,9 @@ from typing import Any
 from decouple.base.paths import cache_dir, find_project
 from decouple.release.manifest import WheelSource, load_release
 from decouple.series import check
-from decouple.series.named import open_named
+from decouple.series.provided import open_provided
 from decouple.upstream import ensure_baseline, fetch
+from decouple.upstream.download import Downloader
 
 _DECOUPLE = [sys.executable, "-m", "decouple"]
 
@@ -69,15 +70,16 @@ def _git_am(repo: Path, commit: str, project: Path, patches: list[str], folder: 
 
 
 def _sources(project: Path) -> dict[str, dict[str, Any]]:
-    """Per release: what a check reads, and the size of the whole wheel (bytes)."""
+    """Per release: what a forecast reads of the wheel into an empty cache, and the size of the whole wheel (bytes)."""
     wanted = check.wanted(check.load(project, "2.6"))
     found = {}
     for path in sorted((project / "series").glob("*.toml")):
         manifest = load_release(project, path.stem)
-        wheels = [source for source in manifest.sources if isinstance(source, WheelSource)]
-        word = "auto" if len(manifest.sources) > 3 else "wheel"
-        opened, _ = open_named(project, path.stem, word, wanted)
-        found[path.stem] = {"read": opened.described, "wheel_bytes": wheels[0].wheel.size if wheels else None}
+        source = manifest.source("wheel")
+        if isinstance(source, WheelSource):
+            with tempfile.TemporaryDirectory() as empty:
+                opened, _ = open_provided(manifest, "wheel", wanted, Downloader(Path(empty)))
+            found[path.stem] = {"read": opened.described, "wheel_bytes": source.wheel.size}
     return found
 
 

@@ -37,14 +37,18 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "touched Python files compile; --configure; --compile; COMMAND, whose exit status 0 is good, 125 cannot tell, "
         "anything else bad. The tree is left as it was.",
     )
+    _bisect_options(bisect)
     bisect.add_argument("release")
-    bisect.add_argument("--configure", action="store_true", help="does CMake take it? as `build` configures stage 1")
-    bisect.add_argument("--compile", action="store_true", help="do the touched sources compile? implies --configure")
-    bisect.add_argument(
-        "--here", metavar="COMMAND", help="configure with this, on this machine and not in the build environment"
-    )
     bisect.add_argument("oracle", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     bisect.set_defaults(run=_bisect)
+
+
+def _bisect_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--configure", action="store_true", help="does CMake take it? as `build` configures stage 1")
+    parser.add_argument("--compile", action="store_true", help="do the touched sources compile? implies --configure")
+    parser.add_argument(
+        "--here", metavar="COMMAND", help="configure with this, on this machine and not in the build environment"
+    )
 
 
 def _burn_down(arguments: argparse.Namespace) -> int:
@@ -110,7 +114,12 @@ def _bisect(arguments: argparse.Namespace) -> int:
     from decouple.series import bisect
     from decouple.series.stack.engine import Places, Stack
 
-    command = arguments.oracle[1:] if arguments.oracle[:1] == ["--"] else arguments.oracle
+    words: list[str] = arguments.oracle  # argparse leaves all behind the release to it, our own options too
+    at = words.index("--") if "--" in words else len(words) if words[:1] and words[0].startswith("-") else 0
+    late = argparse.ArgumentParser(prog="decouple bisect RELEASE", add_help=False)
+    _bisect_options(late)
+    late.parse_args(words[:at], namespace=arguments)
+    command = words[at:][1:] if "--" in words else words[at:]
     oracles: list[bisect.Oracle] = []
     if arguments.configure or arguments.compile or arguments.here:
         places = Places.of(find_project(), arguments.release)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from decouple.base.errors import DecoupleError
+from decouple.cli import main
 from decouple.series import burndown, check, rangediff
 from decouple.series import patch as patches
-from decouple.series.bisect import bisect, command_oracle
+from decouple.series.bisect import bisect, command_oracle, touched_objects
 from decouple.series.depends import dependencies
 from decouple.series.patch import Patch
 from decouple.series.rangediff import Status
@@ -84,7 +86,7 @@ def test_bisect_finds_the_patch_and_leaves_the_stack_as_it_was(world: World) -> 
     code = "import sys; sys.exit('line nine' in open('torch/core.txt').read())"
     with Stack.open(world.places) as stack:
         stack.push(2)
-        found = bisect(stack, command_oracle([sys.executable, "-c", code]))
+        found = bisect(stack, [command_oracle([sys.executable, "-c", code])])
         assert found.first_bad == "2.6/0003-other.patch"
         assert stack.applied == ("2.6/0001-move.patch", "2.6/0002-edit.patch")
 
@@ -92,7 +94,7 @@ def test_bisect_finds_the_patch_and_leaves_the_stack_as_it_was(world: World) -> 
 def test_a_command_that_fails_on_the_pristine_tree_blames_no_patch(world: World) -> None:
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match="the pristine tree fails too"):
-            bisect(stack, command_oracle(["false"]))
+            bisect(stack, [command_oracle(["false"])])
 
 
 def test_a_good_series_is_said_to_be_good(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_a_good_series_is_said_to_be_good(tmp_path: Path) -> None:
     world.create()
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match="the whole series is good"):
-            bisect(stack, command_oracle(["true"]))
+            bisect(stack, [command_oracle(["true"])])
         assert stack.applied == ()
 
 
@@ -111,9 +113,63 @@ def test_a_broken_python_file_is_found_by_compiling_alone(tmp_path: Path) -> Non
     world.patch("0002-broken", {"torch/cuda/__init__.py": "import torch as\n"})
     world.create()
     with Stack.open(world.places) as stack:
-        found = bisect(stack, command_oracle(["true"]))
+        found = bisect(stack, [command_oracle(["true"])])
     assert found.first_bad == "2.6/0002-broken.patch"
     assert "torch/cuda/__init__.py does not compile" in found.said
+
+
+def built(root: Path) -> World:
+    """A tree that CMake configures: a good patch, one that does not compile, one that CMake refuses."""
+    cmake = "cmake_minimum_required(VERSION 3.18)\nproject(a C)\nadd_library(a STATIC one.c two.c)\n"
+    world = World(
+        root, {"CMakeLists.txt": cmake, "one.c": "int one;\n", "two.c": "int two;\n", "other.c": "?\n", "setup.py": ""}
+    )
+    world.patch("0001-good", {"one.c": "int one, more;\n", "other.c": "??\n"})
+    world.patch("0002-c", {"two.c": "int two\n"})
+    world.patch("0003-cmake", {"CMakeLists.txt": cmake.replace("two.c", "three.c")})
+    world.create()
+    return world
+
+
+CMAKE = "cmake -G Ninja -S . -B build -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >&2"
+
+
+@pytest.mark.parametrize(
+    ("what", "first_bad", "said"),
+    [
+        (["--compile"], "2.6/0002-c.patch", "compiling what is touched fails"),
+        ([], "2.6/0003-cmake.patch", "configure fails"),
+    ],
+)
+def test_the_cheap_oracles_need_no_command(
+    what: list[str],
+    first_bad: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    world = built(tmp_path)
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    assert main(["bisect", "2.6", "--configure", *what, "--here", CMAKE]) == 1
+    out = capfd.readouterr().out
+    assert out.startswith(f"{first_bad} breaks it")
+    assert said in out
+
+
+def test_only_what_the_build_compiles_is_compiled(tmp_path: Path) -> None:
+    # paths as the build environment has them, an object in a folder of its target, one target that makes it twice
+    entries = [
+        {"directory": "/in/src/build", "file": "/in/src/torch/a.cpp", "output": "lib/a.o", "command": "c++ -o lib/a.o"},
+        {"directory": "/in/src/build", "file": "/in/src/torch/a.cpp", "command": "c++ -o 'x y/a.o' -c torch/a.cpp"},
+        {"directory": "/in/src/build", "file": "/in/src/b.cpp", "output": "/in/src/build/b.o", "command": "c++"},
+        {"directory": "/in/src/build", "file": "/in/src/torch/not_touched.cpp", "output": "n.o", "command": "c++"},
+    ]
+    listing = tmp_path / "compile_commands.json"
+    listing.write_text(json.dumps(entries))
+    assert touched_objects(listing, ["torch/a.cpp", "b.cpp", "torch/a.h"]) == ["b.o", "lib/a.o", "x y/a.o"]
+    with pytest.raises(DecoupleError, match="no such file"):
+        touched_objects(tmp_path / "absent.json", ["b.cpp"])
 
 
 def test_burn_down_counts_what_is_left(world: World, tmp_path: Path) -> None:
