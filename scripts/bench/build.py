@@ -146,14 +146,14 @@ def monolith(places: Places) -> int:
             log = ["git", "-C", str(places.tree), "log", "--format=%H %s", "--reverse"]
             commits = subprocess.run(log, capture_output=True, text=True, check=True).stdout.splitlines()
             first = next(number for number, line in enumerate(commits) if "elocate CUDA sources" in line)
-            subprocess.run(["git", "clone", "-q", "--shared", "--no-checkout", places.tree, tree], check=True)
+            subprocess.run(["git", "clone", "-q", "--no-checkout", places.tree, tree], check=True)
             subprocess.run(["git", "-C", tree, "checkout", "-q", commits[first - 1].split()[0]], check=True)
         given = " ".join(f"{name}={value}" for name, value in MONOLITH.items())
         header = "build/torch/csrc/jit/serialization"
         command = f"mkdir -p {header} && flatc --cpp --gen-mutable --scoped-enums -o {header} "
         command += "torch/csrc/jit/serialization/mobile_bytecode.fbs && "
         command += f"env {given} python3 setup.py build --cmake --cmake-only"
-        decouple("shell", places.release, "--stage", "2", "--tree", str(tree), "--run", command)
+        decouple("shell", places.release, "--stage", "1", "--tree", str(tree), "--run", command)
     return len(re.findall(r"^build [^\n]+?\.o: C(?:XX|UDA)?_COMPILER", (tree / "build/build.ninja").read_text(), re.M))
 
 
