@@ -187,8 +187,14 @@ def _stage(stage: Mapping[str, Any] | None) -> str:
         return "not built"
     size = stage["wheel_bytes"] / (1 << 20)
     took = stage.get("longest", stage)
-    cached = took.get("cached")
-    note = f" ({cached} from the compiler's cache)" if cached else ""
+    compiled, cached = took.get("compiled"), took.get("cached")
+    notes = []
+    if compiled is not None and cached is not None:
+        if compiled + cached < stage["objects"]:
+            notes.append(f"{compiled + cached} in the run that was timed, the others before it")
+        if cached:
+            notes.append(f"{cached} from the compiler's cache")
+    note = f" ({', '.join(notes)})" if notes else ""
     return f"{stage['objects']} objects{note}, {took['seconds'] / 60:.0f} min on {took['cores']} cores, {size:.0f} MiB"
 
 

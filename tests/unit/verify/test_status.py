@@ -115,3 +115,11 @@ def test_a_short_build_on_a_warm_cache_does_not_hide_what_the_stage_costs(tmp_pa
     assert "1528 objects (28 from the compiler's cache), 121 min on 2 cores, 100 MiB" in status.table(
         {"2.6": status.read(path)}
     )
+
+
+def test_objects_of_earlier_runs_are_not_passed_off_as_built_in_the_time_shown(tmp_path: Path) -> None:
+    path = tmp_path / "2.6.json"
+    resumed = {**STAGE, "seconds": 180.0, "compiled": 20, "cached": 0}
+    status.update(path, "stage1", status.with_longest(path, "stage1", resumed))
+    said = "1528 objects (20 in the run that was timed, the others before it), 3 min on 2 cores, 100 MiB"
+    assert said in status.table({"2.6": status.read(path)})

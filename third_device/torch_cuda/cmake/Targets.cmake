@@ -57,12 +57,15 @@ list(APPEND rpath "$ORIGIN/../../torch/lib")
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_INSTALL_RPATH "${rpath}")
 set(strict_link "-Wl,--no-undefined" "-Wl,-z,now" "-Wl,--as-needed")
+# GCC 14 marks its reference to __cxa_call_terminate hidden under -fvisibility=hidden, so libstdc++.so cannot answer it:
+# the static half does, after the shared one has answered everything else.
+set(runtime_support $<$<CXX_COMPILER_ID:GNU>:stdc++> $<$<CXX_COMPILER_ID:GNU>:supc++>)
 
 # --- libc10_cuda
 add_library(c10_cuda SHARED ${C10_CUDA_SOURCES})
 target_compile_definitions(c10_cuda PRIVATE C10_CUDA_BUILD_MAIN_LIB PYTORCH_C10_DRIVER_API_SUPPORTED)
 target_compile_options(c10_cuda PRIVATE -fvisibility=hidden)
-target_link_libraries(c10_cuda PRIVATE common CUDA::cudart ${CMAKE_DL_LIBS})
+target_link_libraries(c10_cuda PRIVATE common CUDA::cudart ${CMAKE_DL_LIBS} ${runtime_support})
 target_link_options(c10_cuda PRIVATE ${strict_link})
 
 # --- libcaffe2_nvrtc
@@ -111,6 +114,7 @@ endif()
 if(TARGET dep::TENSORPIPE)
   target_link_libraries(torch_cuda PRIVATE dep::TENSORPIPE)
 endif()
+target_link_libraries(torch_cuda PRIVATE ${runtime_support})
 target_link_options(torch_cuda PRIVATE ${strict_link})
 
 # --- libtorch_python_cuda and _CUDAC
@@ -125,6 +129,7 @@ target_link_libraries(torch_python_cuda PRIVATE core::torch_python core::torch_c
 if(USE_CUDNN)
   target_link_libraries(torch_python_cuda PRIVATE dep::CUDNN)
 endif()
+target_link_libraries(torch_python_cuda PRIVATE ${runtime_support})
 foreach(source IN LISTS PYTHON_SOURCES)
   if(source MATCHES "/pybinding/Module.cpp$|torch/csrc/cuda/Module.cpp$")
     set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS "CUDA_ARCH_FLAGS=\"${TORCH_CUDA_ARCH_FLAGS}\"")
