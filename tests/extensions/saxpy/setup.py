@@ -6,6 +6,6 @@ from torch.utils.cpp_extension import BuildExtension, CUDAExtension
 setup(
     name="decouple-saxpy",
     version="1.0",
-    ext_modules=[CUDAExtension("decouple_saxpy", ["saxpy.cpp", "saxpy.cu"])],
+    ext_modules=[CUDAExtension("decouple_saxpy", ["saxpy.cpp", "saxpy_kernel.cu"])],
     cmdclass={"build_ext": BuildExtension},
 )

@@ -34,6 +34,14 @@ def requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
     return found
 
 
+_DESCRIPTION = """\
+# torch_cuda
+
+CUDA {cuda} for a PyTorch {torch} that was built without it. Nothing needs to be imported: `import torch` finds this
+package, and `torch.cuda` works as in PyTorch's own CUDA builds. `TORCH_DEVICE_BACKEND_AUTOLOAD=0` leaves it out.
+"""
+
+
 def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
     """The METADATA file."""
     lines = [
@@ -43,8 +51,9 @@ def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
         f"Summary: {SUMMARY}",
         "Requires-Python: >=3.9",
         *(f"Requires-Dist: {value}" for value in requires),
+        "Description-Content-Type: text/markdown",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + f"\n\n{_DESCRIPTION.format_map(info)}"
 
 
 def tag(info: Mapping[str, Any], platform: str) -> str:
