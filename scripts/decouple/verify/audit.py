@@ -182,11 +182,6 @@ def audit_resolved(asking: Sequence[Library], others: Sequence[Library] = ()) ->
     return _report("PyTorch's own symbols resolved", [*asking, *others], faults)
 
 
-def exported(found: Sequence[Library], prefix: str) -> frozenset[str]:
-    """Everything that the library whose file name starts with ``prefix`` offers to those who link it."""
-    return frozenset().union(*(one.defined | one.vague for one in found if one.path.name.startswith(prefix)))
-
-
 def _defined(found: Sequence[Library]) -> frozenset[str]:
     return frozenset().union(*(library.defined | library.vague for library in found))
 

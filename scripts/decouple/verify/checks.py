@@ -85,9 +85,16 @@ def monolith(place: Workplace) -> dict[str, Any]:
 def symbols(backend: Sequence[Library], single: Sequence[Library]) -> list[parity.Parity]:
     """C++ symbols that third-party extensions link, library by library, against the monolith's."""
     return [
-        parity.compare_symbols(name, audit.exported(backend, name), audit.exported(single, name))
+        parity.compare_symbols(name, _exported(backend, name), _exported(single, name))
         for name in parity.rules()["symbols"]["libraries"]
     ]
+
+
+def _exported(found: Sequence[Library], prefix: str) -> parity.Exported:
+    same = [one for one in found if one.path.name.startswith(prefix)]
+    return parity.Exported(
+        frozenset().union(*(one.defined for one in same)), frozenset().union(*(one.vague for one in same))
+    )
 
 
 def _equal(name: str, seen: object, wanted: object) -> Check:

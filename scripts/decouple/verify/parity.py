@@ -41,6 +41,14 @@ class Parity:
         return {**asdict(self), "percent": round(self.percent, 2)}
 
 
+@dataclass(frozen=True)
+class Exported:
+    """What a library offers to those who link it: strong symbols, and weak or unique ones that linkers merge."""
+
+    strong: frozenset[str]
+    vague: frozenset[str]
+
+
 @cache
 def rules() -> Mapping[str, Any]:
     """The parsed rules."""
@@ -85,10 +93,21 @@ def compare(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Parity]:
     return made
 
 
-def compare_symbols(library: str, ours: Iterable[str], theirs: Iterable[str]) -> Parity:
-    """Exported C++ symbols of PyTorch's namespaces."""
-    pattern = re.compile(rules()["symbols"]["pattern"])
-    return _sets(f"symbols of {library}", filter(pattern.match, ours), filter(pattern.match, theirs))
+def compare_symbols(library: str, ours: Exported, theirs: Exported) -> Parity:
+    """Exported C++ symbols of PyTorch's namespaces that somebody else can link.
+
+    What only the headers define (inline functions, templates) is in every library that uses it, as the compiler likes:
+    such a symbol answers for a strong one, but is not asked for.
+    """
+    table = rules()["symbols"]
+    pattern, local = re.compile(table["pattern"]), re.compile(table["local"])
+
+    def linkable(names: Iterable[str]) -> set[str]:
+        return {name for name in names if pattern.match(name) and not local.search(name)}
+
+    mine, wanted = linkable(ours.strong), linkable(theirs.strong)
+    missing, extra = wanted - mine - ours.vague, mine - wanted - theirs.vague
+    return Parity(f"symbols of {library}", len(wanted), tuple(sorted(missing)), tuple(sorted(extra)))
 
 
 def _sets(category: str, ours: Iterable[str], theirs: Iterable[str]) -> Parity:

@@ -46,11 +46,22 @@ def test_nothing_to_compare_with_is_not_a_pass() -> None:
     assert parity.compare(offer(bindings=[]), offer(bindings=[]))[1].percent == 0.0
 
 
+def exported(*strong: str, vague: tuple[str, ...] = ()) -> parity.Exported:
+    return parity.Exported(frozenset(strong), frozenset(vague))
+
+
 def test_symbols_of_other_namespaces_do_not_count() -> None:
-    ours = ["_ZN3c104cuda3fooEv", "_ZSt4cout"]
-    theirs = ["_ZN3c104cuda3fooEv", "_ZN3c104cuda3barEv", "printf"]
+    ours = exported("_ZN3c104cuda3fooEv", "_ZSt4cout")
+    theirs = exported("_ZN3c104cuda3fooEv", "_ZN3c104cuda3barEv", "printf")
     found = parity.compare_symbols("libc10_cuda", ours, theirs)
     assert (found.total, found.missing) == (2, ("_ZN3c104cuda3barEv",))
+
+
+def test_what_nobody_outside_can_link_does_not_count() -> None:
+    anonymous = "_ZN2at46_GLOBAL__N__780f21a8_13_SummaryOps_cu_68b272b83fooEv"  # the hash is of one compilation
+    theirs = exported("_ZN2at3addEv", anonymous, vague=("_ZN2at6inlineEv",))
+    found = parity.compare_symbols("libtorch_cuda", exported(vague=("_ZN2at3addEv",)), theirs)
+    assert (found.total, found.missing, found.extra) == (1, (), ())
 
 
 def test_a_python_without_torch_is_told_in_its_own_words(tmp_path: Path) -> None:
