@@ -91,7 +91,7 @@ def symbols(backend: Sequence[Library], single: Sequence[Library]) -> list[parit
 
 
 def _exported(found: Sequence[Library], prefix: str) -> parity.Exported:
-    same = [one for one in found if one.path.name.startswith(prefix)]
+    same = [one for one in found if one.path.name.startswith(f"{prefix}.so")]  # not libtorch_cuda_linalg
     return parity.Exported(
         frozenset().union(*(one.defined for one in same)), frozenset().union(*(one.vague for one in same))
     )
