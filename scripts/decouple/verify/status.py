@@ -194,6 +194,8 @@ def _stage(stage: Mapping[str, Any] | None) -> str:
             notes.append(f"{compiled + cached} in the run that was timed, the others before it")
         if cached:
             notes.append(f"{cached} from the compiler's cache")
+    else:
+        notes.append("how many in the time shown was not counted")
     note = f" ({', '.join(notes)})" if notes else ""
     return f"{stage['objects']} objects{note}, {took['seconds'] / 60:.0f} min on {took['cores']} cores, {size:.0f} MiB"
 

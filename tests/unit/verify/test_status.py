@@ -31,7 +31,7 @@ def test_the_table_says_what_the_files_say() -> None:
     assert rows[0].startswith(
         "| 2.10 | not known | not checked | not checked | not counted | not built | not built | not"
     )
-    assert "1528 objects, 121 min on 2 cores, 100 MiB" in rows[1]
+    assert "1528 objects (how many in the time shown was not counted), 121 min on 2 cores, 100 MiB" in rows[1]
     assert "90.00 % of 10" in rows[1]
     assert "clean (24 files)" in rows[1]
 
