@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,8 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.paths import cache_dir, find_project
-from decouple.build import inputs
+from decouple.build import inputs, settings
 from decouple.build.environment import Places
+from decouple.build.wheels import read_manifest
+from decouple.verify import status
 
 KERNEL = "third_device/torch_cuda/torch_cuda/csrc/aten/native/cuda/ActivationThresholdKernel.cu"
 HEADER = "c10/core/TensorImpl.h"
@@ -99,17 +102,10 @@ def aside(folder: Path) -> Iterator[None]:
     shutil.rmtree(kept)
 
 
-def ccache(release: str) -> dict[str, int]:
-    """The cache's counters, as ``ccache --print-stats`` names them."""
-    lines = inside(release, 1, "ccache --print-stats").splitlines()
-    return {name: int(value) for name, _, value in (line.partition("\t") for line in lines) if value.isdigit()}
-
-
 def clean(places: Places, stage: int) -> dict[str, Any]:
     """A build of one stage from an empty build directory on the warm compiler cache."""
     stamp = inputs.read_stamp(places.state / f"stage{stage}.json")
     assert stamp is not None
-    before = ccache(places.release)
     folder = places.stage1 if stage == 1 else places.stage2
     with aside(folder):
         folder.mkdir()
@@ -117,25 +113,27 @@ def clean(places: Places, stage: int) -> dict[str, Any]:
             (places.state / name).unlink(missing_ok=True)
         seconds = timed("build", places.release, "--stage", str(stage), "--env", "rootfs", *_flags(places))
     after = inputs.read_stamp(places.state / f"stage{stage}.json")
-    counted = {name: value - before.get(name, 0) for name, value in ccache(places.release).items()}
-    hits = counted.get("direct_cache_hit", 0) + counted.get("preprocessed_cache_hit", 0)
-    asked = hits + counted.get("cache_miss", 0)
+    took = status.read(status.path_of(places.project, places.release))[
+        f"stage{stage}"
+    ]  # the build has just recorded it
+    hits, misses, longest = took["cached"] or 0, took["compiled"] or 0, took["longest"]["seconds"]
     return {
         "seconds": seconds,
-        "cold seconds": stamp.seconds,
-        "of the cold time": round(seconds / stamp.seconds, 3),
+        "seconds of the longest build recorded": longest,
+        "of that time": round(seconds / longest, 3),
         "objects": stamp.objects,
         "ccache hits": hits,
-        "ccache misses": counted.get("cache_miss", 0),
-        "hit rate": round(hits / asked, 4) if asked else None,
+        "ccache misses": misses,
+        "hit rate": round(hits / (hits + misses), 4) if hits + misses else None,
         "same wheel bytes": after is not None and after.sha256 == stamp.sha256,
     }
 
 
 def _flags(places: Places) -> list[str]:
     """What the stage-2 wheel was built with, so that building again is the same build."""
-    document = json.loads((places.project / "ci" / "status" / f"{places.release}.json").read_text())
-    return [] if document["stage2"].get("flash", True) else ["--no-flash"]
+    stamp = inputs.read_stamp(places.state / "stage2.json")
+    assert stamp is not None
+    return [] if read_manifest(places.dist / stamp.wheel).flags["flash"] else ["--no-flash"]
 
 
 def monolith(places: Places) -> int:
@@ -149,9 +147,10 @@ def monolith(places: Places) -> int:
             subprocess.run(["git", "clone", "-q", "--no-checkout", places.tree, tree], check=True)
             subprocess.run(["git", "-C", tree, "checkout", "-q", commits[first - 1].split()[0]], check=True)
         given = " ".join(f"{name}={value}" for name, value in MONOLITH.items())
-        header = "build/torch/csrc/jit/serialization"
-        command = f"mkdir -p {header} && flatc --cpp --gen-mutable --scoped-enums -o {header} "
-        command += "torch/csrc/jit/serialization/mobile_bytecode.fbs && "
+        made = [
+            (Path(one["unless"]).parent, shlex.join(one["command"])) for one in settings.facts()["stage1"]["prepare"]
+        ]
+        command = "".join(f"mkdir -p {folder} && {prepare} && " for folder, prepare in made)
         command += f"env {given} python3 setup.py build --cmake --cmake-only"
         decouple("shell", places.release, "--stage", "1", "--tree", str(tree), "--run", command)
     return len(re.findall(r"^build [^\n]+?\.o: C(?:XX|UDA)?_COMPILER", (tree / "build/build.ninja").read_text(), re.M))

@@ -93,7 +93,8 @@ def compile_and_try(
     began = time.monotonic()
     try:
         lay(source, folder / "source")
-        remove_tree(folder / "site")
+        for made in ("wheel", "site"):  # by an earlier run, perhaps of another version
+            remove_tree(folder / made)
         build = [*pip, "wheel", *quiet, "--no-build-isolation", "-w", f"{inside}/wheel", f"{inside}/source"]
         _run(place, build, given, f"wheel of {extension.name}")
         wheel = next((folder / "wheel").glob("*.whl"))

@@ -69,3 +69,16 @@ def test_a_project_that_does_not_build_is_a_failed_check_that_names_the_log(tmp_
     check = extensions.compile_and_try(place, both, extensions.Extension("project", project, "", ""), project, {})
     assert not check.ok
     assert str(tmp_path / "verify.log") in check.seen
+
+
+def test_a_wheel_of_an_earlier_run_is_not_taken_for_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    place = Workplace(Here(), tmp_path / "verify", str(tmp_path / "verify"), tmp_path / "verify.log")
+    place.folder.mkdir()
+    both = install(place, "both", [])
+    stale = both.folder / "extensions" / "project" / "wheel" / "project-0.9-py3-none-any.whl"
+    stale.parent.mkdir(parents=True)
+    stale.write_bytes(b"")
+    project = tmp_path / "project"
+    project.mkdir()
+    extensions.compile_and_try(place, both, extensions.Extension("project", project, "", ""), project, {})
+    assert not stale.exists()
