@@ -46,9 +46,9 @@ import torch._C
 _has_cuda = True
 def _cuda_getDeviceCount(): return 0
 def _cuda_getCompiledVersion(): return 12040
-_aoti = types.ModuleType("x._aoti")
+_aoti = types.ModuleType(__name__ + "._aoti")
 _aoti.CudaRunner = "cuda"
-_cudart = types.ModuleType("x._cudart")
+_cudart = types.ModuleType(__name__ + "._cudart")
 """
 
 PRELOAD = """\
@@ -122,6 +122,21 @@ def test_bindings_are_found_under_every_name_that_code_uses(site: Path) -> None:
     )
     done = run(site, code)
     assert done.stdout == "12.4 ['CpuRunner', 'CudaRunner']\n", done.stderr  # a sub-module gains, it is not replaced
+
+
+def test_classes_and_functions_say_that_they_are_the_cores(site: Path) -> None:
+    """As in a torch built in one piece: an annotation reads ``torch._C._Properties``, a pickle finds it there."""
+    more = "class _Properties: pass\nclass _Nested: pass\n"
+    more += "_Nested.__module__ = __name__ + '._cudart'\n_cudart._Nested = _Nested\n"
+    add_backend(site, "cuda", bindings=BINDINGS + more)
+    code = (
+        "import torch\n"
+        "from torch._C import _Properties, _cuda_getDeviceCount, _cudart\n"
+        "import torch._C._cudart\n"
+        "print(_Properties.__module__, _cuda_getDeviceCount.__module__, _cudart._Nested.__module__)\n"
+    )
+    done = run(site, code)
+    assert done.stdout == "torch._C torch._C torch._C._cudart\n", done.stderr
 
 
 def test_the_opt_out_leaves_backends_alone(site: Path) -> None:

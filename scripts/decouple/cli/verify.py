@@ -218,15 +218,14 @@ def _print_checks(found: Sequence[Check]) -> bool:
 def _print_parity(found: Sequence[Parity], limit: int | None) -> bool:
     good = True
     for one in found:
-        right = not one.missing and not one.different
-        good &= right
+        good &= one.ok
         print(
-            f"{'ok' if right else 'FAILED':<6} {one.category}: {one.percent:.2f} % of {one.total}, "
+            f"{'ok' if one.ok else 'FAILED':<6} {one.category}: {one.percent:.2f} % of {one.total}, "
             f"{len(one.missing)} missing, {len(one.extra)} extra, {len(one.different)} different"
         )
         for label, names in (("missing", one.missing), ("extra", one.extra), ("differs", one.different)):
             for name in names[:limit]:
-                print(f"       {label}: {name}")
+                print(f"       {label}: {name}" + (f" ({one.reasons[name]})" if name in one.reasons else ""))
             if limit is not None and len(names) > limit:
                 print(f"       and {len(names) - limit} more (--all)")
     return good

@@ -31,16 +31,34 @@ def libraries_opened(prefix: Sequence[str], code: str = "import torch") -> Opene
 
     Raises DecoupleError when the code fails or strace saw nothing, so that an empty answer is never a pass.
     """
+    found = parse(_traced(prefix, code, ()))
+    if not found.opened:
+        raise DecoupleError("strace saw no library being opened", next_step="install strace; ptrace must be allowed")
+    return found
+
+
+def runs_without(prefix: Sequence[str], hidden: Sequence[str], code: str = "import torch") -> int:
+    """Run ``code`` as if the files ``hidden`` (paths as the process writes them) were not on the machine.
+
+    strace makes the kernel answer ENOENT for them. Returns how often it did. Raises DecoupleError when the code fails,
+    or when nothing asked for any of them: then they were not hidden from anybody.
+    """
+    paths = [part for path in hidden for part in ("-P", path)]
+    answered = _traced(prefix, code, ["-e", "inject=open,openat:error=ENOENT", *paths]).count("(INJECTED)")
+    if not answered:
+        raise DecoupleError(f"{code!r} never asked for {', '.join(hidden) or 'a hidden file'}")
+    return answered
+
+
+def _traced(prefix: Sequence[str], code: str, options: Sequence[str]) -> str:
+    """strace's output for ``code`` behind ``prefix``. Raises DecoupleError when the code fails."""
     argv = list(prefix)
-    traced = [*argv[:-1], "strace", "-f", "-qq", "-e", "trace=open,openat", argv[-1], "-c", code]
+    traced = [*argv[:-1], "strace", "-f", "-qq", "-e", "trace=open,openat", *options, argv[-1], "-c", code]
     done = subprocess.run(traced, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if not _OPENED.search(line) and line.strip()]
         raise DecoupleError(f"{code!r} fails: {said[-1].strip() if said else done.returncode}")
-    found = parse(done.stderr)
-    if not found.opened:
-        raise DecoupleError("strace saw no library being opened", next_step="install strace; ptrace must be allowed")
-    return found
+    return done.stderr
 
 
 def parse(trace: str) -> Opened:

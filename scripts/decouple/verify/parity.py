@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,22 @@ _DUMP = Path(__file__).parent / "inside" / "dump.py"
 
 @dataclass(frozen=True)
 class Parity:
-    """One category: how many the monolith has, what is missing, what is extra, what is there but differs."""
+    """One category: how many the monolith has, what is missing, what is extra, what is there but differs.
+
+    ``reasons`` says of missing names why they are missing on purpose. They lower the percentage all the same.
+    """
 
     category: str
     total: int
     missing: tuple[str, ...]
     extra: tuple[str, ...]
     different: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing differs, and nothing is missing without a reason."""
+        return not self.different and set(self.missing) <= set(self.reasons)
 
     @property
     def percent(self) -> float:
@@ -107,7 +116,8 @@ def compare_symbols(library: str, ours: Exported, theirs: Exported) -> Parity:
 
     mine, wanted = linkable(ours.strong), linkable(theirs.strong)
     missing, extra = wanted - mine - ours.vague, mine - wanted - theirs.vague
-    return Parity(f"symbols of {library}", len(wanted), tuple(sorted(missing)), tuple(sorted(extra)))
+    reasons = {name: why for name, why in table["reasons"].items() if name in missing}
+    return Parity(f"symbols of {library}", len(wanted), tuple(sorted(missing)), tuple(sorted(extra)), reasons=reasons)
 
 
 def _sets(category: str, ours: Iterable[str], theirs: Iterable[str]) -> Parity:

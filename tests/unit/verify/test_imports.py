@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +47,25 @@ def test_a_real_process() -> None:
 def test_code_that_fails_is_no_answer() -> None:
     with pytest.raises(DecoupleError, match="ZeroDivisionError"):
         imports.libraries_opened([sys.executable], "1/0")
+
+
+ASK_FOR_LIBUTIL = "import ctypes\ntry: ctypes.CDLL('libutil.so.1'); print('there')\nexcept OSError: open('gone', 'w')"
+
+
+@pytest.mark.skipif(not strace_works(), reason="strace is not installed or not allowed here")
+def test_a_library_is_hidden_from_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (there,) = (
+        path
+        for path in imports.libraries_opened([sys.executable], ASK_FOR_LIBUTIL).opened
+        if path.endswith("/libutil.so.1")
+    )
+    assert not Path("gone").exists()
+    assert imports.runs_without([sys.executable], [there], ASK_FOR_LIBUTIL) >= 1
+    assert Path("gone").exists()
+
+
+@pytest.mark.skipif(not strace_works(), reason="strace is not installed or not allowed here")
+def test_hiding_what_nobody_asks_for_is_no_proof() -> None:
+    with pytest.raises(DecoupleError, match=r"never asked for /lib/libnever\.so"):
+        imports.runs_without([sys.executable], ["/lib/libnever.so"], "0")

@@ -64,6 +64,15 @@ def test_what_nobody_outside_can_link_does_not_count() -> None:
     assert (found.total, found.missing, found.extra) == (1, (), ())
 
 
+def test_what_is_missing_on_purpose_lowers_the_figure_and_is_no_fault() -> None:
+    linalg = "_ZN2at6native4cuda6detail22registerLinalgDispatchERKNS2_14LinalgDispatchE"
+    found = parity.compare_symbols("libtorch_cuda", exported("_ZN2at3addEv"), exported("_ZN2at3addEv", linalg))
+    assert (found.percent, found.missing, found.ok) == (50.0, (linalg,), True)
+    assert "one library" in found.reasons[linalg]
+    more = exported("_ZN2at3addEv", "_ZN2at3mulEv", linalg)
+    assert not parity.compare_symbols("libtorch_cuda", exported("_ZN2at3addEv"), more).ok
+
+
 def test_a_python_without_torch_is_told_in_its_own_words(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="torch cannot be asked: ModuleNotFoundError: No module named 'torch'"):
         parity.dump([sys.executable, "-I", "-S"], tmp_path)

@@ -13,6 +13,7 @@ all backends out, as it does for upstream's own group ``torch.backends``.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -68,17 +69,24 @@ def fill(target: ModuleType, source: ModuleType) -> None:
     """Give ``target`` every name of ``source`` but those of the import system, sub-modules name by name.
 
     What ``target`` had under such a name is replaced: a core without CUDA says "no" there, the bindings know better.
+    Classes and functions say from then on that they are ``target``'s, as they do in a torch built in one piece:
+    signatures, pickles and messages show that name.
     """
     for name, value in list(vars(source).items()):
         if name.startswith("__"):
             continue
         present = getattr(target, name, None)
-        if isinstance(value, ModuleType) and isinstance(present, ModuleType):
+        if isinstance(value, ModuleType) and value.__name__.startswith(f"{source.__name__}."):
+            path = f"{target.__name__}.{name}"
+            if not isinstance(present, ModuleType):
+                present = sys.modules.setdefault(path, ModuleType(path, value.__doc__))
+                setattr(target, name, present)
             fill(present, value)
             continue
+        if getattr(value, "__module__", None) == source.__name__:
+            with contextlib.suppress(AttributeError, TypeError):  # types of the C API keep the name they were made with
+                value.__module__ = target.__name__
         setattr(target, name, value)
-        if isinstance(value, ModuleType):
-            sys.modules.setdefault(f"{target.__name__}.{name}", value)
 
 
 def cuda_folder() -> str | None:
