@@ -39,6 +39,7 @@ PER_RELEASE = {
     "build": "both wheels into dist/<release>/ (-- --stage 1|2, --core built|stock, --env, --arch, --jobs, --no-flash)",
     "smoke": "stage 2's runtime part against a stock core: does it build, does _CUDAC import (needs no GPU)",
     "verify": "ELF audit, imports and parity with the monolith of the wheels in dist/<release>/",
+    "contract": "torch_sim built against the core in dist/<release>/, and the contract on it (-- --beside-cuda)",
     "units": "what stage 1's translation units open, from the build's record: no file of CUDA (-- --count 60 --jobs 2)",
     "shell": "a shell in the build environment (-- --stage 2)",
     "clean": "delete what building left (-- --stage 1|2, --rootfs)",
@@ -96,7 +97,7 @@ def lint(session: nox.Session) -> None:
     for command in (
         ["ruff", "check", "."],
         ["ruff", "format", "--check", "."],
-        ["mypy", "scripts/decouple"],
+        ["mypy", "scripts/decouple", "tests/contract", "third_device/contract/third_device_contract"],
         ["decouple", "lint"],
     ):
         session.run(str(binaries / command[0]), *command[1:], external=True)

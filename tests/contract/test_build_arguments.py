@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
 
 import backend_env
 import pytest
 
+LimitJobs = Callable[[Path, MutableMapping[str, str]], None]
+
 
 @pytest.fixture
-def limit_jobs(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+def limit_jobs(monkeypatch: pytest.MonkeyPatch) -> LimitJobs:
+    """The layer's function, imported as a backend's setup.py does: by the path of the layer."""
     monkeypatch.syspath_prepend(str(backend_env.THIRD_DEVICE / "common"))
-    from backend_build.extension import limit_jobs
+    found: LimitJobs = importlib.import_module("backend_build.extension").limit_jobs
+    return found
 
-    return limit_jobs
 
-
-def test_a_compile_gets_the_memory_that_wrapped_cmake_reckons_with(limit_jobs) -> None:  # type: ignore[no-untyped-def]
+def test_a_compile_gets_the_memory_that_wrapped_cmake_reckons_with(limit_jobs: LimitJobs) -> None:
     tools = backend_env.THIRD_DEVICE / "tools"
     environ = {"WRAPPED_CMAKE_JOB_MEMORY": str(1 << 30)}  # 1 PiB each: one at a time on any machine
     limit_jobs(tools, environ)
@@ -27,7 +31,7 @@ def test_a_compile_gets_the_memory_that_wrapped_cmake_reckons_with(limit_jobs) -
     assert environ == {"MAX_JOBS": "7"}
 
 
-def test_outside_a_checkout_nothing_is_limited(limit_jobs, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_outside_a_checkout_nothing_is_limited(limit_jobs: LimitJobs, tmp_path: Path) -> None:
     environ: dict[str, str] = {}
     limit_jobs(tmp_path, environ)
     assert environ == {}

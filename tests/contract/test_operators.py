@@ -50,7 +50,8 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
     path = backend_env.THIRD_DEVICE / "torch_sim" / "operators.yaml"
     first, again = generated(interpreter, path, path)
     assert first == again == generated(interpreter, path)[0]
-    header, source = first  # type: ignore[misc]
+    assert isinstance(first, list), first
+    header, source = first
     assert (
         "at::Tensor & mm_out(const at::Tensor & self, const at::Tensor & mat2, at::Tensor & out);  // mm.out" in header
     )

@@ -126,7 +126,7 @@ def mod(name: str) -> ModuleType:
     """``torch.<name>``."""
     import torch
 
-    module = getattr(torch, name, None)
+    module: ModuleType | None = getattr(torch, name, None)
     if module is None:
         pytest.fail(f"`import torch` did not make torch.{name}; is the backend installed in this environment?")
     return module
@@ -139,10 +139,13 @@ def two(mod: ModuleType) -> None:
         pytest.skip(f"needs 2 devices, there is {mod.device_count()}")
 
 
+Knob = Callable[[str, int], None]
+
+
 @pytest.fixture
-def knob(mod: ModuleType) -> Iterator[Callable[[str, int], None]]:
+def knob(mod: ModuleType) -> Iterator[Knob]:
     """Turns a fault knob of the driver; what it turned is turned back."""
-    control = getattr(mod, "_driver_control", None)
+    control: Knob | None = getattr(mod, "_driver_control", None)
     back = {"memory_bytes": 1 << 30, "fail_allocations": 0, "copy_delay_us": 0}
     turned: list[str] = []
 
@@ -157,7 +160,7 @@ def knob(mod: ModuleType) -> Iterator[Callable[[str, int], None]]:
 
     yield turn
     for key in turned:
-        if key in back:
+        if control is not None and key in back:
             control(key, back[key])
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from third_device_contract.plugin import Run
+
 WHERE = "DECOUPLE_TORCH_CUDA"
 
 CODE = """
@@ -62,7 +64,7 @@ print("BOTH")
 
 
 @pytest.mark.contract_item(50)
-def test_beside_cuda(python, name: str, tmp_path: Path) -> None:
+def test_beside_cuda(python: Run, name: str, tmp_path: Path) -> None:
     environment: dict[str, str | None] = {}
     given = os.environ.get(WHERE)
     if given:

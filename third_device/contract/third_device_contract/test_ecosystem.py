@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import types
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from third_device_contract.plugin import Gap
+from third_device_contract.plugin import Gap, Run
 
 
 @pytest.mark.contract_item(43)
@@ -101,7 +103,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.contract_item(44)
-def test_distributed(python, name: str) -> None:
+def test_distributed(python: Run, name: str) -> None:
     if not torch.distributed.is_available():
         pytest.skip("this PyTorch was built without torch.distributed")
     done = python(DISTRIBUTED.replace("{name}", name), timeout=500)
@@ -115,13 +117,14 @@ def test_compile(name: str) -> None:
 
     interface = get_interface_for_device(name)
     assert interface.is_available() and interface.current_device() == 0
-    graphs = []
+    graphs: list[torch.fx.GraphModule] = []
 
-    def backend(graph, inputs):
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
         graphs.append(graph)
-        return graph.forward
+        forward: Callable[..., Any] = graph.forward
+        return forward
 
-    def function(x):
+    def function(x: torch.Tensor) -> torch.Tensor:
         y = torch.ones(3, device=x.device) + x
         return (y * 2).relu().sum()
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+import types
 
 import pytest
 import torch
+
+from third_device_contract.plugin import Knob, Run
 
 LOST = """
 import torch
@@ -23,7 +26,7 @@ print("fine")
 
 
 @pytest.mark.contract_item(22)
-def test_a_lost_device_is_told_and_others_go_on(python, name: str, mod, two: None) -> None:
+def test_a_lost_device_is_told_and_others_go_on(python: Run, name: str, mod: types.ModuleType, two: None) -> None:
     if not hasattr(mod, "_driver_control"):
         pytest.skip("this backend has no _driver_control to inject faults with")
     done = python(LOST.replace("NAME", name))
@@ -33,7 +36,7 @@ def test_a_lost_device_is_told_and_others_go_on(python, name: str, mod, two: Non
 
 
 @pytest.mark.contract_item(22)
-def test_a_refused_allocation_is_tried_again(name: str, mod, knob) -> None:
+def test_a_refused_allocation_is_tried_again(name: str, mod: types.ModuleType, knob: Knob) -> None:
     mod.empty_cache()
     knob("fail_allocations", 1)
     before = mod.memory_stats()["num_alloc_retries"]
@@ -42,7 +45,7 @@ def test_a_refused_allocation_is_tried_again(name: str, mod, knob) -> None:
 
 
 @pytest.mark.contract_item(23)
-def test_eight_threads_share_the_allocator(name: str, mod) -> None:
+def test_eight_threads_share_the_allocator(name: str, mod: types.ModuleType) -> None:
     wrong: list[str] = []
 
     def work(mark: int) -> None:

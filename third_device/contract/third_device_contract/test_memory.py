@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import itertools
 import types
+from collections.abc import Callable
 
 import pytest
 import torch
+
+from third_device_contract.plugin import Knob, Run
 
 DTYPES = [
     torch.float32,
@@ -43,7 +46,7 @@ def test_out_of_memory_tells_numbers(name: str, mod: types.ModuleType) -> None:
 
 
 @pytest.mark.contract_item(22)
-def test_memory_can_run_out_and_come_back(name: str, mod: types.ModuleType, knob) -> None:
+def test_memory_can_run_out_and_come_back(name: str, mod: types.ModuleType, knob: Knob) -> None:
     mod.empty_cache()
     gc.collect()
     knob("memory_bytes", 64 << 20)
@@ -156,7 +159,7 @@ def test_dataloader_pins(name: str) -> None:
 
 
 @pytest.mark.contract_item(26)
-def test_the_host_cannot_read_device_memory(python, name: str) -> None:
+def test_the_host_cannot_read_device_memory(python: Run, name: str) -> None:
     code = f"""
 import ctypes, torch
 tensor = torch.ones(16, device="{name}")
@@ -253,7 +256,7 @@ def test_storage_resize(name: str) -> None:
 def test_copies(name: str, dtype: torch.dtype, mod: types.ModuleType) -> None:
     host = torch.arange(60).to(dtype).view(3, 4, 5)
     there = host.to(name)
-    forms = {
+    forms: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
         "whole": lambda t: t,
         "transposed": lambda t: t.transpose(0, 2),
         "strided": lambda t: t[:, ::2, 1:],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import types
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -149,11 +150,11 @@ def test_one_engine_thread_per_device(name: str, two: None) -> None:
 
     class Note(torch.autograd.Function):
         @staticmethod
-        def forward(context, x):
+        def forward(context: Any, x: torch.Tensor) -> torch.Tensor:
             return x.clone()
 
         @staticmethod
-        def backward(context, grad):
+        def backward(context: Any, grad: torch.Tensor) -> torch.Tensor:
             threads[grad.device.index] = threading.get_ident()
             return grad
 

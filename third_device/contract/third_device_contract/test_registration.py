@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from third_device_contract.plugin import Run
+
 FUNCTIONS = [
     "is_available",
     "device_count",
@@ -100,7 +102,7 @@ def test_generated_methods(name: str, mod: types.ModuleType) -> None:
 
 @pytest.mark.contract_item(5)
 @pytest.mark.contract_item(10)
-def test_import_torch_is_enough(python, name: str, package: str) -> None:
+def test_import_torch_is_enough(python: Run, name: str, package: str) -> None:
     code = f"""
 import torch
 assert torch.{name}.is_available(), "not available"
@@ -116,13 +118,13 @@ print("fine")
 
 
 @pytest.mark.contract_item(5)
-def test_importing_the_package_first_works_too(python, name: str, package: str) -> None:
+def test_importing_the_package_first_works_too(python: Run, name: str, package: str) -> None:
     done = python(f"import {package}, torch; assert torch.{name}.device_count() >= 1")
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.contract_item(6)
-def test_autoload_can_be_switched_off(python, name: str, package: str) -> None:
+def test_autoload_can_be_switched_off(python: Run, name: str, package: str) -> None:
     code = f"""
 import torch
 assert not hasattr(torch, "{name}")
@@ -134,7 +136,7 @@ assert torch.{name}.is_available()
 
 
 @pytest.mark.contract_item(7)
-def test_a_broken_entry_point_is_named(python, tmp_path: Path) -> None:
+def test_a_broken_entry_point_is_named(python: Run, tmp_path: Path) -> None:
     info = tmp_path / "site" / "broken_backend-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-backend\nVersion: 1.0\n")
@@ -148,7 +150,7 @@ def test_a_broken_entry_point_is_named(python, tmp_path: Path) -> None:
 
 @pytest.mark.contract_item(8)
 @pytest.mark.parametrize("option", ["--no-driver-env", "--zero-devices-env"])
-def test_cpu_works_without_devices(python, name: str, option: str, request: pytest.FixtureRequest) -> None:
+def test_cpu_works_without_devices(python: Run, name: str, option: str, request: pytest.FixtureRequest) -> None:
     key, _, value = request.config.getoption(option).partition("=")
     code = f"""
 import torch
@@ -170,7 +172,7 @@ except RuntimeError as error:
 
 
 @pytest.mark.contract_item(9)
-def test_another_release_of_torch_is_refused_clearly(python, package: str) -> None:
+def test_another_release_of_torch_is_refused_clearly(python: Run, package: str) -> None:
     code = f"""
 import torch
 torch.__version__ = "9.9.9"

@@ -9,6 +9,8 @@ import types
 import pytest
 import torch
 
+from third_device_contract.plugin import Run
+
 BUSY = 300  # milliseconds a stream is kept busy; long against a call, short for a test
 
 
@@ -28,7 +30,7 @@ def test_init_is_lazy_and_once(mod: types.ModuleType) -> None:
 
 
 @pytest.mark.contract_item(11)
-def test_fork_is_refused(python, name: str) -> None:
+def test_fork_is_refused(python: Run, name: str) -> None:
     code = f"""
 import os, torch
 torch.ones(1, device="{name}")
