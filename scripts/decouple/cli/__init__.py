@@ -31,6 +31,7 @@ COMMANDS: tuple[str, ...] = (
     "record",
     "index",
     "wheels",
+    "contract",
     "device",
     "reuse",
 )

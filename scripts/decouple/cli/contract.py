@@ -1,0 +1,70 @@
+"""``decouple contract RELEASE``: the contract of backends on the wheels in ``dist/<release>/``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    command = subparsers.add_parser(
+        "contract",
+        help="build torch_sim (or --device) against the core in dist/<release>/ and run the contract on it",
+        description="Install the core wheel of dist/<release>/ into a virtual environment where it was built, compile "
+        "the backend against it, and run the contract tests. Arguments after -- go to pytest.",
+    )
+    command.add_argument("release", metavar="RELEASE")
+    command.add_argument("--device", default="sim", metavar="NAME", help="third_device/torch_NAME (default: sim)")
+    command.add_argument("--beside-cuda", action="store_true", help="with the torch_cuda wheel installed, too")
+    command.add_argument("--upstream", action="store_true", help="upstream's own suites of the applied tree, too")
+    command.add_argument("--env", choices=["auto", "host", "rootfs"], default="auto", help="where the wheels run")
+    command.add_argument("--jobs", type=int, default=2, help="compilers at once (default: 2)")
+    command.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
+    command.add_argument("pytest", nargs="*", metavar="ARGUMENT", help="for pytest, after --")
+    command.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Install, build, check; 1 when a test fails, 2 when a wheel is missing."""
+    from decouple.base.errors import CHECK_FAILED, OK, UsageError
+    from decouple.base.paths import cache_dir, find_project
+    from decouple.build import settings
+    from decouple.build.environment import Places
+    from decouple.cli import output
+    from decouple.cli.build import environment_for
+    from decouple.device import contract
+    from decouple.verify import venvs
+
+    places = Places.of(find_project(), arguments.release, cache_dir(), arguments.tree)
+    third_device = places.project / "third_device"
+    backend = f"torch_{arguments.device}"
+    if not (third_device / backend).is_dir():
+        raise UsageError(
+            f"{third_device / backend}: no such folder", next_step=f"decouple new-device {arguments.device}"
+        )
+    core = contract.only_wheel(places.dist, "torch")
+    cuda = contract.only_wheel(places.dist, "torch_cuda") if arguments.beside_cuda else None
+    places.make()
+    environment = environment_for(arguments, places, ["core", *(["cuda"] if cuda else [])])
+    libraries = settings.choose("core", "built")["environment"]["LD_LIBRARY_PATH"]
+    inside = environment.names()["verify"]
+    place = venvs.Workplace(environment, places.verify, inside, places.logs / "contract.log")
+    progress = output.progress()
+    # one environment to compile in: the backend is built against the core, whatever lies beside it when it runs
+    built = venvs.install(place, "contract-core", [core])
+    tried = venvs.install(place, "contract-both", [core, cuda], libraries=libraries) if cuda else built
+    site = contract.Site(environment, built.folder, built.inside, "", environment.names()["ccache"], place.log)
+    folders = []
+    for project in (backend, contract.CONTRACT):
+        progress.start(f"{project} for {core.name}")
+        folders.append(contract.install(site, third_device, project, jobs=arguments.jobs))
+        progress.finish()
+    more = [*arguments.pytest]
+    if arguments.upstream:
+        more.append(f"--upstream-tests={environment.names()['tree']}/test")
+    used = contract.Site(environment, tried.folder, tried.inside, libraries if cuda else "", site.ccache, place.log)
+    report = ["--contract-report", f"{tried.inside}/report"]
+    code = contract.check(used, arguments.device, folders, [*report, *more])
+    print(f"report: {tried.folder / 'report'}")
+    return CHECK_FAILED if code else OK

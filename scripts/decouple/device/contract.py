@@ -1,0 +1,121 @@
+"""The contract on a PyTorch that was built here: a backend compiled against those wheels, where they run.
+
+`tests/contract` does the same with a PyTorch that pip has. The wheels of ``dist/`` belong to the Debian root that built
+them (its Python, its libraries), so compiling and checking happen in there, in the folder of one virtual environment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from decouple.base.errors import UsageError
+from decouple.base.files import write_atomically
+from decouple.base.process import run_logged
+
+#: what a build of a backend reads: the layer, and the job planner that it shares with torch_cuda
+SHARED = ("common", "tools")
+CONTRACT = "contract"
+
+
+class Inside(Protocol):
+    """Where commands run: the host, or a root."""
+
+    def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
+        """The command line that runs ``command`` inside, with exactly ``variables`` and a PATH, in folder ``start``."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A virtual environment with the wheels in it: ``folder`` from outside, ``inside`` from in there.
+
+    ``libraries`` is the LD_LIBRARY_PATH that the wheels need, ``ccache`` the folder of objects inside.
+    """
+
+    environment: Inside
+    folder: Path
+    inside: str
+    libraries: str
+    ccache: str
+    log: Path
+
+    @property
+    def python(self) -> str:
+        """The interpreter, inside."""
+        return f"{self.inside}/venv/bin/python"
+
+    def variables(self, **more: str) -> dict[str, str]:
+        """The environment of every command here."""
+        return {**({"LD_LIBRARY_PATH": self.libraries} if self.libraries else {}), **more}
+
+
+def only_wheel(dist: Path, name: str) -> Path:
+    """The wheel of project ``name`` in ``dist``. Raises UsageError when there is none, or more than one."""
+    found = sorted(dist.glob(f"{name}-*.whl"))
+    if len(found) != 1:
+        seen = ", ".join(path.name for path in found) or "none"
+        raise UsageError(f"{dist}: one wheel of {name} is needed, there is {seen}", next_step="decouple build RELEASE")
+    return found[0]
+
+
+def install(site: Site, third_device: Path, project: str, *, jobs: int) -> str:
+    """Build ``third_device/<project>`` against the site's PyTorch; its folder inside, for PYTHONPATH.
+
+    The sources are copied to the site, so that objects for another PyTorch are never mixed in and the checkout stays
+    clean. Nothing is done when these sources were built here. Raises DecoupleError when the build fails.
+    """
+    target, stamp = site.folder / "site" / project, site.folder / f"{project}.digest"
+    inside = f"{site.inside}/site/{project}"
+    read = [third_device / name for name in (project, *SHARED)]
+    key = _digest(read)
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == key:
+        return inside
+    stamp.unlink(missing_ok=True)
+    for source in read:
+        copy = site.folder / "third_device" / source.name
+        # the build folder of the project stays: ninja goes on from there
+        shutil.copytree(source, copy, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if _unread(n)])
+    shutil.rmtree(target, ignore_errors=True)
+    command = [site.python, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index"]
+    command += ["--target", inside, f"{site.inside}/third_device/{project}"]
+    variables = site.variables(
+        PATH=f"/usr/lib/ccache:{site.inside}/venv/bin:/usr/local/bin:/usr/bin:/bin",
+        CCACHE_DIR=site.ccache,
+        CCACHE_BASEDIR=site.inside,
+        CCACHE_NOHASHDIR="1",
+        MAX_JOBS=str(jobs),
+        TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+    )
+    run_logged(site.environment.argv(command, variables, "/"), log=site.log, what=f"build {project}")
+    write_atomically(stamp, key)
+    return inside
+
+
+def check(site: Site, device: str, folders: Sequence[str], arguments: Sequence[str]) -> int:
+    """Run the contract on ``device`` with the packages in ``folders``; pytest's exit status."""
+    (site.folder / "run").mkdir(exist_ok=True)
+    command = [site.python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
+    command += ["-p", "third_device_contract.plugin", "--pyargs", "third_device_contract", "--device", device]
+    variables = site.variables(PYTHONPATH=":".join(folders), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    return subprocess.run(site.environment.argv([*command, *arguments], variables, f"{site.inside}/run")).returncode
+
+
+def _digest(folders: Sequence[Path]) -> str:
+    """SHA-256 over name and content of every file that a build reads."""
+    total = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder.parent)
+            if path.is_file() and not any(map(_unread, name.parts)):
+                total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def _unread(name: str) -> bool:
+    """Whether a file or folder of this name is what an earlier build left."""
+    return name in ("build", "__pycache__", ".mypy_cache") or name.endswith(".egg-info")
