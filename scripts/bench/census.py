@@ -24,9 +24,9 @@ from decouple.base.paths import find_project
 from decouple.census import taxonomy
 from decouple.census.context import make_context
 from decouple.census.scan import files_of, scan
+from decouple.inventory.rules import load
 from decouple.release.manifest import load_release
 from decouple.relocate.plan import make_plan
-from decouple.relocate.rules import load
 from decouple.upstream import fetch
 
 

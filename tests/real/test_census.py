@@ -13,8 +13,8 @@ from decouple.census import taxonomy as taxonomies
 from decouple.census.context import make_context
 from decouple.census.finding import Census
 from decouple.census.scan import scan
+from decouple.inventory import rules as rule_files
 from decouple.release.manifest import load_release
-from decouple.relocate import rules as rule_files
 from decouple.relocate.plan import make_plan
 from decouple.series import seriesfile
 from decouple.upstream import fetch

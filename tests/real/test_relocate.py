@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
+from decouple.inventory import rules as rule_files
+from decouple.inventory.rules import RuleFile
+from decouple.inventory.tree import list_files
 from decouple.release.manifest import load_release
-from decouple.relocate import rules as rule_files
 from decouple.relocate.patch import render
-from decouple.relocate.plan import Plan, list_files, make_plan
-from decouple.relocate.rules import RuleFile
+from decouple.relocate.plan import Plan, make_plan
 from decouple.source.conditions import Macros
 from decouple.source.preprocessor import includes
 from decouple.upstream import fetch

@@ -6,8 +6,8 @@ import pytest
 
 from decouple.base.paths import find_project
 from decouple.device import reuse
+from decouple.inventory import rules as rule_files
 from decouple.release.manifest import load_release
-from decouple.relocate import rules as rule_files
 from decouple.relocate.plan import make_plan
 from decouple.upstream import fetch
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from decouple.relocate.plan import HEADER_SUFFIXES, BuildLists, include_names, is_suspect, list_files, stage1_closure
-from decouple.relocate.rules import RuleFile
+from decouple.inventory.rules import RuleFile
+from decouple.inventory.stage1 import stage1_closure, stage1_units
+from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, include_names, is_suspect, list_files
 from decouple.source.globs import matches
 from decouple.source.include_graph import Edge
 
@@ -66,12 +67,14 @@ def make_context(
     headers = {
         name for old in moves if old.endswith(HEADER_SUFFIXES) for name in include_names(old, rules.header_folders)
     }
+    if stage1 is None:
+        stage1 = stage1_closure(tree, files, stage1_units(files, BuildLists(tree, files, rules), rules), rules)
     return Context(
         tree=tree,
         rules=rules,
         targets={old: new for old, new in moves.items() if old in present},
         origins=moved_here,
-        stage1=stage1 if stage1 is not None else stage1_closure(tree, files, BuildLists(tree, files, rules), rules),
+        stage1=stage1,
         moved_headers=frozenset(headers),
         membership=membership,
     )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from decouple.census.compare import Comparison, Edit
     from decouple.census.finding import Census
-    from decouple.relocate.rules import RuleFile
+    from decouple.inventory.rules import RuleFile
     from decouple.source.include_graph import Edge
 
 
@@ -43,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     from decouple.census.html import as_html
     from decouple.census.report import as_json
     from decouple.cli import trees
+    from decouple.inventory.rules import load
     from decouple.relocate.plan import make_plan
-    from decouple.relocate.rules import load
 
     project = find_project()
     rules = load()

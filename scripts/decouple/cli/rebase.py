@@ -249,8 +249,8 @@ def _wheel_side(
 ) -> tuple[str, Regenerate]:
     """A commit with what the official wheel has of the files that matter, and the relocation of its Python files."""
     from decouple.cli import output
+    from decouple.inventory.rules import load
     from decouple.relocate.plan import python_moves
-    from decouple.relocate.rules import load
     from decouple.series.named import open_named
     from decouple.series.rebase.partial import commit_of
     from decouple.series.sources import paths_of
@@ -279,8 +279,8 @@ def _wheel_name(manifest: Manifest) -> str:
 
 def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:
     """The relocation of what a wheel shows: Python files."""
+    from decouple.inventory.rules import load
     from decouple.relocate.patch import render_python
-    from decouple.relocate.rules import load
     from decouple.series.rebase.series import Regenerated
     from decouple.series.rebase.verdicts import Note
 
@@ -302,9 +302,9 @@ def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifes
 
 def _regenerate(tree: Path, release: str) -> Regenerate:
     """The relocation is a rule set: on another release it is generated, never merged (DESIGN section 4)."""
+    from decouple.inventory.rules import load
     from decouple.relocate.patch import render
     from decouple.relocate.plan import make_plan, unclassified
-    from decouple.relocate.rules import load
     from decouple.series.rebase.series import Regenerated
     from decouple.series.rebase.verdicts import Note
 

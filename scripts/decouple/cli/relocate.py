@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from decouple.base.errors import CHECK_FAILED, OK
 
 if TYPE_CHECKING:
+    from decouple.inventory.rules import RuleFile
     from decouple.relocate.plan import Plan
-    from decouple.relocate.rules import RuleFile
 
 PATCH = "0001-relocate-cuda-sources.patch"
 
@@ -37,9 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
     from decouple.base.files import write_atomically
     from decouple.base.paths import find_project
     from decouple.cli import trees
+    from decouple.inventory.rules import load
     from decouple.relocate.patch import render
     from decouple.relocate.plan import make_plan, unclassified
-    from decouple.relocate.rules import load
 
     rules = load()
     tree = trees.pristine(arguments)

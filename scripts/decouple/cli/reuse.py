@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     from decouple.base.files import write_atomically
     from decouple.cli import output, trees
     from decouple.device import reuse
-    from decouple.relocate import rules as rule_files
+    from decouple.inventory import rules as rule_files
     from decouple.relocate.plan import make_plan
 
     if arguments.header and not arguments.names:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from email.utils import format_datetime
 
 from decouple.base.errors import DecoupleError
+from decouple.inventory.rules import PatchHeader, RuleFile
 from decouple.relocate.plan import Move, Plan
-from decouple.relocate.rules import PatchHeader, RuleFile
 
 
 def render(plan: Plan, rules: RuleFile, release: str) -> str:

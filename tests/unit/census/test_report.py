@@ -16,7 +16,7 @@ from decouple.census.finding import Census
 from decouple.census.html import as_html
 from decouple.census.report import as_json
 from decouple.census.scan import scan
-from decouple.relocate import rules as rule_files
+from decouple.inventory import rules as rule_files
 from decouple.relocate.patch import render
 from decouple.relocate.plan import make_plan
 from tests.unit.census import planted

@@ -10,7 +10,7 @@ from decouple.census import taxonomy as taxonomies
 from decouple.census.context import make_context
 from decouple.census.finding import Census, Finding
 from decouple.census.scan import scan
-from decouple.relocate import rules as rule_files
+from decouple.inventory import rules as rule_files
 from decouple.relocate.plan import make_plan
 from tests.unit.census import planted
 

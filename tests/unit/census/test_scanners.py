@@ -7,7 +7,7 @@ import pytest
 from decouple.census import build_files, cpp, python
 from decouple.census import taxonomy as taxonomies
 from decouple.census.finding import Raw
-from decouple.relocate import rules as rule_files
+from decouple.inventory import rules as rule_files
 
 TAXONOMY = taxonomies.load(undefined=rule_files.load().stage1.undefined)
 MOVED = frozenset({"ATen/cuda/CUDAContext.h"})

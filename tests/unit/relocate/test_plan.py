@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.relocate import rules as rule_files
+from decouple.inventory import rules as rule_files
+from decouple.inventory.rules import Cut, Rule, RuleFile
 from decouple.relocate.patch import render
 from decouple.relocate.plan import make_plan, unclassified
-from decouple.relocate.rules import Cut, Rule, RuleFile
 from tests.unit.relocate.trees import FILES, write
 
 UNGUARDED = "#include <torch/csrc/utils/cuda_enabled.h>\n#include <c10/cuda/CUDAStream.h>\n"

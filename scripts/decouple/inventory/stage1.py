@@ -1,0 +1,46 @@
+"""What stage 1 (``USE_CUDA=0``) compiles and includes, told from the build files and the include lines of one tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.inventory.rules import RuleFile
+from decouple.inventory.tree import BuildLists
+from decouple.source.conditions import Macros
+from decouple.source.globs import matches
+from decouple.source.include_graph import Edge, IncludeGraph
+
+
+def stage1_units(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> frozenset[str]:
+    """What stage 1 may compile, as the build files say (a superset of any one configuration)."""
+    known = rules.stage1
+    out = {path for path in files if matches(path, known.globs)}
+    out.update(path for path in lists.members((*known.bzl_lists, *known.cmake_lists)))
+    return frozenset(out)
+
+
+def stage1_closure(
+    tree: Path, files: Iterable[str], units: Iterable[str], rules: RuleFile
+) -> Mapping[str, Edge | None]:
+    """Every one of ``files`` that stage 1 compiles (its ``units``) or includes, with the include that first reached it.
+
+    Raises DecoupleError when a [[cut]] of the rules no longer stands in a tree that still has its header.
+    """
+    files = tuple(files)
+    macros = Macros(undefined=rules.stage1.undefined)
+    present = frozenset(files)
+    cut: set[tuple[str, str]] = set()
+    graph = IncludeGraph(tree, files, rules.stage1.include_folders, macros)
+    for entry in rules.cuts:
+        if entry.header not in present:
+            continue  # another release, or a tree that is relocated already
+        for source in entry.included_by:
+            if source not in present or not any(edge.target == entry.header for edge in graph.edges(source)):
+                raise DecoupleError(
+                    f"{source} does not include {entry.header}: the [[cut]] in inventory/rules.toml is out of date",
+                    next_step="remove that entry",
+                )
+            cut.add((source, entry.header))
+    return graph.closure(units, without=cut)

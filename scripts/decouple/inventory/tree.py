@@ -1,0 +1,67 @@
+"""The files of one tree, its build lists, and which of its paths look like CUDA's: what needs no compiler to tell."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterable
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.inventory.rules import RuleFile
+from decouple.source.build_lists import CMakeLists, read_bzl
+from decouple.source.globs import matches
+
+HEADER_SUFFIXES = (".h", ".hpp", ".cuh")
+
+
+def list_files(tree: Path, folders: Iterable[str]) -> list[str]:
+    """The files below ``folders`` of ``tree`` as sorted POSIX paths. Byte-compiled Python and ``.git`` are no sources.
+
+    Raises DecoupleError when none of the folders is there (not a PyTorch tree).
+    """
+    out: list[str] = []
+    for folder in folders:
+        for here, names, files in os.walk(tree / folder):
+            names[:] = [name for name in names if name not in (".git", "__pycache__")]
+            relative = Path(here).relative_to(tree).as_posix()
+            out.extend(f"{relative}/{name}" for name in files)
+    if not out:
+        raise DecoupleError(f"{tree}: holds none of {', '.join(folders)}", next_step="give the root of a PyTorch tree")
+    return sorted(out)
+
+
+class BuildLists:
+    """The source lists of one tree, by name, from ``build_variables.bzl`` and the CMake files the rules name."""
+
+    def __init__(self, tree: Path, files: Iterable[str], rules: RuleFile) -> None:
+        present = frozenset(files)
+        bzl_path = tree / rules.scope.bzl
+        self._bzl = read_bzl(bzl_path) if bzl_path.exists() else {}
+        cmake_files = [name for name in rules.scope.cmake_files if (tree / name).exists()]
+        self._cmake = CMakeLists(tree, cmake_files, present, self._bzl)
+        self._present = present
+
+    def members(self, names: Iterable[str]) -> frozenset[str]:
+        """The files of the tree that any list with a name like ``names`` holds."""
+        patterns = tuple(names)
+        out: set[str] = set()
+        for name, paths in self._bzl.items():
+            if matches(name, patterns):
+                out.update(path for path in paths if path in self._present)
+        for name in self._cmake.variables():
+            if matches(name, patterns):
+                out.update(self._cmake.get(name))
+        return frozenset(out)
+
+
+def is_suspect(path: str, rules: RuleFile) -> bool:
+    """Whether the path alone looks like CUDA's."""
+    lowered = f"/{path.lower()}"
+    return any(word in lowered for word in rules.scope.words) or path.endswith(rules.scope.suffixes)
+
+
+def include_names(path: str, folders: Iterable[str]) -> list[str]:
+    """The names by which ``#include`` reaches ``path`` through the ``-I`` folders ("." is the tree itself)."""
+    names = (path if folder == "." else posixpath.relpath(path, folder) for folder in folders)
+    return [name for name in names if not name.startswith("../")]

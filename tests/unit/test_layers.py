@@ -1,0 +1,97 @@
+"""Imports run downwards only (DESIGN, section 3): a room knows the rooms below it, and none beside it or above it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import decouple
+
+PACKAGE = Path(decouple.__file__).parent
+LAYERS = (
+    {"base"},
+    {"release", "source"},
+    {"upstream", "inventory"},
+    {"build", "verify", "index", "device", "series", "relocate", "census"},
+    {"cli"},
+    {"__main__"},
+)
+"""From the lowest up. `source` reads text, `inventory` says what the text of one tree means for CUDA."""
+ONLY_CLI = {"argparse", "rich"}
+"""What parses arguments and writes to a terminal."""
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of everything that ``path`` imports, inside functions and for typing as well."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, f"{path}:{node.lineno}: a relative import"
+            if node.module == "decouple":
+                yield from ((node.lineno, f"decouple.{alias.name}") for alias in node.names)
+            else:
+                yield node.lineno, node.module
+
+
+def faults(package: Path) -> list[str]:
+    """Every import of ``package`` that does not run downwards, one line each."""
+    rank = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        relative = path.relative_to(package)
+        room = relative.parts[0].removesuffix(".py")
+        if room == "__init__" or "inside" in relative.parts:
+            continue  # `inside` holds scripts that run in a build root, without this package
+        if room not in rank:
+            found.append(f"{relative}: room {room} is in no layer")
+            continue
+        for line, name in imports(path):
+            top, _, rest = name.partition(".")
+            other = rest.partition(".")[0]
+            if top in ONLY_CLI and room != "cli":
+                found.append(f"{relative}:{line}: {top} belongs to cli")
+            if top == "decouple" and other not in ("", "__version__", room) and rank.get(other, 99) >= rank[room]:
+                found.append(f"{relative}:{line}: {room} imports {name}")
+    return found
+
+
+def test_every_import_runs_downwards() -> None:
+    assert faults(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "line", "told"),
+    [
+        ("census", "from decouple.relocate.plan import make_plan", "census imports decouple.relocate.plan"),
+        ("series", "from decouple import build", "series imports decouple.build"),
+        ("base", "def f():\n    import decouple.cli", "base imports decouple.cli"),
+        ("verify", "from rich.table import Table", "rich belongs to cli"),
+        ("novelty", "import json", "room novelty is in no layer"),
+    ],
+)
+def test_one_that_does_not_is_named(tmp_path: Path, room: str, line: str, told: str) -> None:
+    (tmp_path / room).mkdir()
+    (tmp_path / room / "planted.py").write_text(line + "\n")
+    (fault,) = faults(tmp_path)
+    assert fault.startswith(f"{room}/planted.py:") and fault.endswith(told)
+
+
+def test_scripts_that_run_inside_a_build_root_import_nothing_of_this_package() -> None:
+    inside = [path for path in PACKAGE.rglob("*.py") if "inside" in path.relative_to(PACKAGE).parts]
+    assert inside
+    assert [str(path) for path in inside if any(name.startswith("decouple") for _, name in imports(path))] == []
+
+
+def test_only_cli_prints() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if not {"cli", "inside"} & set(path.relative_to(PACKAGE).parts)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert found == []
