@@ -65,6 +65,32 @@ def run_logged(
         raise DecoupleError(f"{what}: {_last_words(list(recent), code)}", next_step=f"read {log}")
 
 
+@contextlib.contextmanager
+def time_limit(minutes: float, what: str, next_step: str) -> Iterator[None]:
+    """Interrupt what runs inside after ``minutes`` of wall time, the processes of `run_logged` first.
+
+    For the main thread. Raises DecoupleError, naming ``what`` and ``next_step``, when the time is over.
+    """
+    over = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal over
+        over = True
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, minutes * 60)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if over:
+            raise DecoupleError(f"{what}: not done in {minutes:g} minutes", next_step=next_step) from None
+        raise
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+
+
 def _last_words(lines: list[str], code: int) -> str:
     telling = [line for line in lines if _TELLING.search(line)]
     full = [line for line in telling if "No space left on device" in line]

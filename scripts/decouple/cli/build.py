@@ -34,6 +34,9 @@ def register(subparsers: Any) -> None:
     smoke = subparsers.add_parser("smoke", help="stage 2's runtime part against a stock core: a quick check")
     _shared(smoke)
     smoke.add_argument("--arch", help="one CUDA architecture (default 9.0)")
+    smoke.add_argument(
+        "--minutes", type=float, default=40, help="stop, with an error, when the build takes longer (default 40)"
+    )
     smoke.set_defaults(run=_smoke)
 
     shell = subparsers.add_parser("shell", help="a shell in the build environment")
@@ -98,10 +101,13 @@ def _build(arguments: argparse.Namespace) -> int:
 def _smoke(arguments: argparse.Namespace) -> int:
     arguments.stage, arguments.core, arguments.profile = "2", "stock", "core"
     arguments.no_flash, arguments.slice, arguments.estimate = True, "runtime", False
-    _build(arguments)
+    from decouple.base.process import time_limit
     from decouple.cli import verify
 
-    return verify.smoke(arguments)
+    again = f"decouple smoke {arguments.release} goes on from there; --minutes gives it more"
+    with time_limit(arguments.minutes, "smoke", again):
+        _build(arguments)
+        return verify.smoke(arguments)
 
 
 def _shell(arguments: argparse.Namespace) -> int:
