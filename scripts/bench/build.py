@@ -116,11 +116,11 @@ def clean(places: Places, stage: int) -> dict[str, Any]:
     took = status.read(status.path_of(places.project, places.release))[
         f"stage{stage}"
     ]  # the build has just recorded it
-    hits, misses, longest = took["cached"] or 0, took["compiled"] or 0, took["longest"]["seconds"]
+    hits, misses, cold = took["cached"] or 0, took["compiled"] or 0, took["object_seconds"] / took["cores"]
     return {
         "seconds": seconds,
-        "seconds of the longest build recorded": longest,
-        "of that time": round(seconds / longest, 3),
+        "seconds of compiling on these cores, cold (ninja's log)": round(cold, 1),
+        "of that time": round(seconds / cold, 3),
         "objects": stamp.objects,
         "ccache hits": hits,
         "ccache misses": misses,

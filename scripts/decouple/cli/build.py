@@ -321,6 +321,7 @@ def _overlay_digest(project: Path, tree: Path) -> str:
 
 
 def _report(outcome: Outcome, places: Places, provenance: Provenance, jobs: int) -> None:
+    from decouple.build.estimate import object_seconds
     from decouple.verify import status
 
     if outcome.built:
@@ -331,9 +332,10 @@ def _report(outcome: Outcome, places: Places, provenance: Provenance, jobs: int)
             "objects": outcome.objects,
             "cores": jobs,
             "series": provenance.series_digest,
+            "object_seconds": object_seconds(places.stage1 if outcome.stage == 1 else places.stage2),
             **status.effort(asdict(outcome.effort)),
         }
-        status.update(path, f"stage{outcome.stage}", status.with_longest(path, f"stage{outcome.stage}", document))
+        status.update(path, f"stage{outcome.stage}", status.with_costliest(path, f"stage{outcome.stage}", document))
         known = status.read(path).get("series", {})
         series = {"patches": len(provenance.patches), "digest": provenance.series_digest}
         status.update(path, "series", {**known, **series})

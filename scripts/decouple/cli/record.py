@@ -51,7 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
         better = {proven.Level.FULL: proven.Level.CONFIGURED}
         levels = {name: (better.get(level, level), why) for name, (level, why) in levels.items()}
     digest = series_digest(project, release)
-    status.keep_built(path, digest)
     status.update(path, "series", {"patches": len(series), "not_carried": len(lacking), "digest": digest})
     status.update(path, "applies", {"sources": sources, "patches": applies})
     rows: dict[str, dict[str, str]] = {}

@@ -53,38 +53,18 @@ def _text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def keep_built(path: Path, digest: str) -> None:
-    """Before the series is recorded as ``digest``: note in stages that do not say so which series they were built from.
-
-    A build records its stage and the series together, so until now that was the one in the file.
-    """
-    with locked(path.with_name(f".{path.name}.lock")):
-        document = read(path)
-        before = document.get("series", {}).get("digest")
-        for name in STAGES:
-            if name in document and before and before != digest:
-                document[name].setdefault("series", before)
-        if path.exists():
-            write_atomically(path, _text(document))
-
-
-_EFFORT = ("seconds", "compiled", "cached", "cores")
-
-
 def effort(taken: Mapping[str, Any]) -> dict[str, Any]:
     """Wall seconds, objects compiled and objects from the compiler's cache, as they stand in the file."""
     return {**taken, "seconds": round(taken["seconds"], 1)}
 
 
-def with_longest(path: Path, section: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """``content`` of a stage, and in ``longest`` the effort of the longest build recorded, the nearest to a cold one.
+def with_costliest(path: Path, section: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """``content`` of a stage, its ``object_seconds`` being the largest recorded: the nearest to a cold build's.
 
-    Building again on a warm compiler cache takes minutes and says little about what the stage costs.
+    Building again on a warm compiler cache says little about what the stage costs.
     """
-    before = read(path).get(section, {})
-    known = [one for one in (before.get("longest"), before, content) if one and "seconds" in one]
-    longest = max(known, key=lambda one: float(one["seconds"]))
-    return {**content, "longest": {name: longest[name] for name in _EFFORT if name in longest}}
+    before = read(path).get(section, {}).get("object_seconds", 0.0)
+    return {**content, "object_seconds": round(max(before, content["object_seconds"]), 1)}
 
 
 def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
@@ -130,7 +110,7 @@ def matrix(statuses: Mapping[str, Mapping[str, Any]]) -> str:
 def levels(status: Mapping[str, Any]) -> dict[str, str]:
     """Decouple-Id -> what was proven: "built" where both stages were built from the series that is recorded."""
     digest = status.get("series", {}).get("digest")
-    built = all(status.get(stage) and status[stage].get("series", digest) == digest for stage in STAGES)
+    built = all(status.get(stage) and status[stage].get("series") == digest for stage in STAGES)
     rows: Mapping[str, Mapping[str, str]] = status.get("proven", {})
     return {identity: BUILT if built and row["level"] != NOTHING else row["level"] for identity, row in rows.items()}
 
@@ -186,18 +166,9 @@ def _stage(stage: Mapping[str, Any] | None) -> str:
     if not stage:
         return "not built"
     size = stage["wheel_bytes"] / (1 << 20)
-    took = stage.get("longest", stage)
-    compiled, cached = took.get("compiled"), took.get("cached")
-    notes = []
-    if compiled is not None and cached is not None:
-        if compiled + cached < stage["objects"]:
-            notes.append(f"{compiled + cached} in the run that was timed, the others before it")
-        if cached:
-            notes.append(f"{cached} from the compiler's cache")
-    else:
-        notes.append("how many in the time shown was not counted")
-    note = f" ({', '.join(notes)})" if notes else ""
-    return f"{stage['objects']} objects{note}, {took['seconds'] / 60:.0f} min on {took['cores']} cores, {size:.0f} MiB"
+    spent = stage.get("object_seconds")  # the first builds did not record it
+    cost = f"{spent / 60 / stage['cores']:.0f} min of compiling on {stage['cores']} cores, " if spent else ""
+    return f"{stage['objects']} objects, {cost}{size:.0f} MiB"
 
 
 def _parity(verify: Mapping[str, Any]) -> str:
