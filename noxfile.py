@@ -140,6 +140,8 @@ def ci(session: nox.Session) -> None:
         session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), external=True)
         return
     command = ["--command-of", session.posargs[0]]
-    line = session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), *command, external=True, silent=True)
-    words = shlex.split(str(line))
-    session.run(sys.executable, "-m", *words, *session.posargs[1:], external=True)
+    lines = session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), *command, external=True, silent=True)
+    commands = [shlex.split(line) for line in str(lines).splitlines()]
+    for number, words in enumerate(commands, start=1):
+        more = session.posargs[1:] if number == len(commands) else []
+        session.run(sys.executable, "-m", *words, *more, external=True)

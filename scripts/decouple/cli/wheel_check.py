@@ -70,7 +70,8 @@ def _rebuilt(project: Path, read: Wheel) -> str:
     found = {}
     with tempfile.TemporaryDirectory(prefix="decouple-verify-") as folder:
         clone = Path(folder) / "project"
-        subprocess.run(["git", "clone", "-q", "--no-hardlinks", str(project), str(clone)], check=True)
+        git = ["git", "-c", "advice.detachedHead=false"]
+        subprocess.run([*git, "clone", "-q", "--no-hardlinks", str(project), str(clone)], check=True)
         for debian in (True, False):
             try:
                 apply_release(clone, release, debian_patches=debian, progress=progress())
