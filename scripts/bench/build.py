@@ -38,8 +38,6 @@ MONOLITH = {
     "USE_CUDNN": "1",
     "USE_NCCL": "1",
     "USE_SYSTEM_NCCL": "1",
-    "USE_FLASH_ATTENTION": "0",
-    "USE_MEM_EFF_ATTENTION": "0",
     "USE_CUDSS": "0",
     "USE_CUSPARSELT": "0",
     "USE_CUFILE": "0",
@@ -138,22 +136,26 @@ def _flags(places: Places) -> list[str]:
 
 def monolith(places: Places) -> int:
     """Objects of upstream's single-stage build with CUDA of the same flags, configured in the same root."""
-    tree = places.tree.parent / "monolith"
-    if not (tree / "build" / "build.ninja").exists():
+    tree, ninja = places.tree.parent / "monolith", places.tree.parent / "monolith/build/build.ninja"
+    attention = "0" if _flags(places) else "1"
+    given = {**MONOLITH, "USE_FLASH_ATTENTION": attention, "USE_MEM_EFF_ATTENTION": attention}
+    configured = tree / "build" / "configured.json"
+    if not (ninja.exists() and configured.exists() and json.loads(configured.read_text()) == given):
         if not tree.exists():
             log = ["git", "-C", str(places.tree), "log", "--format=%H %s", "--reverse"]
             commits = subprocess.run(log, capture_output=True, text=True, check=True).stdout.splitlines()
             first = next(number for number, line in enumerate(commits) if "elocate CUDA sources" in line)
             subprocess.run(["git", "clone", "-q", "--no-checkout", places.tree, tree], check=True)
             subprocess.run(["git", "-C", tree, "checkout", "-q", commits[first - 1].split()[0]], check=True)
-        given = " ".join(f"{name}={value}" for name, value in MONOLITH.items())
         made = [
             (Path(one["unless"]).parent, shlex.join(one["command"])) for one in settings.facts()["stage1"]["prepare"]
         ]
         command = "".join(f"mkdir -p {folder} && {prepare} && " for folder, prepare in made)
-        command += f"env {given} python3 setup.py build --cmake --cmake-only"
+        variables = " ".join(f"{name}={value}" for name, value in given.items())
+        command += f"env {variables} python3 setup.py build --cmake --cmake-only"
         decouple("shell", places.release, "--stage", "1", "--tree", str(tree), "--run", command)
-    return len(re.findall(r"^build [^\n]+?\.o: C(?:XX|UDA)?_COMPILER", (tree / "build/build.ninja").read_text(), re.M))
+        configured.write_text(json.dumps(given))
+    return len(re.findall(r"^build [^\n]+?\.o: C(?:XX|UDA)?_COMPILER", ninja.read_text(), re.M))
 
 
 def measure(release: str, *, cleaned: list[int], with_monolith: bool) -> dict[str, Any]:

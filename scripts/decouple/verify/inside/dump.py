@@ -19,8 +19,24 @@ def registrations(torch: Any, keys: list[str]) -> dict[str, list[str]]:
 
 
 def bindings(torch: Any, words: list[str]) -> list[str]:
-    """Names under torch._C that speak of CUDA."""
-    return sorted(name for name in dir(torch._C) if any(word in name.lower() for word in words))
+    """Names under torch._C that speak of CUDA: its own, those of its sub-modules, and the members of their classes."""
+    found: set[str] = set()
+    modules = [("", torch._C)]
+    known = {id(torch._C)}
+    while modules:
+        path, module = modules.pop()
+        for name in dir(module):
+            value, dotted = getattr(module, name), f"{path}{name}"
+            if inspect.ismodule(value):
+                if id(value) not in known and value.__name__.startswith("torch."):
+                    known.add(id(value))
+                    modules.append((f"{dotted}.", value))
+            elif inspect.isclass(value):
+                members = (member for member in dir(value) if not member.startswith("__"))
+                found.update([dotted, *(f"{dotted}.{member}" for member in members)])
+                continue
+            found.add(dotted)
+    return sorted(name for name in found if any(word in name.lower() for word in words))
 
 
 def api(modules: list[str]) -> dict[str, str]:
