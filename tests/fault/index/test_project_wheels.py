@@ -1,0 +1,83 @@
+"""The torch_cuda wheel as the project itself writes it (metadata, RECORD, build manifest), small, but published,
+checked by other people's tools and installed by the real pip and uv."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decouple.build.wheels import finish
+from decouple.index import site
+from decouple.index.check import check
+from decouple.index.remote import Index
+from tests.unit.index.wheels import SERIES_A, make_manifest, make_wheel
+
+# build_info.json of the real wheel, as far as the metadata is made from it
+INFO: dict[str, Any] = {
+    "core": "built",
+    "core_version": "2.6.0+decoupled",
+    "torch": "2.6.0",
+    "version": "2.6.0+cu124",
+    "cuda": "12.4",
+    "cudnn": "9.1.0",
+    "nccl": "2.22.3",
+    "python": "cpython-313-x86_64-linux-gnu",
+}
+
+
+@pytest.fixture
+def requirements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the real wheel asks for."""
+    return _backend(monkeypatch).requirements(Path(_backend(monkeypatch).__file__).with_name("requirements.toml"), INFO)
+
+
+def _backend(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "third_device" / "torch_cuda"))
+    from torch_cuda_build import wheel
+
+    return wheel
+
+
+@pytest.fixture
+def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: list[str]) -> Path:
+    """A core and the torch_cuda wheel that the project's writers make for it; without NVIDIA's gigabytes."""
+    make_wheel(tmp_path / "dist", "torch", INFO["core_version"])
+    members: dict[str, Path | bytes] = {"torch_cuda/__init__.py": b"", "torch_cuda.pth": b"\n"}
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    backend = _backend(monkeypatch)
+    finish(
+        backend.write(members, INFO, "py3-none-any", raw, requirements[:1]),
+        tmp_path / "dist",
+        make_manifest("torch-cuda", INFO["version"], INFO["cuda"], SERIES_A),
+        epoch=1738108800,
+    )
+    return tmp_path / "dist"
+
+
+def test_the_metadata_is_what_twine_and_the_index_want(dist: Path, tmp_path: Path) -> None:
+    (wheel,) = dist.glob("torch_cuda-*.whl")
+    for tool in (["twine", "check", "--strict"], ["check_wheel_contents"]):
+        done = subprocess.run([sys.executable, "-m", *tool, str(wheel)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    site.build(dist, tmp_path / "site")
+    assert check(Index(str(tmp_path / "site"))) == []
+
+
+def test_the_whole_metadata_of_the_real_wheel_passes_twine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: list[str]
+) -> None:
+    path = _backend(monkeypatch).write(
+        {"torch_cuda/__init__.py": b""}, INFO, "cp313-cp313-linux_x86_64", tmp_path, requirements
+    )
+    with zipfile.ZipFile(path) as archive:
+        metadata = archive.read("torch_cuda-2.6.0+cu124.dist-info/METADATA").decode()
+    assert metadata.count("Requires-Dist: nvidia-") == 12
+    command = [sys.executable, "-m", "twine", "check", "--strict", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
