@@ -15,6 +15,7 @@ SOURCES = ["runtime/runtime.cpp", "runtime/allocators.cpp", "sim/sim_driver.cpp"
 SANITIZERS = {"plain": [], "address": ["-g", "-fsanitize=address,undefined"], "thread": ["-g", "-fsanitize=thread"]}
 
 
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("kind", SANITIZERS)
 def test_runtime(kind: str, tmp_path: Path) -> None:
     compiler = shutil.which("g++") or shutil.which("c++")
@@ -26,7 +27,7 @@ def test_runtime(kind: str, tmp_path: Path) -> None:
     if built.returncode and kind != "plain" and re.search("cannot find .*[atu]san", built.stderr):
         pytest.skip(f"the compiler has no {kind} sanitizer library")
     assert built.returncode == 0, built.stderr
-    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^\d+ checks passed$", done.stdout, re.MULTILINE)
     assert "WARNING: ThreadSanitizer" not in done.stderr

@@ -1,8 +1,9 @@
-"""``decouple contract RELEASE``: the contract of backends on the wheels in ``dist/<release>/``."""
+"""``decouple contract | contract-table``: the contract of backends on the wheels that were built; its proofs."""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 
@@ -12,7 +13,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "contract",
         help="build torch_sim (or --device) against the core in dist/<release>/ and run the contract on it",
         description="Install the core wheel of dist/<release>/ into a virtual environment where it was built, compile "
-        "the backend against it, and run the contract tests. Arguments after -- go to pytest.",
+        "the backend against it, and run the contract tests.",
     )
     command.add_argument("release", metavar="RELEASE")
     command.add_argument("--device", default="sim", metavar="NAME", help="third_device/torch_NAME (default: sim)")
@@ -21,8 +22,29 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--env", choices=["auto", "host", "rootfs"], default="auto", help="where the wheels run")
     command.add_argument("--jobs", type=int, default=2, help="compilers at once (default: 2)")
     command.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
-    command.add_argument("pytest", nargs="*", metavar="ARGUMENT", help="for pytest, after --")
+    command.add_argument("--pytest", default="", metavar="ARGUMENTS", help='for pytest, e.g. --pytest="-k beside"')
     command.set_defaults(run=run)
+
+    table = subparsers.add_parser(
+        "contract-table", help="put what proves each item of the contract into docs/contract.md"
+    )
+    table.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    table.set_defaults(run=_table)
+
+
+def _table(arguments: argparse.Namespace) -> int:
+    from decouple.base.errors import CHECK_FAILED, OK
+    from decouple.base.paths import find_project
+    from decouple.device import items
+
+    project = find_project()
+    found = items.read(project)
+    differed = items.insert(project / items.PAGE, items.table(found), write=not arguments.check)
+    if differed and arguments.check:
+        print(f"{items.PAGE} is out of date: run `decouple contract-table`")
+        return CHECK_FAILED
+    print(f"{items.PAGE}: {len(found)} items, {len({test for item in found for test in item.tests})} tests")
+    return OK
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         progress.start(f"{project} for {core.name}")
         folders.append(contract.install(site, third_device, project, jobs=arguments.jobs))
         progress.finish()
-    more = [*arguments.pytest]
+    more = shlex.split(arguments.pytest)
     if arguments.upstream:
         more.append(f"--upstream-tests={environment.names()['tree']}/test")
     used = contract.Site(environment, tried.folder, tried.inside, libraries if cuda else "", site.ccache, place.log)

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <unordered_set>
@@ -90,6 +91,7 @@ struct World {
   size_t page = 4096;
   std::vector<std::unique_ptr<Device>> devices;
   std::atomic<long long> fail_allocations{0};
+  std::atomic<long long> fail_calls{0};
   std::atomic<long long> copy_delay_us{0};
   std::mutex pinned_mutex;
   std::map<const char*, size_t> pinned;
@@ -120,6 +122,14 @@ World& world() {
     return made;
   }();
   return *instance;
+}
+
+// Whether a fault is due; counts it.
+bool due(std::atomic<long long>& left) {
+  long long now = left.load();
+  while (now > 0 && !left.compare_exchange_weak(now, now - 1)) {
+  }
+  return now > 0;
 }
 
 td_status find(int index, Device** device) {
@@ -278,10 +288,7 @@ td_status memory_alloc(int index, size_t bytes, void** address) {
   if (td_status status = find(index, &device)) return status;
   if (bytes == 0) return TD_OK;
   World& all = world();
-  long long failing = all.fail_allocations.load();
-  while (failing > 0 && !all.fail_allocations.compare_exchange_weak(failing, failing - 1)) {
-  }
-  if (failing > 0) return fail(TD_OUT_OF_MEMORY, "allocation failed on request (fault injection)");
+  if (due(all.fail_allocations)) return fail(TD_OUT_OF_MEMORY, "allocation failed on request (fault injection)");
   std::lock_guard<std::mutex> hold(device->mutex);
   if (bytes > device->limit || device->allocated > device->limit - bytes) {
     return fail(TD_OUT_OF_MEMORY, "device " + std::to_string(index) + " has " +
@@ -455,7 +462,11 @@ td_status stream_wait(td_stream stream, td_event event) {
 td_status stream_call(td_stream stream, td_callback function, void* argument) {
   if (td_status status = live(stream)) return status;
   // Runs on a lost device too: the argument's owner counts on the call to give it back.
-  stream->push([=] { return function(argument); });
+  stream->push([=] {
+    td_status status = function(argument);
+    if (due(world().fail_calls)) throw std::runtime_error("a call failed on request (fault injection)");
+    return status;
+  });
   return TD_OK;
 }
 
@@ -509,8 +520,9 @@ td_status event_elapsed(td_event start, td_event end, double* milliseconds) {
   return TD_OK;
 }
 
-// The keys: "memory_bytes" (of every device), "fail_allocations" (the next n fail), "lose_device" (its index),
-// "restore_device", "copy_delay_us" (each copy sleeps that long first).
+// The keys: "memory_bytes" (of every device), "fail_allocations" (the next n fail), "fail_calls" (the next n kernels and
+// other enqueued calls throw when they are done), "lose_device" (its index), "restore_device", "copy_delay_us" (each copy
+// sleeps that long first).
 td_status control(const char* key, long long value) {
   World& all = world();
   const std::string name = key;
@@ -524,6 +536,10 @@ td_status control(const char* key, long long value) {
   }
   if (name == "fail_allocations") {
     all.fail_allocations = value;
+    return TD_OK;
+  }
+  if (name == "fail_calls") {
+    all.fail_calls = value;
     return TD_OK;
   }
   if (name == "copy_delay_us") {

@@ -234,6 +234,15 @@ void failures_in_work_are_reported_once() {
   CHECK(d().stream_call(stream, [](void*) -> td_status { throw std::runtime_error("kernel went wrong"); }, nullptr) == TD_OK);
   CHECK(error_of([] { synchronize_current(0); }).find("kernel went wrong") != std::string::npos);
   CHECK(error_of([] { synchronize_current(0); }).empty());
+  std::atomic<int> ran{0};
+  td_callback count = [](void* argument) -> td_status {
+    ++*static_cast<std::atomic<int>*>(argument);
+    return TD_OK;
+  };
+  CHECK(d().control("fail_calls", 1) == TD_OK);
+  CHECK(d().stream_call(stream, count, &ran) == TD_OK && d().stream_call(stream, count, &ran) == TD_OK);
+  CHECK(error_of([] { synchronize_current(0); }).find("on request") != std::string::npos);
+  CHECK(ran == 2 && error_of([] { synchronize_current(0); }).empty());
 }
 
 void a_lost_device_says_so_and_frees_its_memory() {

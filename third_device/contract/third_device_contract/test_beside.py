@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -15,10 +16,14 @@ WHERE = "DECOUPLE_TORCH_CUDA"
 CODE = """
 import importlib.util, sys
 
-if importlib.util.find_spec("torch_cuda") is not None:
+apart = importlib.util.find_spec("torch_cuda") is not None  # or CUDA is part of this torch
+if apart:
     import torch_cuda._autoload  # what torch_cuda.pth does in site-packages; a patched core does not need it
 
     torch_cuda._autoload.install()
+    assert "torch" not in sys.modules, "torch_cuda imports torch"
+if apart or "{first}" != "torch_cuda":
+    import {first}
 import torch
 
 if not torch.backends.cuda.is_built():
@@ -26,6 +31,9 @@ if not torch.backends.cuda.is_built():
     sys.exit(0)
 maps = open("/proc/self/maps").read()
 assert "libtorch_cuda.so" in maps, "CUDA is built, but libtorch_cuda is not loaded"
+if apart:
+    assert "/torch_cuda/lib/libtorch_cuda.so" in maps, "another libtorch_cuda than torch_cuda's"
+assert "{package}" in sys.modules, "import torch did not load the backend"
 
 def works():
     x = torch.arange(4.0, device="{name}", requires_grad=True)
@@ -63,19 +71,54 @@ print("BOTH")
 """
 
 
-@pytest.mark.contract_item(50)
-def test_beside_cuda(python: Run, name: str, tmp_path: Path) -> None:
-    environment: dict[str, str | None] = {}
+OPT_OUT = """
+import importlib.util, sys
+import torch
+
+if importlib.util.find_spec("torch_cuda") is None:
+    print("NO CUDA")
+    sys.exit(0)
+assert "{package}" not in sys.modules and not hasattr(torch, "{name}")
+assert not torch.backends.cuda.is_built() and "torch_cuda._CUDAC" not in sys.modules
+assert "libtorch_cuda.so" not in open("/proc/self/maps").read()
+import {package}
+
+assert (torch.ones(3, device="{name}") + 1).sum().item() == 6
+assert "libtorch_cuda.so" not in open("/proc/self/maps").read()
+print("BOTH")
+"""
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
+    """What to add to the environment for torch_cuda to be found, if it is not installed."""
     given = os.environ.get(WHERE)
-    if given:
-        folder = Path(given)
-        if folder.suffix == ".whl":
-            folder = tmp_path / "torch_cuda"
-            with zipfile.ZipFile(given) as wheel:
-                wheel.extractall(folder)
-        path = [str(folder), os.environ.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
-    done = python(CODE.replace("{name}", name), env=environment)
-    if "NO CUDA" in done.stdout and not given:
+    if not given:
+        return {}
+    folder = Path(given)
+    if folder.suffix == ".whl":
+        folder = tmp_path_factory.mktemp("torch_cuda")
+        with zipfile.ZipFile(given) as wheel:
+            wheel.extractall(folder)
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))}
+
+
+def judge(done: subprocess.CompletedProcess[str]) -> None:
+    if "NO CUDA" in done.stdout and not os.environ.get(WHERE):
         pytest.skip(f"elsewhere: this PyTorch has no CUDA; install torch_cuda, or set {WHERE} to its wheel or folder")
     assert done.returncode == 0 and "BOTH" in done.stdout, done.stdout[-500:] + done.stderr[-3000:]
+
+
+@pytest.mark.contract_item(50)
+@pytest.mark.parametrize("first", ["torch", "torch_cuda", "backend"])
+def test_beside_cuda(python: Run, name: str, package: str, first: str, beside: dict[str, str | None]) -> None:
+    """Whichever of the three is imported first: both load by themselves, CUDA before torch._C and the backend after."""
+    code = CODE.replace("{first}", package if first == "backend" else first)
+    code = code.replace("{name}", name).replace("{package}", package)
+    judge(python(code, env={**beside, "TORCH_DEVICE_BACKEND_AUTOLOAD": None}))
+
+
+@pytest.mark.contract_item(50)
+def test_the_opt_out_is_for_both(python: Run, name: str, package: str, beside: dict[str, str | None]) -> None:
+    code = OPT_OUT.replace("{name}", name).replace("{package}", package)
+    judge(python(code, env={**beside, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}))

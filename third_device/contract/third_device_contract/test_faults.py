@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import types
 
@@ -42,6 +43,65 @@ def test_a_refused_allocation_is_tried_again(name: str, mod: types.ModuleType, k
     before = mod.memory_stats()["num_alloc_retries"]
     assert torch.ones(1 << 20, device=name).sum().item() == 1 << 20
     assert mod.memory_stats()["num_alloc_retries"] == before + 1
+
+
+@pytest.mark.contract_item(21)
+def test_an_exception_in_enqueued_work_is_told_once(name: str, mod: types.ModuleType, knob: Knob) -> None:
+    """What a kernel throws on the device's thread comes out of the next synchronisation; the stream works on."""
+    mod.synchronize()
+    side = mod.Stream()
+    with mod.stream(side):
+        tensor = torch.ones(4, device=name)
+        side.synchronize()
+        knob("fail_calls", 1)
+        failing = tensor + tensor  # where add runs on the CPU it has no work that could fail; _sleep has
+        if hasattr(mod, "_sleep"):
+            mod._sleep(1, side)
+        with pytest.raises(RuntimeError, match="failed on request"):
+            side.synchronize()
+        side.synchronize()
+        assert (tensor + 1).cpu().tolist() == [2] * 4
+    del failing
+    assert torch.ones(3, device=name).sum().item() == 3
+
+
+@pytest.mark.contract_item(37)
+def test_an_exception_in_a_kernel_is_the_callers(name: str, mod: types.ModuleType) -> None:
+    """A kernel that raises before it enqueues anything: the exception as it is, and guards and memory restored."""
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        torch.empty(1000, device=x.device)
+        raise ArithmeticError("broken kernel")
+
+    with torch.library._scoped_library("contract_broken", "DEF") as library:
+        library.define("thing(Tensor x) -> Tensor")
+        library.impl("thing", broken, "PrivateUse1")
+        tensor = torch.ones(3, device=f"{name}:{mod.device_count() - 1}")
+        gc.collect()
+        held = mod.memory_allocated(tensor.device)
+        with pytest.raises(ArithmeticError, match="broken kernel"):
+            torch.ops.contract_broken.thing(tensor)
+        gc.collect()
+        assert mod.current_device() == 0 and mod.memory_allocated(tensor.device) == held
+        with pytest.raises(RuntimeError):  # and of ATen's own: shapes are checked in the kernel's wrapper
+            tensor @ torch.ones(4, 2, device=tensor.device)
+    assert (tensor + 1).cpu().tolist() == [2] * 3
+
+
+@pytest.mark.contract_item(36)
+def test_an_exception_in_backward_is_the_callers(name: str, mod: types.ModuleType) -> None:
+    """Backward runs on the device's own engine thread; what a node raises there reaches who called backward."""
+    tensor = torch.ones(3, device=name, requires_grad=True)
+
+    def refuse(grad: torch.Tensor) -> None:
+        raise ArithmeticError(f"on {grad.device}")
+
+    tensor.register_hook(refuse)
+    with pytest.raises(ArithmeticError, match=f"on {name}:0"):
+        (tensor * 2).sum().backward()
+    again = torch.ones(3, device=name, requires_grad=True)
+    (again * 2).sum().backward()
+    assert again.grad is not None and again.grad.cpu().tolist() == [2] * 3
 
 
 @pytest.mark.contract_item(23)

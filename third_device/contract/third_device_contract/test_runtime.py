@@ -41,7 +41,9 @@ if child == 0:
     except RuntimeError as error:
         os._exit(7 if "fork" in str(error) and "spawn" in str(error) else 1)
     os._exit(2)
-raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+assert torch.ones(2, device="{name}").sum().item() == 2, "the parent has lost its device"
+raise SystemExit(code)
 """
     done = python(code)
     assert done.returncode == 7, done.stderr
@@ -130,6 +132,17 @@ def test_kinds_of_streams(name: str, mod: types.ModuleType) -> None:
         thread.start()
         thread.join()
     assert seen == [default]
+
+
+@pytest.mark.contract_item(16)
+def test_streams_come_from_a_pool(name: str, mod: types.ModuleType) -> None:
+    """A driver's streams are few and dear; whoever makes one per step must not run out of them."""
+    made = [mod.Stream() for _ in range(300)]
+    assert 1 < len({stream.stream_id for stream in made}) < 300
+    urgent = {mod.Stream(priority=-1).stream_id for _ in range(300)}
+    assert not urgent & {stream.stream_id for stream in made}
+    with mod.stream(made[-1]):
+        assert torch.ones(2, device=name).sum().item() == 2
 
 
 @pytest.mark.contract_item(17)

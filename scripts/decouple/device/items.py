@@ -1,0 +1,129 @@
+"""What proves each item of the contract, read from its tests: the table of ``docs/contract.md``.
+
+``items.toml`` of the contract says what PyTorch expects and where upstream says so. A test says which items it checks
+by its marker ``contract_item(N)``, and which gap of upstream it may meet by ``gap("key")``; neither needs torch to be
+read. Items that other tests of this project check (a generator, a scaffold) name those under ``tests``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
+
+PACKAGE = Path("third_device/contract/third_device_contract")
+PAGE = Path("docs/contract.md")
+BEGIN, END = "<!-- items:begin -->", "<!-- items:end -->"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item: where upstream says it, the tests that prove it (``path::function``), what upstream lacks for it."""
+
+    number: int
+    group: str
+    title: str
+    where: str
+    tests: tuple[str, ...]
+    gaps: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test function as its source has it: ``items`` it is marked with, keys of gaps it may end with."""
+
+    name: str
+    items: tuple[int, ...]
+    gaps: tuple[str, ...]
+
+
+def read(project: Path) -> list[Item]:
+    """The contract's items in order, each with its tests.
+
+    Raises DecoupleError when an item has no test, a test an unknown item or gap, or a named test does not exist.
+    """
+    facts = project / PACKAGE / "items.toml"
+    data = tomllib.loads(facts.read_text(encoding="utf-8"))
+    lacks = {gap["key"]: f"{gap['lacks']} (`{gap['where']}`)" for gap in data["gap"]}
+    found = [test for path in sorted(facts.parent.glob("test_*.py")) for test in tests_in(path)]
+    known = {entry["id"] for entry in data["item"]}
+    for test in found:
+        strange = [*(set(test.items) - known), *(set(test.gaps) - set(lacks))]
+        if strange:
+            raise DecoupleError(f"{test.name}: {facts.name} has no {strange[0]}", next_step=f"add it to {facts}")
+    items = []
+    for entry in sorted(data["item"], key=lambda entry: int(entry["id"])):
+        own = [test for test in found if entry["id"] in test.items]
+        named = tuple(entry.get("tests", ()))
+        for name in named:
+            if not _exists(project, name):
+                raise DecoupleError(f"{facts}: item {entry['id']}: no test {name}", next_step="name one that exists")
+        if not own and not named:
+            raise DecoupleError(f"{facts}: item {entry['id']} has no test", next_step="mark one with contract_item")
+        gaps = tuple(dict.fromkeys(lacks[key] for test in own for key in test.gaps))
+        tests = (*(test.name for test in own), *named)
+        items.append(Item(entry["id"], entry["group"], entry["title"], entry["where"], tests, gaps))
+    return items
+
+
+def tests_in(path: Path) -> Iterator[Test]:
+    """The tests of one file that are marked with an item."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        marks = [mark for mark in node.decorator_list if isinstance(mark, ast.Call)]
+        numbers = tuple(_constant(mark) for mark in marks if ast.unparse(mark.func).endswith(".contract_item"))
+        calls = [call for call in ast.walk(node) if isinstance(call, ast.Call) and ast.unparse(call.func) == "gap"]
+        if numbers:
+            keys = tuple(str(_constant(call)) for call in calls)
+            yield Test(f"{path.name}::{node.name}", tuple(int(str(number)) for number in numbers), keys)
+
+
+def _constant(call: ast.Call) -> object:
+    return ast.literal_eval(call.args[0])
+
+
+def _exists(project: Path, name: str) -> bool:
+    """Whether ``path::function`` is a function of that file."""
+    path, _, function = name.partition("::")
+    file = project / path
+    return file.is_file() and any(
+        isinstance(node, ast.FunctionDef) and node.name == function
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+    )
+
+
+def table(items: list[Item]) -> str:
+    """The items as Markdown, a table for each group."""
+    lines: list[str] = []
+    for group in dict.fromkeys(item.group for item in items):
+        lines += [f"### {group}", "", "| | PyTorch expects | upstream says so in | proof |", "|---|---|---|---|"]
+        for item in items:
+            if item.group == group:
+                proof = "<br>".join(f"`{test}`" for test in item.tests)
+                lacking = "".join(f"<br>**upstream lacks:** {_cell(gap)}" for gap in item.gaps)
+                lines.append(f"| {item.number} | {_cell(item.title)} | `{item.where}` | {proof}{lacking} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "\\<")
+
+
+def insert(page: Path, text: str, *, write: bool) -> bool:
+    """Put the tables between the page's markers; returns whether they differed. Raises DecoupleError without any."""
+    before = page.read_text(encoding="utf-8")
+    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
+    if not pattern.search(before):
+        raise DecoupleError(f"{page}: no {BEGIN} … {END}", next_step="put both markers where the tables belong")
+    after = pattern.sub(lambda _: f"{BEGIN}\n{text}{END}", before)
+    if write and after != before:
+        write_atomically(page, after)
+    return after != before
