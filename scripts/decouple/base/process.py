@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import CANNOT_HERE, DecoupleError
 
 _TELLING = re.compile(
     r"^E: |\bCMake Error|\berror:|: fatal error|Error:|No space left on device|^wrapped_cmake: |^ERROR", re.MULTILINE
@@ -84,7 +84,9 @@ def time_limit(minutes: float, what: str, next_step: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if over:
-            raise DecoupleError(f"{what}: not done in {minutes:g} minutes", next_step=next_step) from None
+            raise DecoupleError(
+                f"{what}: not done in {minutes:g} minutes", next_step=next_step, code=CANNOT_HERE
+            ) from None
         raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

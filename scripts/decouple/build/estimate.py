@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build.settings import Cost
 
 GIB = 1 << 30
@@ -58,6 +58,7 @@ def refuse_if_too_small(
         raise DecoupleError(
             f"{folder}: {needed / 1024:.1f} GiB of disk are needed, {free / 1024:.1f} GiB are free",
             next_step=f"free {(needed - free) / 1024:.1f} GiB, or build one stage at a time (--stage 1)",
+            code=CANNOT_HERE,
         )
     for one in estimates:
         if memory is not None and memory < one.job_mib * MIB:
@@ -66,6 +67,7 @@ def refuse_if_too_small(
                 f"{memory / GIB:.1f} GiB are free",
                 next_step="free memory or add swap"
                 + (", or leave flash attention out (--no-flash)" if "2" in one.what else ""),
+                code=CANNOT_HERE,
             )
 
 

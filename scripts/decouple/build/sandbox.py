@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build.description import Mount
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -87,6 +87,10 @@ def as_owner() -> list[str]:
 def unshare() -> list[str]:
     """The prefix for a private mount and process namespace; a killed parent takes everything inside with it."""
     check()
+    return _unshare()
+
+
+def _unshare() -> list[str]:
     private = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
     return ["unshare", *as_owner()[1:], *private, "--"]
 
@@ -96,6 +100,13 @@ def check() -> None:
     if shutil.which("unshare") is None:
         raise DecoupleError("unshare: not found", next_step="apt-get install util-linux")
     if is_root():
+        tried = subprocess.run([*_unshare(), "true"], capture_output=True, text=True)
+        if tried.returncode:
+            raise DecoupleError(
+                f"mount namespaces do not work here: {tried.stderr.strip() or 'unshare failed'}",
+                next_step="in a container, allow them (--privileged, or --cap-add SYS_ADMIN), or use --env host",
+                code=CANNOT_HERE,
+            )
         return
     if shutil.which("newuidmap") is None:
         raise DecoupleError(
@@ -107,6 +118,7 @@ def check() -> None:
         raise DecoupleError(
             f"user namespaces do not work here: {tried.stderr.strip() or 'unshare failed'}",
             next_step="give the user a range in /etc/subuid and /etc/subgid, or run as root",
+            code=CANNOT_HERE,
         )
 
 

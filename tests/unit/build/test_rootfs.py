@@ -6,6 +6,7 @@ import dataclasses
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -169,3 +170,15 @@ def test_commands_without_a_user_namespace_as_root(tmp_path: Path) -> None:
     argv = Sandbox(tmp_path, description.load().mounts).command(["true"])
     assert "--user" not in argv
     assert "--kill-child" in argv
+
+
+def test_a_container_that_allows_no_mounts_is_named() -> None:
+    """Root in a container without rights: a user namespace of its own, whose limit on mount namespaces is 0."""
+    if subprocess.run(["unshare", "--user", "--map-root-user", "true"], capture_output=True).returncode:
+        pytest.skip("user namespaces do not work here")
+    code = "from decouple.build import sandbox; sandbox.check()"
+    inside = 'echo 0 > /proc/sys/user/max_mnt_namespaces && exec "$0" -c "$1"'
+    argv = ["unshare", "--user", "--map-root-user", "sh", "-c", inside, sys.executable, code]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert "mount namespaces do not work here: unshare" in done.stderr
+    assert "(in a container, allow them" in done.stderr
