@@ -12,6 +12,7 @@ from decouple.base.paths import find_project
 from decouple.census import taxonomy as taxonomies
 from decouple.census.context import make_context
 from decouple.census.finding import Census
+from decouple.census.report import files_of_category
 from decouple.census.scan import scan
 from decouple.inventory import rules as rule_files
 from decouple.release.manifest import load_release
@@ -84,6 +85,14 @@ def test_the_couplings_that_the_design_lists_are_found(census: Census) -> None:
         distributed/rpc/request_callback_no_python.cpp"""
     listed = {f"torch/csrc/{name}" for name in csrc.split()} | {"tools/autograd/templates/python_variable_methods.cpp"}
     assert listed - found == set()
+
+
+def test_the_guide_says_what_the_census_finds(census: Census) -> None:
+    """docs/census.md states figures of 2.6.0; they are these, or the page is out of date."""
+    page = " ".join((find_project() / "docs/census.md").read_text(encoding="utf-8").split())
+    assert f"2.6.0: {len(census.needing_cuda)} before the series, 0 after." in page
+    assert f"one tree of {census.files:,} files" in page
+    assert f"the {files_of_category(census)['python']} Python files that reach a binding" in page
 
 
 def test_what_is_planted_is_found_with_its_category_and_the_control_is_clean(

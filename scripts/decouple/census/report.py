@@ -18,6 +18,8 @@ def summary(comparison: Comparison) -> dict[str, Any]:
     return {
         "release": comparison.release,
         "files": comparison.before.files,
+        "files_of_category": files_of_category(comparison.before),
+        "only_after": len(comparison.findings) - len(comparison.before.findings) if after else None,
         "key_number": {"before": comparison.key_before, "after": comparison.key_after},
         "modules": [
             {
@@ -34,6 +36,12 @@ def summary(comparison: Comparison) -> dict[str, Any]:
         "verdicts": dict(sorted(Counter(f.verdict for f in comparison.findings).items())),
         "remaining": remaining(after) if after else None,
     }
+
+
+def files_of_category(census: Census) -> dict[str, int]:
+    """How many files hold a finding of each category."""
+    pairs = {(finding.category, finding.path) for finding in census.findings}
+    return dict(sorted(Counter(category for category, _ in pairs).items()))
 
 
 def remaining(census: Census) -> list[dict[str, Any]]:

@@ -91,15 +91,15 @@ def as_json(forecast: Forecast) -> str:
 def as_html(forecast: Forecast) -> str:
     """A self-contained page: the matrix, and under each cell that wants a look why."""
     template = resources.files("decouple.series").joinpath("forecast.html").read_text(encoding="utf-8")
-    head = "".join(
-        f'<th title="{html.escape(column.described or column.missing)}">{html.escape(column.release)}</th>'
-        for column in forecast.columns
-    )
+    head = "".join(f"<th>{html.escape(column.release)}</th>" for column in forecast.columns)
     rows = "".join(
         f"<tr><th>{html.escape(patch.name)}</th>"
         + "".join(_cell(column.verdicts[number]) if column.verdicts else "<td></td>" for column in forecast.columns)
         + "</tr>\n"
         for number, patch in enumerate(forecast.patches)
+    )
+    sources = "".join(
+        f"<td><small>{html.escape(column.described or column.missing)}</small></td>" for column in forecast.columns
     )
     totals = "".join(f"<td>{html.escape(tally(column))}</td>" for column in forecast.columns)
     return (
@@ -107,13 +107,15 @@ def as_html(forecast: Forecast) -> str:
         .replace("<!-- head -->", head)
         .replace("<!-- rows -->", rows)
         .replace("<!-- totals -->", totals)
+        .replace("<!-- sources -->", sources)
     )
 
 
 def _cell(verdict: Verdict) -> str:
     kind = verdict.status.name.lower() + (" part" if verdict.unseen and verdict.status is not Status.UNSEEN else "")
     reasons = _why(verdict)
-    text = html.escape(word(verdict))
+    status, part, rest = html.escape(word(verdict)).partition(" (")
+    text = f"{status}<small>{part.lstrip()}{rest}</small>" if part else status
     if not reasons:
         return f'<td class="{kind}">{text}</td>'
     items = "".join(f"<li>{html.escape(reason)}</li>" for reason in reasons)

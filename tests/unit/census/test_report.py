@@ -71,3 +71,9 @@ def test_the_page_stands_alone(comparison: Comparison) -> None:
     page = as_html(comparison)
     assert not re.search(r"""(?:src|href)=|url\(|@import|https?://""", page)
     assert page.count("</script>") == 1 and "/*CENSUS*/null" not in page
+
+
+def test_the_summary_counts_the_files_of_a_category_and_what_only_the_later_tree_has(comparison: Comparison) -> None:
+    data = json.loads(as_json(comparison))["summary"]
+    assert data["files_of_category"]["python"] == 1 and data["files_of_category"]["include"] == 3
+    assert data["only_after"] == len(comparison.findings) - len(comparison.before.findings)
