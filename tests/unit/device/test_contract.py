@@ -1,0 +1,96 @@
+"""``decouple contract``: which wheels, and a backend that is built once for each of its sources."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.cli import main
+from decouple.device import contract
+
+
+@dataclass(frozen=True)
+class Here:
+    """This machine as the place where wheels run; notes what it was asked to run."""
+
+    asked: list[Sequence[str]]
+
+    def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
+        self.asked.append(command)
+        given = {"PATH": os.environ["PATH"], **variables, "HOME": start}
+        return ["env", "-C", start, "-i", *(f"{name}={value}" for name, value in given.items()), *command]
+
+
+def site(tmp_path: Path, asked: list[Sequence[str]]) -> contract.Site:
+    """A folder with this interpreter's environment as its ``venv``."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "venv").symlink_to(sys.prefix)
+    return contract.Site(Here(asked), folder, str(folder), "/opt/x/lib", str(tmp_path / "ccache"), tmp_path / "log")
+
+
+def sources(tmp_path: Path) -> Path:
+    """``third_device`` with a backend of one Python file."""
+    home = tmp_path / "third_device"
+    for name in (*contract.SHARED, "torch_tiny"):
+        (home / name).mkdir(parents=True)
+    (home / "common" / "layer.h").write_text("1\n")
+    (home / "torch_tiny" / "setup.py").write_text(
+        "import os, pathlib, setuptools\n"
+        "pathlib.Path('build').mkdir(exist_ok=True)\n"
+        "assert os.environ['TORCH_DEVICE_BACKEND_AUTOLOAD'] == '0' and os.environ['MAX_JOBS'] == '3'\n"
+        "setuptools.setup(name='torch-tiny', version='1', py_modules=['torch_tiny'])\n"
+    )
+    (home / "torch_tiny" / "torch_tiny.py").write_text("mark = 1\n")
+    return home
+
+
+def test_a_backend_is_built_once_for_its_sources_and_the_checkout_stays_clean(tmp_path: Path) -> None:
+    asked: list[Sequence[str]] = []
+    place, home = site(tmp_path, asked), sources(tmp_path)
+    built = Path(contract.install(place, home, "torch_tiny", jobs=3))
+    assert (built / "torch_tiny.py").read_text() == "mark = 1\n" and len(asked) == 1
+    assert sorted(path.name for path in (home / "torch_tiny").iterdir()) == ["setup.py", "torch_tiny.py"]
+    contract.install(place, home, "torch_tiny", jobs=3)
+    assert len(asked) == 1  # nothing changed
+    (home / "torch_tiny" / "build").mkdir()  # what somebody's own build leaves is not a source
+    contract.install(place, home, "torch_tiny", jobs=3)
+    assert len(asked) == 1
+    (home / "common" / "layer.h").write_text("2\n")
+    (home / "torch_tiny" / "torch_tiny.py").write_text("mark = 2\n")
+    contract.install(place, home, "torch_tiny", jobs=3)
+    assert (built / "torch_tiny.py").read_text() == "mark = 2\n" and len(asked) == 2
+
+
+def test_a_build_that_fails_is_tried_again(tmp_path: Path) -> None:
+    place, home = site(tmp_path, []), sources(tmp_path)
+    (home / "torch_tiny" / "setup.py").write_text("raise SystemExit('error: no such operator')\n")
+    for _ in range(2):
+        with pytest.raises(DecoupleError, match="build torch_tiny"):
+            contract.install(place, home, "torch_tiny", jobs=1)
+    assert not (place.folder / "torch_tiny.digest").exists()
+
+
+def test_one_wheel_is_needed(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is none"):
+        contract.only_wheel(tmp_path, "torch")
+    (tmp_path / "torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl").touch()
+    with pytest.raises(UsageError, match="there is none"):
+        contract.only_wheel(tmp_path, "torch")
+    wheel = tmp_path / "torch-2.6.0+decoupled-cp313-cp313-linux_x86_64.whl"
+    wheel.touch()
+    assert contract.only_wheel(tmp_path, "torch") == wheel
+    (tmp_path / "torch-2.6.0+other-cp313-cp313-linux_x86_64.whl").touch()
+    with pytest.raises(UsageError, match=r"there is torch-2\.6\.0\+decoupled.*, torch-2\.6\.0\+other"):
+        contract.only_wheel(tmp_path, "torch")
+
+
+def test_a_backend_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contract", "2.6", "--device", "nobody"]) == 2
+    assert "torch_nobody: no such folder" in capsys.readouterr().err
