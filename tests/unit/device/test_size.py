@@ -38,3 +38,31 @@ def test_what_a_vendor_writes_stays_small(capsys: pytest.CaptureFixture[str]) ->
     assert 0 < backend < 200 and driver > 100 and backend + driver < 600
     assert main(["new-device", "--count", str(home / "torch_sim")]) == 0
     assert f"{backend:7} lines" in capsys.readouterr().out
+
+
+def test_the_guide_has_the_figures_of_the_tree() -> None:
+    """The rows of docs/backends.md that are about this project, each counted anew."""
+    root = find_project()
+    home = root / "third_device"
+
+    def lines(*places: str) -> int:
+        return sum(size.lines for place in places for size in measure(home / place))
+
+    template = ("template/torch_newdevice/__init__.py", "template/setup.py", "template/pyproject.toml")
+    driver, operators = lines("examples/cuda_like_driver.cpp"), lines("template/operators.yaml")
+    kernels, packaging = lines("template/csrc/kernels.cpp"), lines(*template)
+    expected = {
+        "a driver over a CUDA-like runtime": driver,
+        "**driver and YAML": driver + 1,
+        "`operators.yaml` of the template": operators - 1,  # its `namespace:` is a row of its own
+        "their kernels and gradient": kernels,
+        "packaging that the scaffold writes": packaging,
+        "**together": driver + operators + kernels + packaging,
+        "for comparison: the simulated device": lines("common/sim"),
+        "the layer that is shared": lines("common") - lines("common/sim", "common/tests"),
+    }
+    rows = [line for line in (root / "docs" / "backends.md").read_text().splitlines() if line.startswith("| ")]
+    for label, count in expected.items():
+        (row,) = [line for line in rows if line.startswith(f"| {label}")]
+        said = row.split("|")[-2].replace(",", "").replace("more", "").strip(" *")
+        assert said == str(count), f"{label}: the guide says {said}, the tree has {count}"
