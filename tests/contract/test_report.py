@@ -1,0 +1,95 @@
+"""The contract's plugin on tests of our own: what a failure tells its reader, and the three forms of the report card.
+
+Needs no PyTorch: the plugin asks ``torch`` for its version alone, and a module with that stands in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import backend_env
+import pytest
+
+TESTS = """
+import pytest
+
+@pytest.mark.contract_item(22)
+def test_numbers(): assert 1 == 2, "no number in the error"
+
+@pytest.mark.contract_item(1)
+def test_rename(): pass
+
+@pytest.mark.contract_item(43)
+def test_profiler(gap): gap("profiler-averages")
+
+@pytest.mark.contract_item(43)
+def test_trace(): pass
+
+@pytest.mark.contract_item(33)
+def test_stub(): pytest.skip("abs runs on the CPU here <list it>")
+
+def test_not_of_the_contract(): pass
+"""
+
+
+def run(folder: Path, *arguments: str, tests: str = TESTS) -> subprocess.CompletedProcess[str]:
+    """pytest with the plugin alone on ``tests``."""
+    (folder / "torch.py").write_text("__version__ = '2.6.0'\n")
+    (folder / "test_it.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
+    command += ["-p", "third_device_contract.plugin", "test_it.py", *arguments]
+    path = os.pathsep.join([str(folder), str(backend_env.THIRD_DEVICE / "contract")])
+    environment = dict(os.environ, PYTHONPATH=path, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", COLUMNS="200")
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """One run, and its folder."""
+    folder = tmp_path_factory.mktemp("report")
+    return run(folder, "--device", "acme", "--contract-report", "card"), folder
+
+
+def test_a_failure_says_what_pytorch_expects_and_where(done: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    said = done[0].stdout
+    assert done[0].returncode == 1
+    assert "item 22: PyTorch expects: zero bytes, free, out-of-memory error with numbers" in said
+    assert "see c10/util/Exception.h: OutOfMemoryError" in said
+
+
+def test_the_terminal_has_every_item_in_its_group(done: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    lines = done[0].stdout.splitlines()
+    start = next(number for number, line in enumerate(lines) if "contract: acme" in line)
+    assert lines[start + 1] == "Registration and loading"
+    assert lines[start + 2] == "   1 ok        renaming PrivateUse1 is idempotent, a second name raises"
+    assert any(line.startswith("  22 BROKEN") and "no number in the error" in line for line in lines)
+    assert any(line.startswith("  43 gap") and "torch/autograd/profiler.py" in line for line in lines)
+    assert any(line.startswith("  33 missing") and "abs runs on the CPU" in line for line in lines)
+    assert any(line.startswith("  48 elsewhere") for line in lines)
+    assert "1 supported, 1 broken, 44 missing, 1 upstream gap, 3 elsewhere" in lines
+
+
+def test_json_and_html_say_the_same(done: tuple[subprocess.CompletedProcess[str], Path]) -> None:
+    card = json.loads((done[1] / "card" / "contract.json").read_text())
+    status = {item["number"]: item["status"] for item in card["items"]}
+    assert (card["device"], card["torch"], sorted(status)) == ("acme", "2.6.0", list(range(1, 51)))
+    assert [status[number] for number in (1, 22, 43, 33)] == ["supported", "broken", "upstream gap", "missing"]
+    assert card["counts"]["broken"] == 1
+    profiler = next(item for item in card["items"] if item["number"] == 43)
+    assert [test["outcome"] for test in profiler["tests"]] == ["skipped", "passed"]
+    page = (done[1] / "card" / "contract.html").read_text()
+    assert page.count("<tr><td>") == 50 and "<list it>" not in page and "&lt;list it&gt;" in page
+
+
+def test_a_device_must_be_named(tmp_path: Path) -> None:
+    refused = run(tmp_path)
+    assert refused.returncode == 4 and "--device NAME is needed" in refused.stderr + refused.stdout
+
+
+def test_an_item_that_the_contract_has_not_is_refused(tmp_path: Path) -> None:
+    refused = run(tmp_path, "--device", "acme", tests=TESTS.replace("contract_item(22)", "contract_item(99)"))
+    assert refused.returncode == 4 and "the contract has no item 99" in refused.stderr + refused.stdout
