@@ -26,7 +26,12 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     wheels.add_argument("--python", metavar="X.Y", help="for another Python than this one")
     wheels.add_argument("--dest", type=Path, help="where the files go (default: dist/<release>)")
-    wheels.add_argument("--install", action="store_true", help="hand them to pip once they are verified")
+    wheels.add_argument(
+        "--install",
+        action="store_true",
+        help="hand them to pip once they are verified, for the active virtual environment",
+    )
+    wheels.add_argument("--into", type=Path, metavar="PYTHON", help="install for this interpreter, whichever is active")
     wheels.add_argument("--key", type=Path, help="public key that must have signed them")
     wheels.add_argument("--trust-index", action="store_true", help="accept another series than this checkout's")
     wheels.add_argument("--offline", action="store_true", help="only what is in the cache already")
@@ -37,7 +42,7 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 def _get(arguments: argparse.Namespace) -> int:
     import sys
 
-    from decouple.base.errors import DecoupleError
+    from decouple.base.errors import DecoupleError, UsageError
     from decouple.base.paths import cache_dir, find_project
     from decouple.cli.output import progress
     from decouple.index import choose, get
@@ -46,9 +51,13 @@ def _get(arguments: argparse.Namespace) -> int:
     from decouple.upstream.download import Downloader
 
     project = find_project()
-    machine = choose.this_machine(arguments.python)
-    for address in arguments.index:
-        index = Index(address)
+    target = _target(arguments, project)
+    version = get.version_of(target) if target else arguments.python
+    if target and arguments.python not in (None, version):
+        raise UsageError(f"--python {arguments.python}: {target} is Python {version}", next_step="leave --python out")
+    machine = choose.this_machine(version)
+    indexes = [Index(address, cache=cache_dir(), offline=arguments.offline) for address in arguments.index]
+    for index, address in zip(indexes, arguments.index, strict=True):
         try:
             choice = choose.choose(index, arguments.release, machine, arguments.cuda)
             break
@@ -68,11 +77,36 @@ def _get(arguments: argparse.Namespace) -> int:
     folder = arguments.dest or project / "dist" / arguments.release
     trust = get.Trust(expected, arguments.key)
     downloader = Downloader(cache_dir(), offline=arguments.offline, progress=progress())
-    wheels = get.get(index, choice.packages, folder, trust, downloader)
+    mirrors = indexes[indexes.index(index) + 1 :]
+    wheels = get.get(index, choice.packages, folder, trust, downloader, mirrors)
     for wheel in wheels:
         print(f"verified {wheel.path}")
-    if arguments.install:
-        get.install(wheels)
+    if target:
+        get.install(wheels, target)
     else:
         print(f"install them with: pip install {' '.join(str(wheel.path) for wheel in wheels)}")
     return 0
+
+
+def _target(arguments: argparse.Namespace, project: Path) -> Path | None:
+    """The interpreter to install for: ``--into``, else the active virtual environment's, else the running one.
+
+    None when nothing is to be installed. Raises UsageError rather than install into nox's environment of this checkout.
+    """
+    import os
+    import sys
+
+    from decouple.base.errors import UsageError
+
+    if arguments.into is not None or not arguments.install:
+        into: Path | None = arguments.into
+        return into
+    active = os.environ.get("VIRTUAL_ENV")
+    if active:
+        return Path(active) / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    if Path(sys.prefix).is_relative_to(project / ".nox"):
+        raise UsageError(
+            "--install: no virtual environment is active",
+            next_step="activate one, or name a Python: --into PATH/bin/python",
+        )
+    return Path(sys.executable)

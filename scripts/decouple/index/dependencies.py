@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from packaging.requirements import Requirement
+from packaging.tags import Tag, platform_tags
 from packaging.utils import canonicalize_name
 
 from decouple.base.errors import DecoupleError
@@ -56,34 +60,54 @@ def write(site: Path, files: Iterable[Linked]) -> None:
     write_atomically(site / FILE, json.dumps({"schema": _SCHEMA, "files": rows}, indent=1, sort_keys=True) + "\n")
 
 
-def requirements_of(metadata: Iterable[Sequence[str]], own: Iterable[str]) -> list[str]:
-    """``Requires-Dist`` values that name none of our ``own`` projects, extras left out, each once and sorted."""
+def requirements_of(metadata: Iterable[Sequence[str]], own: Iterable[str], python: str | None = None) -> list[str]:
+    """``Requires-Dist`` values that name none of our ``own`` projects, extras left out, each once and sorted.
+
+    Markers are settled for version ``python`` (``"3.13"``; None: the running one) and left out as well.
+    """
     ours = set(own)
+    environment = {"extra": ""} | ({"python_version": python, "python_full_version": f"{python}.0"} if python else {})
     found = set()
     for lines in metadata:
         for text in lines:
             requirement = Requirement(text)
-            optional = requirement.marker is not None and "extra" in str(requirement.marker)
-            if canonicalize_name(requirement.name) not in ours and not optional:
+            wanted = requirement.marker is None or requirement.marker.evaluate(environment)
+            requirement.marker = None
+            if canonicalize_name(requirement.name) not in ours and wanted:
                 found.add(str(requirement))
     return sorted(found)
 
 
-def resolve(requirements: Sequence[str], options: Sequence[str] = ()) -> list[Linked]:
-    """The files that pip would take for ``requirements``; ``options`` are pip's own, e.g. ``--index-url``.
+def python_of(tags: Iterable[Tag]) -> str | None:
+    """The one CPython version that a wheel's tags allow, as ``"3.13"``; None when they allow several."""
+    found = {tag.interpreter for tag in tags}
+    only = re.fullmatch(r"cp3(\d+)", found.pop()) if len(found) == 1 else None
+    return f"3.{only[1]}" if only else None
 
-    Raises DecoupleError with pip's last words, and for a file without a sha256.
+
+def resolve(requirements: Sequence[str], python: str | None = None, options: Sequence[str] = ()) -> list[Linked]:
+    """The files that pip would take for ``requirements`` on this platform; ``options`` are pip's own.
+
+    ``python`` is the version that they are for (None: the running one). What the requirements need in turn pip decides
+    by the markers of the Python that it runs under, whatever it is asked for. Raises DecoupleError with pip's last
+    words, and for a file without a sha256.
     """
     if not requirements:
         return []
     command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
-    done = subprocess.run(
-        [*command, "--only-binary", ":all:", *options, *requirements], capture_output=True, text=True, check=False
-    )
+    command += ["--only-binary", ":all:"]
+    with tempfile.TemporaryDirectory() as nowhere:
+        if python is not None:
+            abi = f"cp{python.replace('.', '')}"
+            command += ["--python-version", python, "--implementation", "cp"]
+            command += [word for name in (abi, "abi3", "none") for word in ("--abi", name)]
+            command += [word for name in platform_tags() for word in ("--platform", name)]
+            command += ["--target", nowhere]  # an older pip asks for it even though nothing is installed
+        done = subprocess.run([*command, *options, *requirements], capture_output=True, text=True, check=False)
     if done.returncode:
-        words = done.stderr.strip().splitlines()
+        words = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")] or [f"exit {done.returncode}"]
         raise DecoupleError(
-            f"pip finds no files for {', '.join(requirements)}: {words[-1] if words else done.returncode}",
+            f"pip finds no files for {', '.join(requirements)}: {words[-1]}",
             next_step="see whether the index that pip is configured for has them",
         )
     return [_linked(item) for item in json.loads(done.stdout)["install"]]
@@ -92,6 +116,11 @@ def resolve(requirements: Sequence[str], options: Sequence[str] = ()) -> list[Li
 def _linked(item: Mapping[str, Any]) -> Linked:
     metadata, download = item["metadata"], item["download_info"]
     sha256 = download.get("archive_info", {}).get("hashes", {}).get("sha256")
+    if urlsplit(download["url"]).scheme not in ("http", "https"):
+        raise DecoupleError(
+            f"{download['url']}: only this machine has it, so no page can link it",
+            next_step="PIP_CONFIG_FILE=/dev/null, and no PIP_FIND_LINKS, let pip ask pypi.org alone",
+        )
     if not sha256:
         raise DecoupleError(f"{download['url']}: pip was given no sha256 for it", next_step="use an index that has one")
     return Linked(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pypi_simple import DistributionPackage
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
 from decouple.base.files import sha256_of
 from decouple.index import provenance, wheel
@@ -36,17 +37,19 @@ def get(
     folder: Path,
     trust: Trust,
     downloader: Downloader,
+    mirrors: Sequence[Index] = (),
 ) -> list[Wheel]:
     """Download ``packages`` through the shared cache, verify each, and put them into ``folder``; the wheels in order.
 
+    ``mirrors`` are asked for a file that ``index`` cannot give; they must promise the same sha256.
     Nothing comes into ``folder`` before every file was verified, so what is there may be installed.
     """
-    found = [_verified(index, package, _cached(index, package, downloader), trust) for package in packages]
+    found = [_verified(index, package, _cached(index, package, downloader, mirrors), trust) for package in packages]
     folder.mkdir(parents=True, exist_ok=True)
     return [_placed(read, folder) for read in found]
 
 
-def _cached(index: Index, package: DistributionPackage, downloader: Downloader) -> Path:
+def _cached(index: Index, package: DistributionPackage, downloader: Downloader, mirrors: Sequence[Index]) -> Path:
     """The file with the hash that the index promised, in the cache or where a local index keeps it."""
     sha256 = package.digests.get("sha256")
     if sha256 is None:
@@ -56,12 +59,22 @@ def _cached(index: Index, package: DistributionPackage, downloader: Downloader) 
         )
     local = local_path(package.url)
     if local is None:
-        return downloader.get(RemoteFile(package.filename, (package.url,), package.size, sha256))[0]
+        urls = (package.url, *(url for mirror in mirrors for url in _same(mirror, package)))
+        return downloader.get(RemoteFile(package.filename, urls, package.size, sha256))[0]
     if sha256_of(local) != sha256:
         raise DecoupleError(
             f"{local}: not the bytes the index promised (sha256 {sha256[:12]}…)", next_step="decouple index check"
         )
     return local
+
+
+def _same(mirror: Index, package: DistributionPackage) -> Iterator[str]:
+    """The address of the same file, by name and sha256, on another server."""
+    with contextlib.suppress(DecoupleError):  # a mirror that does not answer is no reason to stop
+        for other in mirror.project(package.project or "").packages:
+            same = (other.filename, other.digests.get("sha256")) == (package.filename, package.digests.get("sha256"))
+            if same and local_path(other.url) is None:
+                yield other.url
 
 
 def _placed(read: Wheel, folder: Path) -> Wheel:
@@ -87,13 +100,24 @@ def _verified(index: Index, package: DistributionPackage, path: Path, trust: Tru
     return read
 
 
-def install(wheels: Sequence[Wheel], python: Path | None = None, run: Callable[..., object] = subprocess.run) -> None:
-    """Hand the verified files to pip, which takes their other dependencies from where it is configured to."""
-    command = [str(python or sys.executable), "-m", "pip", "install", *(str(wheel.path) for wheel in wheels)]
+def version_of(python: Path) -> str:
+    """The version of an interpreter, such as "3.13". Raises UsageError when it is none."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
-        run(command, check=True)
-    except subprocess.CalledProcessError as error:
-        raise DecoupleError(
-            f"pip could not install {', '.join(wheel.path.name for wheel in wheels)} (exit code {error.returncode})",
-            next_step=f"the files are verified and kept in {wheels[0].path.parent}",
+        done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UsageError(
+            f"{python}: not a Python that runs", next_step="name an interpreter: --into PATH/bin/python"
         ) from error
+    return done.stdout.strip()
+
+
+def install(wheels: Sequence[Wheel], python: Path) -> None:
+    """Have pip install the verified files for the interpreter ``python``, which need not have a pip of its own; their
+    other dependencies pip takes from where it is configured to. Raises DecoupleError."""
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install"]
+    if subprocess.run([*pip, *(str(wheel.path) for wheel in wheels)]).returncode:
+        raise DecoupleError(
+            f"pip could not install {', '.join(wheel.path.name for wheel in wheels)} for {python}",
+            next_step=f"the files are verified and kept in {wheels[0].path.parent}",
+        )

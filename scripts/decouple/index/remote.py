@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
@@ -9,8 +10,12 @@ from urllib.request import url2pathname
 
 import requests
 from pypi_simple import IndexPage, ProjectPage, UnsupportedRepoVersionError
+from requests.adapters import HTTPAdapter
+from urllib3.exceptions import HTTPError
+from urllib3.util import Retry
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
 
 TIMEOUT = 30.0  # seconds without a byte
 PAGE_BOUND = 64 << 20  # bytes; PyPI's largest project page is about a tenth of this
@@ -24,16 +29,21 @@ def local_path(url: str) -> Path | None:
 class Index:
     """An index by the address of its ``simple/`` folder: ``https://…/simple/``, ``file:///…`` or a path.
 
-    Credentials come from ``~/.netrc`` and proxies from the environment, as requests reads them.
+    Credentials come from ``~/.netrc`` and proxies from the environment, as requests reads them. Pages that came over
+    the network are kept in ``cache``; with ``offline`` they are read from there and nothing is asked.
     """
 
-    def __init__(self, address: str, session: requests.Session | None = None) -> None:
+    def __init__(self, address: str, *, cache: Path | None = None, offline: bool = False) -> None:
         if urlsplit(address).scheme in ("", "file"):
             path = local_path(address) or Path(address)
             simple = path / "simple"
             address = (simple if simple.is_dir() else path).resolve().as_uri()
         self.address = address.rstrip("/") + "/"
-        self._session = session or requests.Session()
+        self._cache, self._offline = cache, offline
+        self._session = requests.Session()
+        again = Retry(total=3, connect=1, status_forcelist=(429, 502, 503), backoff_factor=0.5, raise_on_status=False)
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, HTTPAdapter(max_retries=again))
 
     def projects(self) -> tuple[str, ...]:
         """Normalised names on the front page. Raises DecoupleError."""
@@ -73,13 +83,39 @@ class Index:
                 return local.read_bytes()
             except OSError as error:
                 raise DecoupleError(f"{url}: {error.strerror}") from error
+        kept = self._cache / "pages" / hashlib.sha256(url.encode()).hexdigest() if self._cache else None
+        if self._offline:
+            if kept is None or not kept.is_file():
+                raise DecoupleError(
+                    f"{url} is not in the cache and --offline forbids to ask for it",
+                    next_step="run once without --offline",
+                )
+            return kept.read_bytes()
+        body = self._ask(url, bound)
+        if kept is not None:
+            write_atomically(kept, body)
+        return body
+
+    def _ask(self, url: str, bound: int) -> bytes:
         try:
             with self._session.get(url, timeout=TIMEOUT, stream=True) as reply:
                 if reply.status_code != 200:
                     raise DecoupleError(f"{url}: the server answers {reply.status_code} {reply.reason}")
                 body = reply.raw.read(bound + 1, decode_content=True)
-        except (requests.RequestException, OSError) as error:
-            raise DecoupleError(f"{url}: {error}", next_step="check the address and the network") from error
+        except requests.exceptions.ProxyError as error:
+            raise DecoupleError(
+                f"{url}: the proxy does not answer", next_step="check HTTPS_PROXY and NO_PROXY"
+            ) from error
+        except requests.Timeout as error:
+            raise DecoupleError(
+                f"{url}: no answer within {TIMEOUT:.0f} s", next_step="try again, or a mirror"
+            ) from error
+        except requests.ConnectionError as error:
+            raise DecoupleError(f"{url}: no connection", next_step="check the address and the network") from error
+        except (requests.RequestException, HTTPError, OSError) as error:
+            raise DecoupleError(
+                f"{url}: the answer broke off ({type(error).__name__})", next_step="try again, or a mirror"
+            ) from error
         if len(body) > bound:
             raise DecoupleError(f"{url}: more than {bound} bytes where a page or a small file was expected")
         return bytes(body)

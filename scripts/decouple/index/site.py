@@ -52,11 +52,12 @@ def build(
     wheels: Path,
     site: Path,
     progress: Progress = SILENT,
-    resolve: Callable[[Sequence[str]], Sequence[Linked]] | None = None,
+    resolve: Callable[[Sequence[str], str | None], Sequence[Linked]] | None = None,
 ) -> Built:
     """Publish every wheel of the folder ``wheels`` into ``site``; releases that have none there stay as they are.
 
-    With ``resolve`` (``dependencies.resolve``) the site also gets pages for what the wheels need from elsewhere.
+    With ``resolve`` (``dependencies.resolve``) the site also gets pages for what the wheels need from elsewhere, each
+    for its Python.
     Raises UsageError when there is no wheel, DecoupleError when a wheel cannot be trusted or when a file of that name
     was published with other bytes: a published name never changes its bytes; it is yanked and a new version is built.
     """
@@ -94,8 +95,14 @@ def build(
         catalog.write(site, release, merged.values())
     if resolve is not None:
         own = {wheel.name for wheel in found} | {entry.project for entries in published.values() for entry in entries}
-        needed = dependencies.requirements_of((wheel.requires for wheel in found), own)
-        dependencies.write(site, [*dependencies.read(site), *resolve(needed)])
+        linked = [*dependencies.read(site)]
+        by_python: dict[str | None, list[Wheel]] = {}
+        for wheel in found:
+            by_python.setdefault(dependencies.python_of(wheel.tags), []).append(wheel)
+        for python, wheels_of in by_python.items():
+            needed = dependencies.requirements_of((wheel.requires for wheel in wheels_of), own, python)
+            linked += resolve(needed, python)
+        dependencies.write(site, linked)
     return Built(tuple(added), tuple(kept), write_pages(site))
 
 

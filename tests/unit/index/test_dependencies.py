@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,17 +11,19 @@ from decouple.base.errors import DecoupleError
 from decouple.index import dependencies, site
 from decouple.index.check import check
 from decouple.index.remote import Index
+from tests.fault.index.test_install import served
 from tests.unit.index.wheels import make_pair, make_wheel
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> list[str]:
+def elsewhere(tmp_path: Path) -> Iterator[list[str]]:
     """Another index with what torch needs, as pip options."""
     other = tmp_path / "other"
     make_wheel(other, "mpmath", "1.3.0")
     make_wheel(other, "sympy", "1.13.1", requires=("mpmath>=1.1",), requires_python=">=3.8")
     site.build(other, tmp_path / "elsewhere")
-    return ["--isolated", "--index-url", (tmp_path / "elsewhere/simple").as_uri()]
+    with served(tmp_path / "elsewhere") as url:
+        yield ["--isolated", "--index-url", url]
 
 
 def test_requirements_leave_out_our_own_and_extras() -> None:
@@ -28,10 +31,34 @@ def test_requirements_leave_out_our_own_and_extras() -> None:
     assert dependencies.requirements_of(metadata, {"torch", "torch-cuda"}) == ["sympy==1.13.1"]
 
 
+def test_markers_are_settled_for_the_python_of_the_wheel() -> None:
+    metadata = [('setuptools; python_version >= "3.12"', 'old; python_version < "3.12"')]
+    assert dependencies.requirements_of(metadata, (), "3.13") == ["setuptools"]
+    assert dependencies.requirements_of(metadata, (), "3.11") == ["old"]
+
+
+def test_files_are_those_for_the_python_of_the_wheel(tmp_path: Path) -> None:
+    """The publisher's own Python is another one than the wheels'."""
+    for tag in ("cp310-cp310-linux_x86_64", "cp39-cp39-linux_x86_64"):
+        make_wheel(tmp_path / "other", "markupsafe", "3.0", tag=tag)
+    make_wheel(
+        tmp_path / "dist", "torch", "2.6.0+decoupled.1", requires=("markupsafe",), tag="cp310-cp310-linux_x86_64"
+    )
+    site.build(tmp_path / "other", tmp_path / "elsewhere")
+    with served(tmp_path / "elsewhere") as url:
+        site.build(
+            tmp_path / "dist",
+            tmp_path / "site",
+            resolve=lambda wanted, python: dependencies.resolve(wanted, python, ["--isolated", "--index-url", url]),
+        )
+    (package,) = Index(str(tmp_path / "site")).project_json("markupsafe").packages
+    assert package.filename == "markupsafe-3.0-cp310-cp310-linux_x86_64.whl"
+
+
 def test_the_whole_closure_is_linked_with_its_hashes(tmp_path: Path, elsewhere: list[str]) -> None:
     make_wheel(tmp_path / "dist", "torch", "2.6.0+decoupled.1", requires=("sympy==1.13.1",))
     root = tmp_path / "site"
-    site.build(tmp_path / "dist", root, resolve=lambda wanted: dependencies.resolve(wanted, elsewhere))
+    site.build(tmp_path / "dist", root, resolve=lambda wanted, python: dependencies.resolve(wanted, python, elsewhere))
     index = Index(str(root))
     assert index.projects() == ("mpmath", "sympy", "torch")
     (package,) = index.project_json("sympy").packages
@@ -44,10 +71,16 @@ def test_the_whole_closure_is_linked_with_its_hashes(tmp_path: Path, elsewhere: 
 def test_a_page_of_ours_never_links_elsewhere(tmp_path: Path) -> None:
     make_pair(tmp_path / "dist")
     evil = dependencies.Linked("torch", "9.9", "torch-9.9-py3-none-any.whl", "https://example.org/torch.whl", "a" * 64)
-    site.build(tmp_path / "dist", tmp_path / "site", resolve=lambda wanted: [evil])
+    site.build(tmp_path / "dist", tmp_path / "site", resolve=lambda wanted, python: [evil])
     assert len(Index(str(tmp_path / "site")).project_json("torch").packages) == 1
+
+
+def test_a_file_that_only_this_machine_has_is_not_linked(tmp_path: Path) -> None:
+    make_wheel(tmp_path / "other", "mpmath", "1.3.0")
+    with pytest.raises(DecoupleError, match="only this machine has it"):
+        dependencies.resolve(["mpmath"], None, ["--isolated", "--no-index", "--find-links", str(tmp_path / "other")])
 
 
 def test_what_pip_cannot_find_is_named(elsewhere: list[str]) -> None:
     with pytest.raises(DecoupleError, match="no-such-thing"):
-        dependencies.resolve(["no-such-thing==1"], elsewhere)
+        dependencies.resolve(["no-such-thing==1"], None, elsewhere)
