@@ -20,7 +20,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument("--beside-cuda", action="store_true", help="with the torch_cuda wheel installed, too")
     command.add_argument("--upstream", action="store_true", help="upstream's own suites of the applied tree, too")
     command.add_argument("--env", choices=["auto", "host", "rootfs"], default="auto", help="where the wheels run")
-    command.add_argument("--jobs", type=int, default=2, help="compilers at once (default: 2)")
+    command.add_argument("--jobs", type=int, help="compilers at once (default: what cores and memory allow)")
     command.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
     command.add_argument("--pytest", default="", metavar="ARGUMENTS", help='for pytest, e.g. --pytest="-k beside"')
     command.set_defaults(run=run)
@@ -69,7 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
     cuda = contract.only_wheel(places.dist, "torch_cuda") if arguments.beside_cuda else None
     places.make()
     environment = environment_for(arguments, places, ["core", *(["cuda"] if cuda else [])])
-    libraries = settings.choose("core", "built")["environment"]["LD_LIBRARY_PATH"]
+    libraries = (
+        settings.choose("core", "built")["environment"]["LD_LIBRARY_PATH"] if environment.kind == "rootfs" else ""
+    )
     inside = environment.names()["verify"]
     place = venvs.Workplace(environment, places.verify, inside, places.logs / "contract.log")
     progress = output.progress()

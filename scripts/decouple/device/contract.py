@@ -63,9 +63,10 @@ def only_wheel(dist: Path, name: str) -> Path:
     return found[0]
 
 
-def install(site: Site, third_device: Path, project: str, *, jobs: int) -> str:
+def install(site: Site, third_device: Path, project: str, *, jobs: int | None = None) -> str:
     """Build ``third_device/<project>`` against the site's PyTorch; its folder inside, for PYTHONPATH.
 
+    ``jobs`` compilers run at once; without it what cores and memory allow (the layer's ``limit_jobs``).
     The sources are copied to the site, so that objects for another PyTorch are never mixed in and the checkout stays
     clean. Nothing is done when these sources were built here. Raises DecoupleError when the build fails.
     """
@@ -88,8 +89,8 @@ def install(site: Site, third_device: Path, project: str, *, jobs: int) -> str:
         CCACHE_DIR=site.ccache,
         CCACHE_BASEDIR=site.inside,
         CCACHE_NOHASHDIR="1",
-        MAX_JOBS=str(jobs),
         TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+        **({"MAX_JOBS": str(jobs)} if jobs else {}),
     )
     run_logged(site.environment.argv(command, variables, "/"), log=site.log, what=f"build {project}")
     write_atomically(stamp, key)
