@@ -60,6 +60,49 @@ EVOLUTIONS = (
         {"a": numbered(1, 120, {58: "other\n", 60: "cut here\n"})},
     ),
     Case("merged and reverted", {"a": OLD}, {"a": CUT}, {"a": OLD + "later\n"}, {"a": CUT + "later\n"}),
+    Case(
+        # a merge calls two changes that touch a conflict; the lines that go are the same ones, there is but one of them
+        "lines added right before what goes",
+        {"a": OLD},
+        {"a": numbered(1, 120, {60: ""})},
+        {"a": numbered(1, 120, {59: "line 59\nnew one\nnew two\n"})},
+        {"a": numbered(1, 120, {59: "line 59\nnew one\nnew two\n", 60: ""})},
+    ),
+    Case(
+        "lines added right behind what is replaced",
+        {"a": OLD},
+        {"a": CUT},
+        {"a": numbered(1, 120, {60: "line 60\nnew one\n", 90: "line 90\nfar\n"})},
+        {"a": numbered(1, 120, {60: "cut here\nnew one\n", 90: "line 90\nfar\n"})},
+    ),
+    Case(
+        # the same, but the lines stand twice: which of the two was added to, nobody can tell from the text
+        "lines added before what goes, which stands twice",
+        {"a": BLOCK + BETWEEN + BLOCK},
+        {"a": BLOCK_CUT + BETWEEN + BLOCK},
+        {
+            "a": BLOCK.replace("common 4\n", "new\ncommon 4\n")
+            + BETWEEN
+            + BLOCK.replace("common 4\n", "new\ncommon 4\n")
+        },
+        None,
+    ),
+    Case(
+        # what follows it stands below other lines now, which are not new: somebody moved it
+        "what goes was moved below other lines",
+        {"a": OLD},
+        {"a": numbered(1, 120, {60: ""})},
+        {"a": numbered(1, 59) + numbered(80, 100) + numbered(60, 79) + numbered(101, 120)},
+        None,
+    ),
+    Case(
+        # two additions at one place have no order that the text could prove
+        "lines added where it adds",
+        {"a": OLD},
+        {"a": numbered(1, 120, {60: "line 60\nours\n"})},
+        {"a": numbered(1, 120, {60: "line 60\ntheirs\n"})},
+        None,
+    ),
     Case("upstream rewrote the line", {"a": OLD}, {"a": CUT}, {"a": numbered(1, 120, {60: "upstream\n"})}, None),
     Case("a deleted target", {"a": OLD, "b": "b\n"}, {"a": CUT, "b": "b\n"}, {"b": "b\n"}, None),
     Case("line ends flipped", {"a": OLD}, {"a": CUT}, {"a": OLD.replace("\n", "\r\n")}, None),

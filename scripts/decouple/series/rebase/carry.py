@@ -14,6 +14,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.series import apply_memory
+from decouple.series.rebase import beside
 from decouple.series.rebase.verdicts import Carried, Note, Verdict
 from decouple.series.stack import applier
 from decouple.series.stack.commits import CommitText, NewCommit, write_chain
@@ -94,7 +95,38 @@ def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carrie
     if clean:
         changes = {change.path: change.new for change in differences(repository, here, merge.tree)}
         return Carried(patch.name, Verdict.MERGED, changes, _why_not(forward), diff(repository, tip, merge.tree))
+    if found := _beside(repository, step, tip, merge):
+        return found
     return _stopped(patch, forward, merge, backward.applies, source)
+
+
+def _beside(repository: Repository, step: Step, tip: str, merge: Merge) -> Carried | None:
+    """The verdict where every conflict is one of lines that upstream added beside those that the patch takes out."""
+    files = {file.path: file for file in step.patch.parsed.files}
+    notes: list[Note] = []
+    settled: dict[str, Entry] = {}
+    for path, kind in merge.conflicts:
+        file = files.get(path)
+        entries = [look_up(repository, tree, [path]).get(path) for tree in (step.before, step.after, tip)]
+        old, patched, new = entries
+        if kind != "contents" or file is None or old is None or patched is None or new is None:
+            return None
+        data = blobs(repository, [old.id, patched.id, new.id])
+        found = beside.settle(repository, file, data[old.id], data[patched.id], data[new.id])
+        if found is None:
+            return None
+        blob = repository.run("hash-object", "-w", "--stdin", stdin=found.data).decode().strip()
+        settled[path] = Entry(new.mode, blob)
+        notes += [
+            Note(
+                path, one.new + 1, f"upstream added {len(one.lines)} lines right beside those that the patch takes out"
+            )
+            for one in found.additions
+        ]
+    here = repository.tree_of(tip)
+    changes = {change.path: change.new for change in differences(repository, here, merge.tree)} | settled
+    body = diff(repository, tip, _tree_after(repository, tip, changes))
+    return Carried(step.patch.name, Verdict.MERGED, changes, tuple(notes), body)
 
 
 def merged(repository: Repository, step: Step, tip: str) -> Merge:
