@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from decouple.base.errors import CHECK_FAILED, OK, UsageError
+from decouple.base.errors import CHECK_FAILED, OK, DecoupleError, UsageError
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,6 +46,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _bisect_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--configure", action="store_true", help="does CMake take it? as `build` configures stage 1")
     parser.add_argument("--compile", action="store_true", help="do the touched sources compile? implies --configure")
+    parser.add_argument(
+        "--env", choices=["auto", "host", "rootfs"], default="auto", help="the build environment, as for `build`"
+    )
     parser.add_argument(
         "--here", metavar="COMMAND", help="configure with this, on this machine and not in the build environment"
     )
@@ -123,7 +126,7 @@ def _bisect(arguments: argparse.Namespace) -> int:
     oracles: list[bisect.Oracle] = []
     if arguments.configure or arguments.compile or arguments.here:
         places = Places.of(find_project(), arguments.release)
-        run = _here(places.source) if arguments.here else _inside(arguments.release)
+        run = _here(places.source) if arguments.here else _inside(arguments.release, arguments.env)
         oracles.append(bisect.configures(run, arguments.here or "python3 setup.py build --cmake --cmake-only"))
         if arguments.compile:
             oracles.append(bisect.compiles(run))
@@ -145,10 +148,22 @@ def _here(tree: Path) -> Callable[[str], int]:
     return lambda command: subprocess.run(["sh", "-c", command], cwd=tree, check=False, stdout=sys.stderr).returncode
 
 
-def _inside(release: str) -> Callable[[str], int]:
-    """Shell commands in the tree as stage 1's build environment has it: ``decouple shell RELEASE --run``."""
+def _inside(release: str, env: str) -> Callable[[str], int]:
+    """Shell commands in the tree as stage 1's build environment has it: ``decouple shell RELEASE --run``.
+
+    Raises DecoupleError when it cannot be entered: else every tree would be found bad, for nothing that is in it.
+    """
     import subprocess
     import sys
 
-    shell = [sys.executable, "-m", "decouple", "shell", release, "--stage", "1", "--run"]
-    return lambda command: subprocess.run([*shell, command], check=False, stdout=sys.stderr).returncode
+    shell = [sys.executable, "-m", "decouple", "shell", release, "--env", env, "--stage", "1", "--run"]
+
+    def run(command: str) -> int:
+        return subprocess.run([*shell, command], check=False, stdout=sys.stderr).returncode
+
+    if status := run("true"):
+        raise DecoupleError(
+            f"the build environment ({env}) cannot be entered: `true` exits with {status} there",
+            next_step=f"see the message above; `decouple shell {release} --env {env} --run true` until it works",
+        )
+    return run

@@ -182,3 +182,15 @@ def test_burn_down_counts_what_is_left(world: World, tmp_path: Path) -> None:
     census.write_text("{}")
     with pytest.raises(DecoupleError, match="not a census"):
         burndown.row(world.project, "2.6", census)
+
+
+def test_an_environment_that_cannot_be_entered_blames_no_patch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    world = built(tmp_path)
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    monkeypatch.setenv("PATH", str(tmp_path / "no tools"))
+    assert main(["bisect", "2.6", "--configure", "--env", "host"]) == 1
+    captured = capfd.readouterr()
+    assert "the build environment (host) cannot be entered" in captured.err
+    assert "breaks it" not in captured.out
