@@ -31,13 +31,6 @@ pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
 WHEELS = [release for release in known_releases(ROOT) if release != "2.6"]
 
-#: Patches that quilt's fuzz puts in the right place where we, and git am -3, stop. Fuzz leaves out up to two lines of
-#: context on each side and takes the first place that fits then: in the planted cases that is another function. Which
-#: of the two it was, only a person can tell, so we stop: "No fuzz ever" (DESIGN section 4). An entry too many fails.
-LUCKY = {
-    "2.6/0017-headers-needless-guards.patch": "upstream put declarations right in front of the guard that it removes",
-}
-
 
 def compared(work: Rebase, release: str, folder: Path, truth: Mapping[str, rivals.Effect]) -> list[tuple[str, ...]]:
     """(patch, our verdict, and what each of the three tools made of it); asserts that ours is never the worse one.
@@ -62,7 +55,7 @@ def compared(work: Rebase, release: str, folder: Path, truth: Mapping[str, rival
             faults.append(f"{release}: we put {name} in the wrong place")
         if words[0] == "stops" and words[1] == "right":
             faults.append(f"{release}: git am -3 is right about {name}, we stop")
-        if words[0] == "stops" and words[2] == "right" and name not in LUCKY:
+        if words[0] == "stops" and words[2] == "right":
             faults.append(f"{release}: quilt is right about {name}, we stop")
     assert not faults
     return rows
@@ -101,10 +94,3 @@ def test_on_what_the_wheel_of_a_later_release_shows(project: Path, tmp_path: Pat
     work, _ = rebase.prepare(project, Waiting("2.6", release, "wheel", debian_patches=False))
     rows = compared(work, release, tmp_path, settled(work, release))
     assert len(rows) == 4
-
-
-def test_nothing_is_called_lucky_without_need(project: Path, tmp_path: Path) -> None:  # noqa: F811
-    shutil.copy(ROOT / "series/2.7.toml", project / "series")
-    work, _ = rebase.prepare(project, Waiting("2.6", "2.7", "wheel", debian_patches=False))
-    rows = compared(work, "2.7", tmp_path, settled(work, "2.7"))
-    assert {row[0] for row in rows if row[2:] == ("stops", "stops", "right")} == set(LUCKY)

@@ -6,9 +6,11 @@ Never worse: where one of them is right, so are we; and where one of them change
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
+from decouple.series.rebase import carry as merging
 from decouple.series.rebase.carry import carry
 from tests.support import rivals
 from tests.unit.rebase.releases import Files, Upstream, numbered
@@ -175,3 +177,20 @@ def test_they_do_change_the_wrong_place(table: dict[str, tuple[str, str, str]]) 
     assert fooled["a repeated block, the first one rewritten"][1:] == ("WRONG PLACE", "WRONG PLACE")
     assert fooled["fuzz finds another block"] == ("stops", "stops", "WRONG PLACE")
     assert fooled["fuzz adds to another branch"][2] == "WRONG PLACE"
+
+
+@pytest.mark.parametrize("case", EVOLUTIONS, ids=lambda case: case.name)
+def test_a_merge_of_the_patchs_files_is_the_merge_of_whole_trees(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream = Upstream(tmp_path / "upstream")
+    other = {"other/a": BLOCK, "other/b": BETWEEN}
+    step = upstream.patch(upstream.release(case.old | other), case.patched | other)
+    tip = upstream.release(case.new | {"other/c": BLOCK + "renamed and changed\n", "other/b": ""})
+    quick = merging.merged(upstream.repository, step, tip)
+    monkeypatch.setattr(merging, "_same_files", lambda *_: None)
+    whole = merging.merged(upstream.repository, step, tip)
+    assert quick.conflicts == whole.conflicts
+    assert quick.conflicts or quick.tree == whole.tree, (
+        "the markers of a conflict name commits, so only clean trees compare"
+    )

@@ -8,7 +8,7 @@ together is the verdict; see the table in docs/rebase.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from decouple.series.stack.export import diff
 from decouple.series.stack.patchtext import PatchText
 from decouple.series.stack.plumbing import Repository
 from decouple.series.stack.trees import Entry, blobs, differences, look_up
+from decouple.series.stack.worktree import SUBMODULE
 
 _PLAIN = CommitText("decouple <decouple@localhost>", "0 +0000", "rebase\n")
 
@@ -36,11 +37,13 @@ class Step:
 
 
 class TreeSource:
-    """The files of a git tree for ``apply_memory``, read when they are asked for."""
+    """The files of a git tree for ``apply_memory``. Those named at first are read at once, others when asked for."""
 
-    def __init__(self, repository: Repository, tree: str) -> None:
+    def __init__(self, repository: Repository, tree: str, paths: Sequence[str] = ()) -> None:
         self._repository, self._tree = repository, tree
-        self._entries: dict[str, Entry | None] = {}
+        found = look_up(repository, tree, paths)
+        self._entries: dict[str, Entry | None] = {path: found.get(path) for path in paths}
+        self._blobs = blobs(repository, [entry.id for entry in found.values() if entry.mode != SUBMODULE])
 
     def mode(self, path: str) -> int | None:
         """See ``apply_memory.Source``."""
@@ -53,7 +56,9 @@ class TreeSource:
         """See ``apply_memory.Source``."""
         entry = self._entries[path]
         assert entry is not None, path
-        return blobs(self._repository, [entry.id])[entry.id]
+        if entry.id not in self._blobs:
+            self._blobs |= blobs(self._repository, [entry.id])
+        return self._blobs[entry.id]
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Merge:
 def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carried:
     """What becomes of ``step.patch`` on the commit ``tip``. Only objects are written."""
     patch = step.patch
-    source = TreeSource(repository, tip)
+    source = TreeSource(repository, tip, [path for touched in patch.touched for path in touched.paths])
     forward = apply_memory.apply(patch.parsed, apply_memory.Tree(source))
     backward = apply_memory.apply(patch.parsed, apply_memory.Tree(source), reverse=True)
     merge = merged(repository, step, tip)
@@ -134,9 +139,37 @@ def merged(repository: Repository, step: Step, tip: str) -> Merge:
 
     git finds renames on both sides (``git merge-tree``, git 2.38 and later). Raises DecoupleError if git cannot.
     """
+    ours, theirs = _same_files(repository, step, tip) or _whole_trees(repository, step, tip)
+    return _merge_tree(repository, step, ours, theirs)
+
+
+def _whole_trees(repository: Repository, step: Step, tip: str) -> tuple[str, str]:
+    """Commits to merge that hold all of both releases: git looks for renames between them."""
     base = _commit(repository, step.before, ())
-    ours = _commit(repository, tip, (base,))
-    theirs = _commit(repository, step.after, (base,))
+    return _commit(repository, tip, (base,)), _commit(repository, step.after, (base,))
+
+
+def _same_files(repository: Repository, step: Step, tip: str) -> tuple[str, str] | None:
+    """Commits to merge in which nothing but the patch's files differs; None where a rename may matter.
+
+    It matters only for a file that is not where the patch has it: no file that is still in its place is taken for the
+    source of a rename (gitdiffcore(7)). So where the patch creates, deletes and renames nothing and the release has all
+    its files, the merge is the same one, and git need not compare two releases for each patch.
+    """
+    paths = [path for touched in step.patch.touched for path in touched.paths]
+    before, after, here = (look_up(repository, commit, paths) for commit in (step.before, step.after, tip))
+    if not before.keys() == after.keys() == here.keys() == set(paths):
+        return None
+    chain = [
+        NewCommit(_PLAIN, before),
+        NewCommit(_PLAIN, here, parent=":1"),
+        NewCommit(_PLAIN, after, parent=":1"),
+    ]
+    _, ours, theirs = write_chain(repository, tip, chain)
+    return ours, theirs
+
+
+def _merge_tree(repository: Repository, step: Step, ours: str, theirs: str) -> Merge:
     answer = repository.try_run(
         "-c", "merge.conflictStyle=diff3", "merge-tree", "--write-tree", "-z", "--messages", "--name-only", ours, theirs
     )  # fmt: skip

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,8 @@ _CONFIG = (
     "-c", "advice.detachedHead=false",
 )  # fmt: skip
 
+_WHOLE_ID = re.compile("[0-9a-f]{40}")
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -65,6 +68,7 @@ class Repository:
         for name in _FOREIGN:
             os.environ.pop(name, None)
         self._git = Git(str(self.root))
+        self._trees: dict[str, str] = {}
         self.held: tuple[int, ...] = ()
         """Files that every git process inherits: the lock, so that a git that outlives a killed run still holds it."""
 
@@ -125,8 +129,13 @@ class Repository:
         return text if len(text) == 40 and not text.startswith("ref:") else self.resolve("HEAD")
 
     def tree_of(self, commit: str) -> str:
-        """The tree id of a commit."""
-        return self.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+        """The tree id of a commit. That of a whole id never changes, so git is asked for it once."""
+        found = self._trees.get(commit)
+        if found is None:
+            found = self.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+            if _WHOLE_ID.fullmatch(commit):
+                self._trees[commit] = found
+        return found
 
 
 class GitError(DecoupleError):
