@@ -104,13 +104,16 @@ def _jobs(entry: dict[str, Any], where: str, root: Path, limits: Limits) -> list
     for cuda in entry["cuda"]:
         if cuda != can.cuda:
             raise MatrixError(f"{where}: cuda {cuda}: series {release} builds with {can.cuda}")
-    return [job for python in entry["python"] for job in _of_python(release, env, python, entry["cuda"], limits)]
+    revision = int(entry.get("revision", 0))
+    build = ("nox", "-s", f"build-{release}", "--", "--env", env, *(("--revision", str(revision)) if revision else ()))
+    return [job for python in entry["python"] for job in _of_python(release, env, python, entry["cuda"], build, limits)]
 
 
-def _of_python(release: str, env: str, python: str, cuda: dict[str, list[str]], limits: Limits) -> list[Job]:
+def _of_python(
+    release: str, env: str, python: str, cuda: dict[str, list[str]], build: tuple[str, ...], limits: Limits
+) -> list[Job]:
     """The jobs of one Python version: the core, and for each CUDA version its wheel and the verification of both."""
     suffix = f"{release}-py{python}"
-    build = ("nox", "-s", f"build-{release}", "--", "--env", env)
     state = f"build/{release}/state"
     wheel = f"dist/{release}/torch{{}}-*.whl*"
 

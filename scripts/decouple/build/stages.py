@@ -39,7 +39,10 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user chose: profile of stage 1, core of stage 2, architectures, kernels, jobs, part of stage 2."""
+    """What the user chose: profile of stage 1, core of stage 2, architectures, kernels, jobs, part of stage 2.
+
+    ``revision`` tells published builds of one release apart: the end of the local version (``+decoupled.2``); 0: none.
+    """
 
     profile: str = "core"
     core: str = "built"
@@ -47,6 +50,7 @@ class Choices:
     flash: bool = True
     jobs: int | None = None
     slice: str = "all"
+    revision: int = 0
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -160,9 +164,11 @@ def variables_of(
     """The whole environment that a stage's commands run in."""
     choices = choices or Choices()
     names = environment.names()
+    revision = str(choices.revision or "")
     if stage == 1:
         profile = settings.choose("profile", choices.profile)
-        more = dict(profile["environment"], PYTORCH_BUILD_VERSION=f"{provenance.version}+{profile['local_version']}")
+        local = ".".join(filter(None, (profile["local_version"], revision)))
+        more = dict(profile["environment"], PYTORCH_BUILD_VERSION=f"{provenance.version}+{local}")
     else:
         core = settings.choose("core", choices.core)
         more = {
@@ -173,6 +179,7 @@ def variables_of(
             "TORCH_CUDA_SLICE": choices.slice,
             "USE_FLASH_ATTENTION": "1" if choices.flash else "0",
             "USE_MEM_EFF_ATTENTION": "1" if choices.flash else "0",
+            **({"TORCH_CUDA_REVISION": revision} if revision else {}),
         }
     return settings.environment(stage, environment.kind, names, more) | _shared(environment, choices)
 

@@ -27,6 +27,9 @@ def register(subparsers: Any) -> None:
     build.add_argument("--arch", help="CUDA architectures, e.g. '8.0;9.0+PTX' (default: TORCH_CUDA_ARCH_LIST, or 9.0)")
     build.add_argument("--no-flash", action="store_true", help="leave flash and memory-efficient attention out")
     build.add_argument("--slice", choices=["all", "runtime"], default="all", help=argparse.SUPPRESS)
+    build.add_argument(
+        "--revision", type=int, default=0, metavar="N", help="version 2.6.0+decoupled.N, to follow what was published"
+    )
     build.add_argument("--resume", action="store_true", help="go on where the last run stopped (the default)")
     build.add_argument("--estimate", action="store_true", help="say what it would cost, build nothing")
     build.set_defaults(run=_build)
@@ -197,6 +200,9 @@ def _choices(arguments: argparse.Namespace) -> Choices:
     check_archs(archs, (), "")
     if arguments.jobs is not None and arguments.jobs < 1:
         raise UsageError(f"--jobs {arguments.jobs}: at least one")
+    revision = getattr(arguments, "revision", 0)  # a smoke test is never published
+    if revision < 0:
+        raise UsageError(f"--revision {revision}: a number from 1 on", next_step="leave it out for the first build")
     jobs = arguments.jobs or (int(os.environ["MAX_JOBS"]) if os.environ.get("MAX_JOBS", "").isdigit() else None)
     passed = ("USE_", "CMAKE_", "BUILD_TEST")  # as upstream; other BUILD_* are mostly a CI host's own
     by_hand = {name: value for name, value in os.environ.items() if name.startswith(passed)}
@@ -207,6 +213,7 @@ def _choices(arguments: argparse.Namespace) -> Choices:
         flash=not arguments.no_flash,
         jobs=jobs,
         slice=arguments.slice,
+        revision=revision,
         variables=by_hand,
     )
 

@@ -13,7 +13,7 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.build import inputs
 from decouple.build.environment import HostEnvironment, Places
-from decouple.build.stages import Choices, Provenance, build_stage1, build_stage2
+from decouple.build.stages import Choices, Provenance, build_stage1, build_stage2, variables_of
 from decouple.build.wheels import read_manifest
 from tests.unit.build.conftest import commit, make_tree
 
@@ -54,6 +54,16 @@ def test_a_wheel_with_its_manifest_in_it_and_beside_it(host: HostEnvironment, pr
         assert "tiny/lib/libtiny.so" in wheel.namelist()
     assert ("stage 1", 6) in progress.said
     assert progress.amount == 6
+
+
+def test_a_revision_ends_both_versions_and_its_absence_changes_nothing(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    second = Choices(revision=2)
+    assert variables_of(host, 1, provenance)["PYTORCH_BUILD_VERSION"] == "2.6.0+decoupled"
+    assert variables_of(host, 1, provenance, second)["PYTORCH_BUILD_VERSION"] == "2.6.0+decoupled.2"
+    assert variables_of(host, 2, provenance, second)["TORCH_CUDA_REVISION"] == "2"
+    assert "TORCH_CUDA_REVISION" not in variables_of(host, 2, provenance)
 
 
 def test_pip_takes_the_finished_wheel(host: HostEnvironment, provenance: Provenance, tmp_path: Path) -> None:

@@ -74,6 +74,13 @@ def test_stage_1_once_and_stage_2_per_cuda_version(project: Path) -> None:
         assert job.build_minutes < job.minutes  # what is left saves the compiler's cache
 
 
+def test_a_revision_goes_to_both_stages(project: Path) -> None:
+    core, cuda, verify = expand(project, ENTRY.replace('env = "host"', 'env = "host"\nrevision = 2'))[:3]
+    for job in (core, cuda):
+        assert job.commands[0][4:8] == ("--env", "host", "--revision", "2")
+    assert "--revision" not in verify.commands[1]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

@@ -13,6 +13,8 @@ import pytest
 from torch_cuda_build import wheel
 
 INFO: dict[str, Any] = {
+    "core": "built",
+    "core_version": "2.6.0+decoupled",
     "torch": "2.6.0",
     "version": "2.6.0+cu124",
     "cuda": "12.4",
@@ -25,9 +27,13 @@ TABLE = Path(wheel.__file__).with_name("requirements.toml")
 
 def test_requirements_are_those_of_the_official_wheel() -> None:
     found = wheel.requirements(TABLE, INFO)
-    assert found[0] == "torch==2.6.0"
+    assert found[0] == "torch==2.6.0+decoupled"
     assert any(value.startswith("nvidia-cudnn-cu12==9.1.0.70 ;") for value in found)
     assert any(value.startswith("nvidia-nccl-cu12==2.21.5 ;") for value in found)
+
+
+def test_a_stock_core_is_any_build_of_its_release() -> None:
+    assert wheel.requirements(TABLE, {**INFO, "core": "stock", "core_version": "2.6.0+debian"})[0] == "torch==2.6.0"
 
 
 def test_the_nccl_built_against_is_the_one_asked_for() -> None:

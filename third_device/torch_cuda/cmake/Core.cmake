@@ -1,7 +1,8 @@
 # The installed core: its headers, libraries, version, ABI, and whether it is the patched one.
 #
-# Defines the imported targets core::c10, core::torch_cpu, core::torch_python and the variables TORCH_VERSION, CORE_KIND,
-# CORE_INCLUDE_DIR (a directory of links in the build tree, so that objects do not depend on where torch is installed).
+# Defines the imported targets core::c10, core::torch_cpu, core::torch_python and the variables TORCH_VERSION,
+# CORE_VERSION, CORE_KIND, CORE_INCLUDE_DIR (a directory of links in the build tree, so that objects do not depend on
+# where torch is installed).
 
 find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
 
@@ -33,6 +34,7 @@ endif()
 set(CORE_PACKAGE_DIR "${torch_package}")
 file(STRINGS "${CORE_PACKAGE_DIR}/version.py" version_line REGEX "^__version__ *=")
 string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" TORCH_VERSION "${version_line}")
+string(REGEX REPLACE "^__version__ *= *['\"]([^'\"]+)['\"].*$" "\\1" CORE_VERSION "${version_line}") # with its local part
 file(STRINGS "${PYTORCH_SOURCE_DIR}/version.txt" source_version LIMIT_COUNT 1)
 string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" source_version "${source_version}")
 if(NOT TORCH_VERSION STREQUAL source_version)

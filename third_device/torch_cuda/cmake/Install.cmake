@@ -37,9 +37,14 @@ set(SLICE_TAG)
 if(TORCH_CUDA_SLICE STREQUAL "runtime")
   set(SLICE_TAG ".slice")
 endif()
+set(REVISION_TAG) # tells published builds of one release apart; no option, because it must not stay in the cache
+if(NOT "$ENV{TORCH_CUDA_REVISION}" STREQUAL "")
+  set(REVISION_TAG ".$ENV{TORCH_CUDA_REVISION}")
+endif()
 file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/build_info.json" @ONLY CONTENT [[{
   "arch_list": ["@arch_json@"],
   "core": "@CORE_KIND@",
+  "core_version": "@CORE_VERSION@",
   "cuda": "@TORCH_CUDA_VERSION@",
   "cuda_toolkit": "@CUDAToolkit_VERSION@",
   "cudnn": "@TORCH_CUDNN_VERSION@",
@@ -50,7 +55,7 @@ file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/build_info.json" @ONLY CONTENT [[{
   "python": "@Python_SOABI@",
   "slice": "@TORCH_CUDA_SLICE@",
   "torch": "@TORCH_VERSION@",
-  "version": "@TORCH_VERSION@+@CUDA_TAG@@SLICE_TAG@"
+  "version": "@TORCH_VERSION@+@CUDA_TAG@@SLICE_TAG@@REVISION_TAG@"
 }
 ]])
 install(FILES "${CMAKE_BINARY_DIR}/build_info.json" DESTINATION .)

@@ -21,10 +21,11 @@ ENTRY_POINTS = "[torch.backends.preload]\ncuda = torch_cuda._preload:preload\n"
 def requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
     """``Requires-Dist`` values for a build described by *info* (``build_info.json``), pins from the TOML *table*.
 
+    A patched core is pinned with its local version: ``torch==2.6.0`` would also take a torch that has CUDA of its own.
     Raises KeyError when the table has no pins for the CUDA version.
     """
     pins = tomllib.loads(table.read_text(encoding="utf-8"))[info["cuda"]]
-    found = [f"torch=={info['torch']}"]
+    found = [f"torch=={info['core_version'] if info['core'] == 'built' else info['torch']}"]
     for name, pin in sorted(pins.items()):
         version = pin["version"]
         built = str(info.get(pin.get("built", ""), "") or "")
