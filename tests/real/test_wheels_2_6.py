@@ -17,6 +17,7 @@ from decouple.build.wheels import read_manifest
 from decouple.index import site
 from decouple.index.check import check
 from decouple.index.remote import Index
+from decouple.index.wheel import read
 from tests.fault.index.test_install import served
 
 DIST = find_project() / "dist" / "2.6"
@@ -39,6 +40,11 @@ def test_both_wheels_are_of_one_series_and_one_tree() -> None:
     assert core.series_digest == backend.series_digest
     assert core.upstream["commit"] == backend.upstream["commit"]
     assert (core.cuda, backend.cuda) == (None, "12.4")
+
+
+def test_the_backend_asks_for_this_core_and_no_other_torch() -> None:
+    pins = [text for text in read(BACKEND[-1]).requires if text.startswith("torch")]
+    assert pins == [f"torch=={read(CORE[-1]).version}"]
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
@@ -68,6 +69,7 @@ def build(
     found: list[Wheel] = []
     for path in paths:
         found.append(read(path))
+        refuse_loose_pin(found[-1])
         progress.advance()
     progress.finish()
     published = catalog.read_all(site)
@@ -78,7 +80,7 @@ def build(
             raise DecoupleError(
                 f"{wheel.path.name}: published before with other bytes (sha256 {before.sha256[:12]}…, now "
                 f"{wheel.sha256[:12]}…)",
-                next_step=f"yank it (decouple index yank {wheel.path.name}) and build the next version",
+                next_step=f"yank it (decouple index yank {wheel.path.name}) and build with the next --revision",
             )
     added: list[str] = []
     kept: list[str] = []
@@ -104,6 +106,23 @@ def build(
             linked += resolve(needed, python)
         dependencies.write(site, linked)
     return Built(tuple(added), tuple(kept), write_pages(site))
+
+
+def refuse_loose_pin(wheel: Wheel) -> None:
+    """Raise DecoupleError when a wheel for a patched core would be content with another torch of the same release.
+
+    ``torch==2.6.0`` takes any local version (PEP 440), so also PyTorch's own CUDA build, if that is installed already.
+    """
+    if wheel.manifest.flags.get("core") != "built":
+        return
+    requirements = [Requirement(text) for text in wheel.requires]
+    pins = [str(requirement.specifier) for requirement in requirements if requirement.name == "torch"]
+    if len(pins) != 1 or not (pins[0].startswith("==") and "+" in pins[0]):
+        asked = f"torch{pins[0] if pins else ''}"
+        raise DecoupleError(
+            f"{wheel.path.name}: asks for {asked}, not for the one core that it was built against",
+            next_step="build it again: nox -s build-2.6 -- --stage 2",
+        )
 
 
 def yank(site: Path, filename: str, reason: str) -> tuple[str, ...]:

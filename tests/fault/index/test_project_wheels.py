@@ -3,19 +3,25 @@ checked by other people's tools and installed by the real pip and uv."""
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from decouple.base.errors import DecoupleError
 from decouple.build.wheels import finish
 from decouple.index import site
 from decouple.index.check import check
 from decouple.index.remote import Index
+from tests.fault.index.test_install import Installer, environment, install, installed, served
 from tests.unit.index.wheels import SERIES_A, make_manifest, make_wheel
+
+__all__ = ["environment", "install"]  # fixtures
 
 # build_info.json of the real wheel, as far as the metadata is made from it
 INFO: dict[str, Any] = {
@@ -54,7 +60,9 @@ def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: list[str
     finish(
         backend.write(members, INFO, "py3-none-any", raw, requirements[:1]),
         tmp_path / "dist",
-        make_manifest("torch-cuda", INFO["version"], INFO["cuda"], SERIES_A),
+        dataclasses.replace(
+            make_manifest("torch-cuda", INFO["version"], INFO["cuda"], SERIES_A), flags={"core": "built"}
+        ),
         epoch=1738108800,
     )
     return tmp_path / "dist"
@@ -67,6 +75,31 @@ def test_the_metadata_is_what_twine_and_the_index_want(dist: Path, tmp_path: Pat
         assert done.returncode == 0, done.stdout + done.stderr
     site.build(dist, tmp_path / "site")
     assert check(Index(str(tmp_path / "site"))) == []
+
+
+@pytest.fixture
+def address(dist: Path, tmp_path: Path) -> Iterator[str]:
+    """Our index, which also has upstream's torch of the same release."""
+    make_wheel(dist, "torch", "2.6.0")
+    site.build(dist, tmp_path / "site")
+    with served(tmp_path / "site") as url:
+        yield url
+
+
+def test_an_official_torch_of_the_same_release_gives_way(install: Installer, environment: Path) -> None:
+    assert install("torch===2.6.0").returncode == 0
+    assert installed(environment) == {"torch": "2.6.0"}
+    assert install("torch-cuda").returncode == 0
+    assert installed(environment) == {"torch": "2.6.0+decoupled", "torch-cuda": "2.6.0+cu124"}
+
+
+def test_a_pin_that_any_torch_of_the_release_meets_is_not_published(dist: Path, tmp_path: Path) -> None:
+    manifest = dataclasses.replace(
+        make_manifest("torch-cuda", "2.6.0+cu126", "12.6", SERIES_A), flags={"core": "built"}
+    )
+    make_wheel(dist, "torch-cuda", "2.6.0+cu126", requires=("torch==2.6.0",), manifest=manifest.to_json())
+    with pytest.raises(DecoupleError, match=r"asks for torch==2\.6\.0, not for the one core"):
+        site.build(dist, tmp_path / "site")
 
 
 def test_the_whole_metadata_of_the_real_wheel_passes_twine(
