@@ -167,7 +167,7 @@ def _stage(stage: Mapping[str, Any] | None) -> str:
         return "not built"
     size = stage["wheel_bytes"] / (1 << 20)
     spent = stage.get("object_seconds")  # the first builds did not record it
-    cost = f"{spent / 60 / stage['cores']:.0f} min of compiling on {stage['cores']} cores, " if spent else ""
+    cost = f"at least {spent / 60 / stage['cores']:.0f} min of compiling on {stage['cores']} cores, " if spent else ""
     return f"{stage['objects']} objects, {cost}{size:.0f} MiB"
 
 
