@@ -39,7 +39,7 @@ def stage1_closure(
         for source in entry.included_by:
             if source not in present or not any(edge.target == entry.header for edge in graph.edges(source)):
                 raise DecoupleError(
-                    f"{source} does not include {entry.header}: the [[cut]] in inventory/rules.toml is out of date",
+                    f"{source} does not include {entry.header}: the [[cut]] in relocate/rules.toml is out of date",
                     next_step="remove that entry",
                 )
             cut.add((source, entry.header))
