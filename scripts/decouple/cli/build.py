@@ -317,7 +317,13 @@ def _overlay_digest(project: Path, tree: Path) -> str:
     Which files those are is what git knows, or would add, in the project's third_device/.
     """
     argv = ["git", "-C", str(project), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "third_device"]
-    listed = subprocess.run(argv, capture_output=True, check=True).stdout.decode().split("\0")
+    done = subprocess.run(argv, capture_output=True, text=True)
+    if done.returncode:
+        raise DecoupleError(
+            f"{project}: git does not list third_device/: {done.stderr.strip()}",
+            next_step="build from a git checkout of this repository",
+        )
+    listed = done.stdout.split("\0")
     total = hashlib.sha256()
     for name in sorted(name for name in set(listed) if name and (tree / name).is_file()):
         path = tree / name

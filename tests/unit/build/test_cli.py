@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.errors import DecoupleError
 from decouple.build import settings, wheels
 from decouple.build.stages import Provenance
+from decouple.cli import build as build_command
 from decouple.cli import main
 from decouple.release.wheel_manifest import WheelManifest
 
@@ -93,6 +95,11 @@ def test_the_estimate_says_what_each_choice_costs(
     stock = capsys.readouterr().out
     assert stock.startswith("stage 2: 382 objects to go, about 1 h")
     assert settings.cost(2, arch_count=3).core_seconds == 3 * settings.cost(2).core_seconds
+
+
+def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DecoupleError, match="git does not list third_device/"):
+        build_command._overlay_digest(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(
