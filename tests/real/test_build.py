@@ -128,7 +128,8 @@ def test_parity_of_the_monolith_with_itself_and_with_the_cpu_build(inside: RootE
     ours = parity.dump(inside.argv(["python3"], stock, "/"), folder, seen)
     found = {one.category: one for one in parity.compare(ours, theirs)}
     assert found["dispatcher CUDA"].percent < 2
-    assert "_CudaStreamBase" not in ours["bindings"] or found["torch._C names"].percent < 50
+    # a CPU build has dispatch keys and empty bases by CUDA's name, and nothing that does something
+    assert {"_CUDAGraph.capture_begin", "_nvtx.rangePushA"} <= set(found["torch._C names"].missing)
 
 
 def test_a_real_nvcc_is_asked(inside: RootEnvironment) -> None:
