@@ -72,7 +72,9 @@ def timed(*words: str) -> float:
 
 def planned(release: str, stage: int) -> int:
     """Objects that ninja would compile now."""
-    return len(re.findall(r"Building (?:C|CXX|CUDA) object", inside(release, stage, "ninja -n -d explain 2>/dev/null")))
+    # A copy under another name: a dry run of a build.ninja that looks for new files first ends after looking.
+    dry = "cp build.ninja planned.ninja && ninja -n -f planned.ninja; rm planned.ninja"
+    return len(re.findall(r"Building (?:C|CXX|CUDA) object", inside(release, stage, dry)))
 
 
 @contextmanager
@@ -87,17 +89,27 @@ def touched(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def aside(folder: Path) -> Iterator[None]:
-    """``folder`` is gone for a while; a finished new one stays, otherwise the old one comes back."""
-    kept = folder.with_name(folder.name + ".aside")
-    folder.rename(kept)
+def aside(*paths: Path) -> Iterator[None]:
+    """``paths`` (files and folders) are gone for a while; finished new ones stay, otherwise the old ones come back."""
+    kept = {path: path.with_name(path.name + ".aside") for path in paths if path.exists()}
+    for path, elsewhere in kept.items():
+        path.rename(elsewhere)
     try:
         yield
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        kept.rename(folder)
+        for path, elsewhere in kept.items():
+            _remove(path)
+            elsewhere.rename(path)
         raise
-    shutil.rmtree(kept)
+    for elsewhere in kept.values():
+        _remove(elsewhere)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def clean(places: Places, stage: int) -> dict[str, Any]:
@@ -105,15 +117,12 @@ def clean(places: Places, stage: int) -> dict[str, Any]:
     stamp = inputs.read_stamp(places.state / f"stage{stage}.json")
     assert stamp is not None
     folder = places.stage1 if stage == 1 else places.stage2
-    with aside(folder):
+    flags = _flags(places)
+    with aside(folder, *(places.state / f"stage{stage}.{what}" for what in ("json", "configured"))):
         folder.mkdir()
-        for name in (f"stage{stage}.json", f"stage{stage}.configured"):
-            (places.state / name).unlink(missing_ok=True)
-        seconds = timed("build", places.release, "--stage", str(stage), "--env", "rootfs", *_flags(places))
+        seconds = timed("build", places.release, "--stage", str(stage), "--env", "rootfs", *flags)
     after = inputs.read_stamp(places.state / f"stage{stage}.json")
-    took = status.read(status.path_of(places.project, places.release))[
-        f"stage{stage}"
-    ]  # the build has just recorded it
+    took = status.read(status.path_of(places.project, places.release))[f"stage{stage}"]  # the build has just written it
     hits, misses, cold = took["cached"] or 0, took["compiled"] or 0, took["object_seconds"] / took["cores"]
     return {
         "seconds": seconds,

@@ -259,6 +259,7 @@ def _stage(
         wheel = wheels.finish(raw, places.dist, manifest, int(variables["SOURCE_DATE_EPOCH"]))
         objects = objects_in(places.stage1 if stage == 1 else places.stage2)
         inputs.write_stamp(stamp_path, inputs.Stamp(digest, wheel.name, sha256_of(wheel), took.seconds, objects))
+        (places.state / f"stage{stage}.effort").unlink(missing_ok=True)  # finished: the next build starts counting anew
     return Outcome(stage, wheel, True, took, objects)
 
 

@@ -83,6 +83,13 @@ def test_a_second_run_with_nothing_changed_takes_seconds(host: HostEnvironment, 
     assert time.monotonic() - began < 10
 
 
+def test_a_finished_build_does_not_count_towards_the_next(host: HostEnvironment, provenance: Provenance) -> None:
+    # Building the same inputs again from nothing added up the time and the cache's hits of both builds.
+    build_stage1(host, provenance, NO_CACHE)
+    recorded = host.places.state / "stage1.effort"  # what interrupted runs took
+    assert not recorded.exists()
+
+
 def test_what_makes_it_build_again(host: HostEnvironment, provenance: Provenance) -> None:
     build_stage1(host, provenance, NO_CACHE)
     (host.places.tree / "part1.c").write_text("int part1(void) { return 11; }\n")
