@@ -13,7 +13,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import cache_dir, find_project
-from decouple.build import description, probe, rootfs
+from decouple.build import description, probe, rootfs, stages
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.settings import environment as variables_for
 from decouple.release.manifest import load_release
@@ -143,6 +143,15 @@ def test_a_real_nvcc_is_asked(inside: RootEnvironment) -> None:
     hidden = probe.ask_inside(inside, {**variables, "CUDNN_ROOT": "/nowhere"}, "/opt/stock/usr")
     with pytest.raises(DecoupleError, match="cuDNN's headers are missing"):
         probe.check_stage2(hidden, wanted)
+
+
+def test_a_stage_is_recorded_with_its_own_packages_whatever_else_the_root_has(inside: RootEnvironment) -> None:
+    # Stage 1 built together with stage 2 named CUDA's packages in its manifest, so its wheel had other bytes.
+    variables = variables_for(1, "rootfs", inside.names(), {})
+    packages = stages._toolchain(inside, 1, ("core",), variables)["packages"]
+    assert "ninja-build" in packages
+    assert not [name for name in packages if "cuda" in name or "nvidia" in name]
+    assert "nvidia-cuda-toolkit" in stages._toolchain(inside, 2, ("core", "cuda"), variables)["packages"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root needs no user namespace; run this test as another user")

@@ -206,7 +206,8 @@ def _stage(
     """What both stages share: the check of the inputs, the build, the manifest, the finished wheel, the stamp."""
     places = environment.places
     tree, dirty = inputs.tree_state(places.tree)
-    toolchain = _toolchain(environment, stage, variables)
+    layers = settings.layers(stage, profile=choices.profile, core=choices.core)
+    toolchain = _toolchain(environment, stage, layers, variables)
     relevant = {name: value for name, value in variables.items() if name not in ("MAX_JOBS", "CCACHE_MAXSIZE")}
     core = ""
     if stage == 2 and choices.core == "built":
@@ -345,8 +346,13 @@ def _unpack_core(environment: Environment, version: str) -> None:
     write_atomically(marker, digest)
 
 
-def _toolchain(environment: Environment, stage: int, variables: Mapping[str, str]) -> dict[str, Any]:
-    """The first line that each program says of its version; in the root also the versions of its packages."""
+def _toolchain(
+    environment: Environment, stage: int, layers: Sequence[str], variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """The first line that each program says of its version; in the root also the versions of the packages in ``layers``.
+
+    What else is in the root does not count: a stage is the same wheel whether or not the other is built with it.
+    """
     table: dict[str, Sequence[str]] = dict(settings.facts()["toolchain"])
     if stage == 2:
         table |= settings.facts()["toolchain_cuda"]
@@ -356,7 +362,7 @@ def _toolchain(environment: Environment, stage: int, variables: Mapping[str, str
         made[name] = said.splitlines()[0] if said else None
     if isinstance(environment, RootEnvironment):
         root = environment.root
-        named = {package for layer in root.layers for package in root.description.layer(layer).packages}
+        named = {package for layer in layers for package in root.description.layer(layer).packages}
         versions = root.versions()
         made["packages"] = {name: versions[name] for name in sorted(named) if name in versions}
     return made
