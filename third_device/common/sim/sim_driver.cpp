@@ -20,6 +20,7 @@
 #include <string>
 #include <thread>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace third_device::sim {
@@ -163,7 +164,8 @@ struct td_stream_s {
   int device = 0;
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<std::function<td_status()>> queue;
+  // What to do, and the mark of the event that is recorded there, if any.
+  std::deque<std::pair<std::function<td_status()>, std::shared_ptr<third_device::sim::Mark>>> queue;
   bool running = false;
   bool stopping = false;
   td_status error = TD_OK;  // of work that failed, until a query or synchronize reports it
@@ -175,7 +177,7 @@ struct td_stream_s {
     for (;;) {
       changed.wait(hold, [this] { return stopping || !queue.empty(); });
       if (queue.empty()) return;
-      auto work = std::move(queue.front());
+      auto [work, mark] = std::move(queue.front());
       queue.pop_front();
       running = true;
       hold.unlock();
@@ -198,13 +200,15 @@ struct td_stream_s {
         error = status;
         error_text = std::move(text);
       }
+      // With the mutex held: whoever learns that the event is done finds the stream idle, not still at the record.
+      if (mark != nullptr) mark->finish();
       changed.notify_all();
     }
   }
-  void push(std::function<td_status()> work) {
+  void push(std::function<td_status()> work, std::shared_ptr<third_device::sim::Mark> mark = nullptr) {
     {
       std::lock_guard<std::mutex> hold(mutex);
-      queue.push_back(std::move(work));
+      queue.emplace_back(std::move(work), std::move(mark));
     }
     changed.notify_all();
   }
@@ -493,10 +497,7 @@ td_status event_record(td_event event, td_stream stream) {
     event->mark = mark;
   }
   // Pushed without the check for a lost device: who waits for the event must wake up in any case.
-  stream->push([mark] {
-    mark->finish();
-    return TD_OK;
-  });
+  stream->push([] { return TD_OK; }, mark);
   return TD_OK;
 }
 
