@@ -83,7 +83,7 @@ def define(name: str, summary: str, command: list[str]) -> None:
 
     def run(session: nox.Session) -> None:
         argv = [str(environment(session) / "decouple"), *command, *session.posargs]
-        if command[0] != "smoke":
+        if name not in nox.options.sessions:
             session.run(*argv, external=True)
         elif code := subprocess.run(argv).returncode:  # part of plain ``nox``, so it may be skipped, with its reason
             (session.skip if code == CANNOT_HERE else session.error)(f"exit code {code}, the reason is above")

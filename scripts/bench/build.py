@@ -15,7 +15,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from decouple.base.mounts import remove_tree
 from decouple.base.paths import cache_dir, find_project
 from decouple.build import inputs, settings
 from decouple.build.environment import Places
@@ -107,7 +107,7 @@ def aside(*paths: Path) -> Iterator[None]:
 
 def _remove(path: Path) -> None:
     if path.is_dir():
-        shutil.rmtree(path)
+        remove_tree(path)
     else:
         path.unlink(missing_ok=True)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 
 
@@ -50,3 +52,18 @@ def locked(path: Path) -> Iterator[None]:
             yield
         finally:
             fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def replace_between(page: Path, begin: str, end: str, text: str, *, write: bool = True) -> bool:
+    """Put ``text`` between the markers of a page (only look without ``write``); returns whether it differed.
+
+    Raises DecoupleError when the page has no such markers.
+    """
+    before = page.read_text(encoding="utf-8")
+    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+    if not pattern.search(before):
+        raise DecoupleError(f"{page}: no {begin} … {end}", next_step="put both markers where the text belongs")
+    after = pattern.sub(lambda _: f"{begin}\n{text}{end}", before)
+    if write and after != before:
+        write_atomically(page, after)
+    return after != before

@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -55,6 +55,21 @@ class Places:
             state=base / "state",
             ccache=cache / "ccache",
             logs=cache / "logs" / f"{release}-{checkout}",
+        )
+
+    def beside(self, name: str) -> Places:
+        """The same places, but what stage 2 makes stands in ``build/<release>/<name>``.
+
+        For a check, which must not touch a build that took hours. Inside a root the folders have the usual names.
+        """
+        base = self.stage2.parent / name
+        return replace(
+            self,
+            stage2=base / "stage2",
+            verify=base / "verify",
+            raw=base / "wheels",
+            dist=base / "dist",
+            state=base / "state",
         )
 
     def make(self) -> None:

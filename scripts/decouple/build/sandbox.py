@@ -99,25 +99,21 @@ def check() -> None:
     """Raise DecoupleError naming what this machine lacks to make namespaces."""
     if shutil.which("unshare") is None:
         raise DecoupleError("unshare: not found", next_step="apt-get install util-linux")
-    if is_root():
-        tried = subprocess.run([*_unshare(), "true"], capture_output=True, text=True)
-        if tried.returncode:
-            raise DecoupleError(
-                f"mount namespaces do not work here: {tried.stderr.strip() or 'unshare failed'}",
-                next_step="in a container, allow them (--privileged, or --cap-add SYS_ADMIN), or use --env host",
-                code=CANNOT_HERE,
-            )
-        return
-    if shutil.which("newuidmap") is None:
+    if not is_root() and shutil.which("newuidmap") is None:
         raise DecoupleError(
             "newuidmap: not found, so a user namespace cannot hold Debian's users",
             next_step="apt-get install uidmap, or run as root, or use --env host",
         )
-    tried = subprocess.run([*as_owner(), "true"], capture_output=True, text=True)
+    tried = subprocess.run([*_unshare(), "true"], capture_output=True, text=True)
     if tried.returncode:
+        kind, allow = (
+            ("mount", "in a container, allow them (--privileged, or --cap-add SYS_ADMIN), or use --env host")
+            if is_root()
+            else ("user", "give the user a range in /etc/subuid and /etc/subgid, or run as root")
+        )
         raise DecoupleError(
-            f"user namespaces do not work here: {tried.stderr.strip() or 'unshare failed'}",
-            next_step="give the user a range in /etc/subuid and /etc/subgid, or run as root",
+            f"{kind} namespaces do not work here: {tried.stderr.strip() or 'unshare failed'}",
+            next_step=allow,
             code=CANNOT_HERE,
         )
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from decouple.build.environment import Environment, Places
     from decouple.build.stages import Choices, Outcome, Provenance
 
+SMOKE = "smoke"
+"""The folder below ``build/<release>/`` of a slice of stage 2: never that of a whole build."""
+
 
 def register(subparsers: Any) -> None:
     """Add the commands of the build room."""
@@ -97,7 +100,7 @@ def _build(arguments: argparse.Namespace) -> int:
         outcome = builders[stage](
             environment, provenance, choices, progress=output.progress(), say=lambda line: print(line, flush=True)
         )
-        _report(outcome, places, provenance, jobs)
+        _report(outcome, places, provenance, choices, jobs)
     return OK
 
 
@@ -110,7 +113,7 @@ def _smoke(arguments: argparse.Namespace) -> int:
     again = f"decouple smoke {arguments.release} goes on from there; --minutes gives it more"
     with time_limit(arguments.minutes, "smoke", again):
         _build(arguments)
-        return verify.smoke(arguments)
+        return verify.smoke(arguments, _places(arguments))
 
 
 def _shell(arguments: argparse.Namespace) -> int:
@@ -138,8 +141,9 @@ def _clean(arguments: argparse.Namespace) -> int:
 
     arguments.tree = None
     places = _places(arguments)
+    built = [places.stage1, places.stage2, places.core, places.verify, places.raw, places.state]
     folders = {"1": [places.stage1], "2": [places.stage2]}.get(
-        arguments.stage or "", [places.stage1, places.stage2, places.core, places.verify, places.raw, places.state]
+        arguments.stage or "", [*built, places.stage2.parent / SMOKE]
     )
     for folder in folders:
         if folder.exists():
@@ -222,7 +226,8 @@ def _places(arguments: argparse.Namespace) -> Places:
     from decouple.base.paths import cache_dir, find_project
     from decouple.build.environment import Places
 
-    return Places.of(find_project(), arguments.release, cache_dir(), arguments.tree and arguments.tree.resolve())
+    places = Places.of(find_project(), arguments.release, cache_dir(), arguments.tree and arguments.tree.resolve())
+    return places.beside(SMOKE) if getattr(arguments, "slice", "all") != "all" else places
 
 
 def _need_tree(arguments: argparse.Namespace, places: Places) -> None:
@@ -333,11 +338,12 @@ def _overlay_digest(project: Path, tree: Path) -> str:
     return total.hexdigest()
 
 
-def _report(outcome: Outcome, places: Places, provenance: Provenance, jobs: int) -> None:
+def _report(outcome: Outcome, places: Places, provenance: Provenance, choices: Choices, jobs: int) -> None:
+    """Print what was made; a whole stage of the two-stage build is recorded in ``ci/status``, a slice is a check."""
     from decouple.build.estimate import object_seconds
     from decouple.verify import status
 
-    if outcome.built:
+    if outcome.built and choices.slice == "all" and (outcome.stage == 1 or choices.core == "built"):
         path = status.path_of(places.project, places.release)
         document = {
             "wheel": outcome.wheel.name,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 
 if TYPE_CHECKING:
-    from decouple.build.environment import Environment
+    from decouple.build.environment import Environment, Places
     from decouple.verify.audit import Report
     from decouple.verify.checks import Check
     from decouple.verify.parity import Parity
@@ -231,16 +231,13 @@ def _print_parity(found: Sequence[Parity], limit: int | None) -> bool:
     return good
 
 
-def smoke(arguments: argparse.Namespace) -> int:
+def smoke(arguments: argparse.Namespace, places: Places) -> int:
     """What ``decouple smoke`` checks after the build: the audit of that part, and that it loads on a stock core."""
-    from decouple.base.paths import cache_dir, find_project
     from decouple.build import inputs
-    from decouple.build.environment import Places
     from decouple.cli.build import environment_for
     from decouple.release.manifest import load_release
-    from decouple.verify import checks, parity, status
+    from decouple.verify import checks, parity
 
-    places = Places.of(find_project(), arguments.release, cache_dir(), arguments.tree)
     stamp = inputs.read_stamp(places.state / "stage2.json")
     if stamp is None:
         raise UsageError("stage 2 is not built")
@@ -251,8 +248,6 @@ def smoke(arguments: argparse.Namespace) -> int:
     ours = parity.dump(both.prefix, both.folder, both.inside)
     found = checks.together(both, ours, load_release(places.project, arguments.release).toolchain.cuda)
     good &= _print_checks(found)
-    document = {"checks": [one.to_dict() for one in found], "seconds": stamp.seconds, "objects": stamp.objects}
-    status.update(status.path_of(places.project, arguments.release), "smoke", {**document, "ok": good})
     print("verdict:", "ok" if good else "FAILED")
     return OK if good else CHECK_FAILED
 
@@ -268,7 +263,7 @@ def _table(arguments: argparse.Namespace) -> int:
     code = OK
     for page, text in pages.items():
         if arguments.check:
-            same = f"{status.BEGIN}\n{text}{status.END}" in page.read_text(encoding="utf-8")
+            same = not status.insert_table(page, text, write=False)
             print(f"{page.name}:", "up to date" if same else "not what ci/status says; decouple status-table")
             code = code if same else CHECK_FAILED
         else:

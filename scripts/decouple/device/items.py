@@ -8,14 +8,13 @@ read. Items that other tests of this project check (a generator, a scaffold) nam
 from __future__ import annotations
 
 import ast
-import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import write_atomically
+from decouple.base.files import replace_between
 
 PACKAGE = Path("third_device/contract/third_device_contract")
 PAGE = Path("docs/contract.md")
@@ -119,11 +118,4 @@ def _cell(text: str) -> str:
 
 def insert(page: Path, text: str, *, write: bool) -> bool:
     """Put the tables between the page's markers; returns whether they differed. Raises DecoupleError without any."""
-    before = page.read_text(encoding="utf-8")
-    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
-    if not pattern.search(before):
-        raise DecoupleError(f"{page}: no {BEGIN} … {END}", next_step="put both markers where the tables belong")
-    after = pattern.sub(lambda _: f"{BEGIN}\n{text}{END}", before)
-    if write and after != before:
-        write_atomically(page, after)
-    return after != before
+    return replace_between(page, BEGIN, END, text, write=write)

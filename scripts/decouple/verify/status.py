@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked, write_atomically
+from decouple.base.files import locked, replace_between, write_atomically
 
 SCHEMA = 1
 STAGES = ("stage1", "stage2")
@@ -42,7 +41,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def update(path: Path, section: str, content: Mapping[str, Any]) -> None:
-    """Replace one section ("stage1", "stage2", "verify", "smoke", "bench"); the others stay as they are."""
+    """Replace one section ("stage1", "stage2", "verify"); the others stay as they are."""
     with locked(path.with_name(f".{path.name}.lock")):
         document = read(path)
         document[section] = dict(content)
@@ -133,16 +132,9 @@ def _proven(status: Mapping[str, Any]) -> str:
     return ", ".join(f"{counts[level]} {level}" for level in ordered) or "not checked"
 
 
-def insert_table(readme: Path, text: str) -> bool:
-    """Put the table between README's markers; returns whether that changed anything. Raises DecoupleError."""
-    before = readme.read_text(encoding="utf-8")
-    pattern = re.compile(re.escape(BEGIN) + ".*?" + re.escape(END), re.DOTALL)
-    if not pattern.search(before):
-        raise DecoupleError(f"{readme}: no {BEGIN} … {END}", next_step="put both markers where the table belongs")
-    after = pattern.sub(lambda _: f"{BEGIN}\n{text}{END}", before)
-    if after != before:
-        write_atomically(readme, after)
-    return after != before
+def insert_table(page: Path, text: str, *, write: bool = True) -> bool:
+    """Put the table between the page's markers; returns whether it differed. Raises DecoupleError without any."""
+    return replace_between(page, BEGIN, END, text, write=write)
 
 
 def _applies(applies: Mapping[str, Any] | None) -> str:

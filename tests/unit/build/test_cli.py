@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import zipfile
 from pathlib import Path
@@ -95,6 +96,17 @@ def test_the_estimate_says_what_each_choice_costs(
     stock = capsys.readouterr().out
     assert stock.startswith("stage 2: 382 objects to go, about 1 h")
     assert settings.cost(2, arch_count=3).core_seconds == 3 * settings.cost(2).core_seconds
+
+
+def test_a_smoke_test_stays_out_of_the_way_of_a_whole_build() -> None:
+    # Plain `nox` replaced stage 2's build directory, its wheel's stamp and its row in ci/status by those of the slice.
+    call = argparse.Namespace(release="2.6", tree=None, slice="all")
+    whole = build_command._places(call)
+    call.slice = "runtime"
+    part = build_command._places(call)
+    for name in ("stage2", "state", "dist", "raw", "verify"):
+        assert getattr(part, name) != getattr(whole, name)
+        assert getattr(part, name).is_relative_to(whole.stage2.parent / "smoke")
 
 
 def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
