@@ -12,12 +12,20 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 
 _TELLING = re.compile(
     r"^E: |\bCMake Error|\berror:|: fatal error|Error:|No space left on device|^wrapped_cmake: |^ERROR", re.MULTILINE
 )
+
+
+class Inside(Protocol):
+    """Where commands run: the host, or a root."""
+
+    def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
+        """The command line that runs ``command`` inside, with exactly ``variables`` and a PATH, in folder ``start``."""
 
 
 def run_logged(

@@ -9,25 +9,17 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
-from decouple.base.process import run_logged
+from decouple.base.process import Inside, run_logged
 
 #: what a build of a backend reads: the layer, and the job planner that it shares with torch_cuda
 SHARED = ("common", "tools")
 CONTRACT = "contract"
-
-
-class Inside(Protocol):
-    """Where commands run: the host, or a root."""
-
-    def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
-        """The command line that runs ``command`` inside, with exactly ``variables`` and a PATH, in folder ``start``."""
 
 
 @dataclass(frozen=True)

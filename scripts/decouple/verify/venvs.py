@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from decouple.base.files import sha256_of
 from decouple.base.mounts import remove_tree
-from decouple.base.process import run_logged
-
-
-class Inside(Protocol):
-    """Where commands run: the host, or a root."""
-
-    def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
-        """The command line that runs ``command`` inside, with exactly ``variables`` and a PATH, in folder ``start``."""
+from decouple.base.process import Inside, run_logged
 
 
 @dataclass(frozen=True)
