@@ -19,11 +19,14 @@ from decouple.upstream import fetch
 
 ROOT = Path(__file__).parents[2]
 THIRD_DEVICE = ROOT / "third_device"
+SHARED = ("common", "core", "tools")
+"""What every backend's build reads beside itself."""
 TORCH = "2.13.0"
 PACKAGES = (
     "numpy",
     "pytest",
     "pytest-timeout",
+    "cmake",
     "ninja",
     "pyyaml",
     "packaging",
@@ -48,16 +51,15 @@ def python(torch: str = TORCH) -> Path:
     home = cache_dir() / "contract" / f"torch-{torch}-py{sys.version_info[0]}.{sys.version_info[1]}"
     binary = home / "bin" / "python"
     with locked(home.with_suffix(".lock")):
-        if not (home / "ready").exists():
+        ready, wanted = home / "ready", "\n".join((f"torch=={torch}", *PACKAGES)) + "\n"
+        if not ready.exists():
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
-            done = subprocess.run(
-                [str(binary), "-m", "pip", "install", "-q", f"torch=={torch}", *PACKAGES],
-                capture_output=True,
-                text=True,
-            )
+        if not ready.exists() or ready.read_text() != wanted:
+            command = [str(binary), "-m", "pip", "install", "-q", *wanted.splitlines()]
+            done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 raise NoTorchError((done.stderr.strip() or "pip failed").splitlines()[-1])
-            write_atomically(home / "ready", torch + "\n")
+            write_atomically(ready, wanted)
     return binary
 
 
@@ -84,7 +86,7 @@ def install(interpreter: Path, project: Path) -> Path:
         / f"{interpreter.parents[1].name}-{hashlib.sha256(str(interpreter).encode()).hexdigest()[:8]}"
     )
     target, stamp = home / project.name, home / f"{project.name}.digest"
-    key = digest([project, THIRD_DEVICE / "common"])
+    key = digest([project, *(THIRD_DEVICE / shared for shared in SHARED)])
     with locked(home / f"{project.name}.lock"):
         if stamp.exists() and stamp.read_text() == key:
             return target

@@ -20,27 +20,6 @@ GUIDE = backend_env.ROOT / "docs" / "backends.md"
 MAY_MISS = {47: "upstream's own suites come with the source tree of the release, which no wheel has"}
 
 
-@pytest.fixture(scope="session")
-def interpreter() -> Path:
-    """An interpreter with PyTorch."""
-    try:
-        return backend_env.python()
-    except backend_env.NoTorchError as error:
-        pytest.skip(f"torch {backend_env.TORCH} cannot be installed here: {error}")
-
-
-@pytest.fixture(scope="session")
-def contract(interpreter: Path) -> Path:
-    """The contract's tests, installed."""
-    return backend_env.install(interpreter, backend_env.THIRD_DEVICE / "contract")
-
-
-@pytest.fixture(scope="session")
-def torch_sim(interpreter: Path) -> Path:
-    """torch_sim, built and installed."""
-    return backend_env.install(interpreter, backend_env.THIRD_DEVICE / "torch_sim")
-
-
 @pytest.mark.timeout(2400)
 def test_the_contract_holds(interpreter: Path, contract: Path, torch_sim: Path) -> None:
     done = backend_env.check(interpreter, "sim", [torch_sim, contract], "--contract-report", str(REPORT))
@@ -70,7 +49,8 @@ def test_a_scaffolded_backend_builds_and_holds(
     interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path
 ) -> None:
     home = tmp_path / "third_device"
-    shutil.copytree(backend_env.THIRD_DEVICE / "common", home / "common")
+    for shared in backend_env.SHARED:
+        shutil.copytree(backend_env.THIRD_DEVICE / shared, home / shared)
     scaffold(backend_env.THIRD_DEVICE / "template", home / "torch_acme", "acme")
     acme = backend_env.install(interpreter, home / "torch_acme")
     done = backend_env.check(interpreter, "acme", [acme, contract], "-k", "test_registration or test_runtime or mlp")

@@ -1,4 +1,4 @@
-"""Builds torch_newdevice: the layer in ../common, the driver and kernels in csrc/, the operators in operators.yaml.
+"""Builds torch_newdevice: its library by CMakeLists.txt, with the operators of operators.yaml in it, then its module.
 
 Against the PyTorch that is installed: pip install --no-build-isolation .
 """
@@ -10,9 +10,9 @@ from pathlib import Path
 from setuptools import setup
 
 ROOT = Path(__file__).resolve().parent
-LAYER = Path(os.environ.get("THIRD_DEVICE_COMMON", ROOT.parent / "common")).resolve()
-sys.path.insert(0, str(LAYER))
+THIRD_DEVICE = Path(os.environ.get("THIRD_DEVICE", ROOT.parent)).resolve()
+sys.path.insert(0, str(THIRD_DEVICE / "common"))
 
 from backend_build.extension import backend  # noqa: E402
 
-setup(**backend("newdevice", ROOT, LAYER, sources=["csrc/driver.cpp", "csrc/kernels.cpp"], simulated=True))
+setup(**backend("newdevice", ROOT, THIRD_DEVICE))

@@ -11,12 +11,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command."""
     command = subparsers.add_parser(
         "contract",
-        help="build torch_sim (or --device) against the core in dist/<release>/ and run the contract on it",
-        description="Install the core wheel of dist/<release>/ into a virtual environment where it was built, compile "
-        "the backend against it, and run the contract tests.",
+        help="build torch_sim (or --device) against the core in dist/<release>/ or a stock one, and run the contract",
+        description="Install the core wheel of dist/<release>/ into a virtual environment where it was built (or take "
+        "the distribution's own build of that release: --core stock), compile the backend against it, and run the "
+        "contract tests.",
     )
     command.add_argument("release", metavar="RELEASE")
     command.add_argument("--device", default="sim", metavar="NAME", help="third_device/torch_NAME (default: sim)")
+    command.add_argument("--core", choices=["built", "stock"], default="built", help="the PyTorch (default: built)")
     command.add_argument("--beside-cuda", action="store_true", help="with the torch_cuda wheel installed, too")
     command.add_argument("--upstream", action="store_true", help="upstream's own suites of the applied tree, too")
     command.add_argument("--env", choices=["auto", "host", "rootfs"], default="auto", help="where the wheels run")
@@ -65,29 +67,43 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"{third_device / backend}: no such folder", next_step=f"decouple new-device {arguments.device}"
         )
-    core = contract.only_wheel(places.dist, "torch")
+    stock = arguments.core == "stock"
+    if stock and arguments.beside_cuda:
+        raise UsageError(
+            "--core stock --beside-cuda: torch_cuda in dist/ belongs to the core there", next_step="drop one"
+        )
+    core = None if stock else contract.only_wheel(places.dist, "torch")
     cuda = contract.only_wheel(places.dist, "torch_cuda") if arguments.beside_cuda else None
     places.make()
-    environment = environment_for(arguments, places, ["core", *(["cuda"] if cuda else [])])
-    libraries = (
-        settings.choose("core", "built")["environment"]["LD_LIBRARY_PATH"] if environment.kind == "rootfs" else ""
-    )
+    layers = ["core", *(["stock"] if stock else []), *(["cuda"] if cuda else [])]
+    environment = environment_for(arguments, places, layers)
+    table = settings.choose("core", arguments.core)
+    libraries = table["environment"]["LD_LIBRARY_PATH"] if environment.kind == "rootfs" else ""
+    beside = table["prefix"] if stock and environment.kind == "rootfs" else ""
     inside = environment.names()["verify"]
     place = venvs.Workplace(environment, places.verify, inside, places.logs / "contract.log")
     progress = output.progress()
     # one environment to compile in: the backend is built against the core, whatever lies beside it when it runs
-    built = venvs.install(place, "contract-core", [core])
-    tried = venvs.install(place, "contract-both", [core, cuda], libraries=libraries) if cuda else built
-    site = contract.Site(environment, built.folder, built.inside, "", environment.names()["ccache"], place.log)
+    if core:
+        built = venvs.install(place, "contract-core", [core])
+    else:
+        packages = f"{beside}/lib/python3/dist-packages" if beside else ""
+        built = venvs.install(place, "contract-stock", [], packages=packages, libraries=libraries)
+    tried = venvs.install(place, "contract-both", [core, cuda], libraries=libraries) if core and cuda else built
+    needed = libraries if stock else ""
+    site = contract.Site(
+        environment, built.folder, built.inside, needed, environment.names()["ccache"], place.log, beside
+    )
     folders = []
     for project in (backend, contract.CONTRACT):
-        progress.start(f"{project} for {core.name}")
+        progress.start(f"{project} for {core.name if core else 'the stock PyTorch'}")
         folders.append(contract.install(site, third_device, project, jobs=arguments.jobs))
         progress.finish()
     more = shlex.split(arguments.pytest)
     if arguments.upstream:
         more.append(f"--upstream-tests={environment.names()['tree']}/test")
-    used = contract.Site(environment, tried.folder, tried.inside, libraries if cuda else "", site.ccache, place.log)
+    needed = libraries if stock or cuda else ""
+    used = contract.Site(environment, tried.folder, tried.inside, needed, site.ccache, place.log)
     report = ["--contract-report", f"{tried.inside}/report"]
     code = contract.check(used, arguments.device, folders, [*report, *more])
     print(f"report: {tried.folder / 'report'}")

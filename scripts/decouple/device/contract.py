@@ -17,8 +17,8 @@ from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
 from decouple.base.process import Inside, run_logged
 
-#: what a build of a backend reads: the layer, and the job planner that it shares with torch_cuda
-SHARED = ("common", "tools")
+#: what a build of a backend reads beside itself: the layer, NewDeviceCppExtension, the toolkit
+SHARED = ("common", "core", "tools")
 CONTRACT = "contract"
 
 
@@ -26,7 +26,8 @@ CONTRACT = "contract"
 class Site:
     """A virtual environment with the wheels in it: ``folder`` from outside, ``inside`` from in there.
 
-    ``libraries`` is the LD_LIBRARY_PATH that the wheels need, ``ccache`` the folder of objects inside.
+    ``libraries`` is the LD_LIBRARY_PATH that the wheels need, ``ccache`` the folder of objects inside, ``prefix`` where
+    a distribution's PyTorch was unpacked to, its headers in ``include``.
     """
 
     environment: Inside
@@ -35,11 +36,19 @@ class Site:
     libraries: str
     ccache: str
     log: Path
+    prefix: str = ""
 
     @property
     def python(self) -> str:
         """The interpreter, inside."""
         return f"{self.inside}/venv/bin/python"
+
+    def search(self) -> dict[str, str]:
+        """Where compilers look beside their own folders: torch's build tools expect a distribution's files in those."""
+        if not self.prefix:
+            return {}
+        include = f"{self.prefix}/include"
+        return {"CPATH": f"{include}:{include}/torch/csrc/api/include", "LIBRARY_PATH": self.libraries}
 
     def variables(self, **more: str) -> dict[str, str]:
         """The environment of every command here."""
@@ -58,7 +67,7 @@ def only_wheel(dist: Path, name: str) -> Path:
 def install(site: Site, third_device: Path, project: str, *, jobs: int | None = None) -> str:
     """Build ``third_device/<project>`` against the site's PyTorch; its folder inside, for PYTHONPATH.
 
-    ``jobs`` compilers run at once; without it what cores and memory allow (the layer's ``limit_jobs``).
+    ``jobs`` compilers run at once; without it what cores and memory allow (wrapped_cmake).
     The sources are copied to the site, so that objects for another PyTorch are never mixed in and the checkout stays
     clean. Nothing is done when these sources were built here. Raises DecoupleError when the build fails.
     """
@@ -82,6 +91,7 @@ def install(site: Site, third_device: Path, project: str, *, jobs: int | None = 
         CCACHE_BASEDIR=site.inside,
         CCACHE_NOHASHDIR="1",
         TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+        **site.search(),
         **({"MAX_JOBS": str(jobs)} if jobs else {}),
     )
     run_logged(site.environment.argv(command, variables, "/"), log=site.log, what=f"build {project}")

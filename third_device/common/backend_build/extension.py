@@ -1,112 +1,139 @@
-"""The arguments of ``setup()`` for a backend on the layer."""
+"""The arguments of ``setup()`` for a backend on the layer.
+
+Three things are built, in this order: the operators of ``operators.yaml`` become C++; ``libtorch_<name>.so`` comes out
+of the project's ``CMakeLists.txt``, run by the toolkit ``wrapped_cmake``; and the Python module ``_C`` is made by
+``NewDeviceCppExtension`` against that library and its headers, as anybody's extension of the backend is.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
 import sys
-import tomllib
-from collections.abc import MutableMapping, Sequence
+import sysconfig
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .operators import OperatorsError, generate
 
-LAYER_SOURCES = (
-    "runtime/runtime.cpp",
-    "runtime/allocators.cpp",
-    "torch/device.cpp",
-    "torch/aten.cpp",
-    "torch/distributed.cpp",
-    "torch/module.cpp",
-)
-SIMULATION = "sim/sim_driver.cpp"
+MODULE = "torch/module.cpp"
+"""The source of ``_C``, in the layer."""
+CPP_EXTENSION = Path("core", "torch", "_decoupled", "cpp_extension.py")
+"""``NewDeviceCppExtension``, below ``third_device``: a patched core has it, and every backend brings it along."""
 
 
-def backend(
-    name: str,
-    root: Path,
-    layer: Path,
-    *,
-    sources: Sequence[str],
-    simulated: bool = False,
-    include_dirs: Sequence[str] = (),
-    libraries: Sequence[str] = (),
-    library_dirs: Sequence[str] = (),
-) -> dict[str, Any]:
-    """What ``setup()`` needs to build the backend ``torch_<name>`` in ``root`` on the layer in ``layer``.
+def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
+    """What ``setup()`` needs to build the backend ``torch_<name>`` in ``root``.
 
-    ``sources`` are the vendor's files, relative to ``root``; ``simulated`` adds the simulated driver; the rest is for
-    the vendor's own library. Writes generated code below ``root/build``. Raises SystemExit with one line when
-    ``operators.yaml`` is wrong.
+    ``third_device`` is the folder of the layer (``common``), the toolkit (``tools``) and ``core``. Everything is built
+    below ``root/build``, apart for every PyTorch and Python; what is built there already is not built again. Raises
+    SystemExit with one line when a part of ``third_device`` is missing or ``operators.yaml`` is wrong.
     """
+    for part in (Path("common"), Path("tools", "wrapped_cmake"), CPP_EXTENSION):
+        if not (third_device / part).exists():
+            raise SystemExit(
+                f"torch_{name}: {third_device / part} is missing; next: set THIRD_DEVICE to the folder third_device of "
+                "a checkout, with all that is in it"
+            )
     import torch
-    from torch.utils.cpp_extension import BuildExtension, CppExtension
+    from setuptools import Extension
 
-    limit_jobs(layer.parent / "tools", os.environ)
     package = f"torch_{name}"
-    generated = root / "build" / "generated" / torch.__version__.replace("+", "-")
+    layer = third_device / "common"
+    work = root / "build" / f"torch-{torch.__version__}-{sysconfig.get_config_var('SOABI')}"
+    generated = work / "generated"
     try:
         generate(root / "operators.yaml", layer / "autocast.yaml").write(generated)
     except OperatorsError as error:
-        raise SystemExit(f"torch_{name}: {error}") from None
-    python = _python_half(name, root, layer, generated, torch.__version__)
-    files = [*(layer / source for source in LAYER_SOURCES), generated / "operators.cpp", *(root / s for s in sources)]
-    if simulated:
-        files.append(layer / SIMULATION)
+        raise SystemExit(f"{package}: {error}") from None
     # Paths relative to the project, as setuptools wants them: absolute ones would leave the build folder.
-    extension = CppExtension(
-        f"{package}._C",
-        [os.path.relpath(file, root) for file in files],
-        include_dirs=[str(layer), str(layer / "include"), str(generated), *(str(root / path) for path in include_dirs)],
-        libraries=list(libraries),
-        library_dirs=list(library_dirs),
-        extra_compile_args=["-O1", "-g0", "-fvisibility=hidden", "-Wall", "-Wno-unknown-pragmas"],
-    )
     return {
         "packages": [package, f"{package}._layer"],
-        "package_dir": {package: package, f"{package}._layer": os.path.relpath(python, root)},
-        "ext_modules": [extension],
-        "cmdclass": {"build_ext": BuildExtension, "build_py": _with_build_info(package, generated)},
+        "package_dir": {package: package, f"{package}._layer": os.path.relpath(layer / "python", root)},
+        "ext_modules": [Extension(f"{package}._C", [os.path.relpath(layer / MODULE, root)])],
+        "cmdclass": {
+            "build_ext": _build_ext(package, root, third_device, work),
+            "build_py": _build_py(package, name, third_device, torch.__version__),
+        },
     }
 
 
-def limit_jobs(tools: Path, environ: MutableMapping[str, str]) -> None:
-    """Set ``MAX_JOBS``, which BuildExtension gives to ninja, to what wrapped_cmake would allow: by cores and by memory.
+def build_library(root: Path, third_device: Path, work: Path) -> Path:
+    """Configure and build the CMake project in ``root``; the folder with its ``include/`` and ``lib/``.
 
-    The same toolkit as torch_cuda's build, as far as it needs no PyTorch tree. ``MAX_JOBS`` that is set stays; without
-    the toolkit in ``tools`` (a backend outside a checkout) nothing happens.
+    Raises SystemExit with CMake's or the compiler's first error and the log.
     """
-    if environ.get("MAX_JOBS") or not (tools / "wrapped_cmake").is_dir():
-        return
-    sys.path.insert(0, str(tools))
+    sys.path.insert(0, str(third_device / "tools"))
     try:
-        from wrapped_cmake import Settings, plan
+        from wrapped_cmake import Lines, WrappedCMake, WrappedCMakeError
     finally:
-        sys.path.remove(str(tools))
-    environ["MAX_JOBS"] = str(plan(Settings(environ)).jobs)
+        sys.path.remove(str(third_device / "tools"))
+    environ = dict(os.environ)
+    # tools that were installed beside this Python are on the PATH of an activated environment only
+    environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
+    environ.setdefault("CCACHE_BASEDIR", os.path.commonpath([root, third_device]))
+    staged = work / "package"
+    try:
+        project = WrappedCMake(root, work / "cmake", install_prefix=staged, environ=environ)
+        project.configure({"THIRD_DEVICE": str(third_device), "THIRD_DEVICE_GENERATED": str(work / "generated")})
+        shutil.rmtree(staged, ignore_errors=True)
+        project.build(on_status=Lines(project.limits))
+    except WrappedCMakeError as error:
+        raise SystemExit(f"{root.name}: {error.what}; next: {error.next_step}") from None
+    return staged
 
 
-def _python_half(name: str, root: Path, layer: Path, generated: Path, built_for: str) -> Path:
-    """Writes ``_build_info.py``, which ties the package to its PyTorch; returns the layer's Python folder."""
-    with (root / "pyproject.toml").open("rb") as source:
-        version = tomllib.load(source)["project"]["version"]
-    (generated / "_build_info.py").write_text(
-        '"""What this build is. Written by the build."""\n\n'
-        f"NAME = {name!r}\nVERSION = {version!r}\nBUILT_FOR = {built_for!r}\n",
-        encoding="utf-8",
-    )
-    return layer / "python"
+def cpp_extension(third_device: Path) -> ModuleType:
+    """The module of ``NewDeviceCppExtension``, from its file: only a patched PyTorch has it."""
+    spec = importlib.util.spec_from_file_location("third_device_cpp_extension", third_device / CPP_EXTENSION)
+    assert spec is not None and spec.loader is not None  # a path that ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
 
 
-def _with_build_info(package: str, generated: Path) -> type:
-    """setuptools' ``build_py`` that adds the generated file to the package."""
+def _build_ext(package: str, root: Path, third_device: Path, work: Path) -> type:
+    """torch's ``build_ext`` that builds the library first, and puts it and its headers into the package."""
+    from torch.utils.cpp_extension import BuildExtension
+
+    class BuildBackend(BuildExtension):  # type: ignore[misc]  # torch need not be typed for who checks this
+        def build_extensions(self) -> None:
+            staged = build_library(root, third_device, work)
+            (module,) = self.extensions
+            made = cpp_extension(third_device).NewDeviceCppExtension(
+                module.name,
+                module.sources,
+                backend=package,
+                backend_dir=staged,
+                extra_compile_args=["-g0", "-Wall", "-Wno-unknown-pragmas"],
+            )
+            vars(module).update(vars(made))  # setuptools has noted things of its own on the first one
+            super().build_extensions()
+            into = Path(self.get_ext_fullpath(module.name)).parent
+            for part in ("include", "lib"):
+                shutil.rmtree(into / part, ignore_errors=True)
+                shutil.copytree(staged / part, into / part)
+
+    return BuildBackend
+
+
+def _build_py(package: str, name: str, third_device: Path, built_for: str) -> type:
+    """setuptools' ``build_py`` that adds what ties the package to its PyTorch, and `CPP_EXTENSION` for extensions."""
     from setuptools.command.build_py import build_py
 
     class BuildPy(build_py):
         def run(self) -> None:
             super().run()
-            folder = Path(self.build_lib) / package
+            folder = Path(package) if self.editable_mode else Path(self.build_lib, package)
             self.mkpath(str(folder))
-            self.copy_file(str(generated / "_build_info.py"), str(folder / "_build_info.py"))
+            self.copy_file(str(third_device / CPP_EXTENSION), str(folder / CPP_EXTENSION.name))
+            (folder / "_build_info.py").write_text(
+                '"""What this build is. Written by the build."""\n\n'
+                f"NAME = {name!r}\nVERSION = {self.distribution.get_version()!r}\nBUILT_FOR = {built_for!r}\n",
+                encoding="utf-8",
+            )
 
     return BuildPy

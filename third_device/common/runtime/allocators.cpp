@@ -1,4 +1,4 @@
-#include "allocators.h"
+#include <third_device/allocators.h>
 
 
 #include <deque>

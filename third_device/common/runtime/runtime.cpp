@@ -1,4 +1,4 @@
-#include "runtime.h"
+#include <third_device/runtime.h>
 
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-#include "sim_driver.h"
+#include <third_device/sim_driver.h>
 
 #include <sys/mman.h>
 #include <unistd.h>

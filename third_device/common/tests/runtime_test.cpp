@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
-#include "../runtime/allocators.h"
-#include "../runtime/runtime.h"
-#include "../sim/sim_driver.h"
+#include <third_device/allocators.h>
+#include <third_device/runtime.h>
+#include <third_device/sim_driver.h>
 
 extern "C" const td_driver* third_device_driver() { return third_device::sim::sim_driver(); }
 

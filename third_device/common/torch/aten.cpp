@@ -1,6 +1,6 @@
 // Operators that are about memory and not about arithmetic, and the CPU fallback for all the others.
-#include "backend.h"
-#include "compat.h"
+#include <third_device/backend.h>
+#include <third_device/compat.h>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>

@@ -1,6 +1,6 @@
 // Registration of the device with PyTorch: guard, allocators, generator, hooks, profiler stubs, storage.
-#include "backend.h"
-#include "compat.h"
+#include <third_device/backend.h>
+#include <third_device/compat.h>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>

@@ -1,13 +1,10 @@
 // A c10d backend for devices whose vendor has no collective library yet: tensors go through the host, a CPU backend
 // (Gloo) does the communication. Every collective is complete when its call returns.
-#include "backend.h"
+#include <third_device/backend.h>
+#include <third_device/distributed.h>
 
 #include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/utils/pybind.h>
-
-namespace py = pybind11;
 
 namespace third_device {
 namespace {
@@ -166,10 +163,8 @@ class HostStaged final : public c10d::Backend {
 
 }  // namespace
 
-void bind_distributed(py::module& module) {
-  module.def("host_staged_backend", [](const c10::intrusive_ptr<c10d::Backend>& inner) {
-    return c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<HostStaged>(inner));
-  });
+c10::intrusive_ptr<c10d::Backend> host_staged(const c10::intrusive_ptr<c10d::Backend>& inner) {
+  return c10::make_intrusive<HostStaged>(inner);
 }
 
 }  // namespace third_device

@@ -1,6 +1,7 @@
-// The Python extension `_C` of a backend: what the layer's Python half is written on.
-#include "backend.h"
-#include "compat.h"
+// The Python extension `_C` of a backend: what the layer's Python half is written on. Built against libtorch_<name>.so
+// and the headers that the backend installs, as anybody's extension of the backend is.
+#include <third_device/backend.h>
+#include <third_device/distributed.h>
 
 #include <ATen/core/TensorBody.h>
 #include <c10/core/TensorImpl.h>
@@ -10,6 +11,7 @@
 #include <torch/csrc/jit/serialization/pickler.h>
 #pragma GCC visibility pop
 #include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
 
 #include <chrono>
 #include <string>
@@ -19,8 +21,6 @@
 namespace py = pybind11;
 
 namespace third_device {
-
-void bind_distributed(py::module& module);
 
 namespace {
 
@@ -157,7 +157,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("driver_control", [](const std::string& key, long long value) {
     check(driver().control == nullptr ? TD_INVALID : driver().control(key.c_str(), value), "setting a driver's knob");
   });
-  bind_distributed(module);
+  module.def("host_staged_backend", &host_staged);
 }
 
 }  // namespace third_device

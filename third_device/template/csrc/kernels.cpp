@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "operators.h"
-#include "sim/sim_driver.h"
-#include "torch/backend.h"
+#include <third_device/sim_driver.h>
+#include <third_device/backend.h>
 
 namespace newdevice {
 namespace {

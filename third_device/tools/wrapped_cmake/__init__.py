@@ -1,4 +1,4 @@
-"""The build toolkit of a PyTorch backend, on top of upstream's ``tools.setup_helpers.cmake``.
+"""The build toolkit of a PyTorch backend, on top of upstream's ``tools.setup_helpers.cmake`` where its tree is at hand.
 
 A backend's ``setup.py`` or PEP 517 hook says::
 
@@ -6,8 +6,9 @@ A backend's ``setup.py`` or PEP 517 hook says::
 
     project = WrappedCMake(source_dir, build_dir, install_prefix=prefix)
     project.configure({"TORCH_DIR": str(torch_dir)})
-    project.build()
+    project.build(on_status=Lines(project.limits))
 
+Its CMake half is in ``cmake/``: ``InstalledTorch.cmake`` finds the PyTorch to build against.
 Parameters come from the environment (``python -m third_device.tools.wrapped_cmake --help`` lists them). It runs on the
 Pythons that PyTorch 2.6 supports, 3.9 and up, and needs no package beside setuptools.
 """
@@ -16,11 +17,13 @@ from .errors import WrappedCMakeError
 from .jobs import JobLimits, plan
 from .ninja import Edge, Result, Status, read_log, run, slowest
 from .parameters import PARAMETERS, Parameter, Settings, help_text
+from .progress import Lines
 from .wrapper import WrappedCMake
 
 __all__ = [
     "Edge",
     "JobLimits",
+    "Lines",
     "PARAMETERS",
     "Parameter",
     "Result",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from pathlib import Path
 
 from . import features, jobs, ninja
 from .errors import WrappedCMakeError
 from .parameters import Settings, help_text
+from .progress import Lines, span
 from .wrapper import WrappedCMake, write_report
 
 
@@ -67,11 +67,11 @@ def _build(arguments: argparse.Namespace) -> int:
         jobs=limits.jobs,
         environ=environ,
         log=Path("/dev/stdout") if arguments.raw else arguments.log or build_dir / "wrapped_cmake.log",
-        on_status=(lambda _: None) if arguments.raw else _Lines(limits),
+        on_status=(lambda _: None) if arguments.raw else Lines(limits),
         keep_going=arguments.keep_going,
     )
     write_report(build_dir, result, limits)
-    print(f"{result.edges} steps in {_span(result.seconds)}; slowest:")
+    print(f"{result.edges} steps in {span(result.seconds)}; slowest:")
     _print_slowest(build_dir, 5)
     return 0
 
@@ -84,33 +84,6 @@ def _report(arguments: argparse.Namespace) -> int:
 def _print_slowest(build_dir: Path, count: int) -> None:
     for edge in ninja.slowest(build_dir, count):
         print(f"  {edge.seconds:8.1f} s  {edge.output}")
-
-
-class _Lines:
-    """A line that rewrites itself on a terminal, a line every ten seconds in a log."""
-
-    def __init__(self, limits: jobs.JobLimits) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._every = 0.2 if self._terminal else 10.0
-        self._said = 0.0
-        print(f"{limits.jobs} jobs ({limits.reason}), {limits.cuda} of them .cu, {limits.link} links", file=sys.stderr)
-
-    def __call__(self, status: ninja.Status) -> None:
-        now = time.monotonic()
-        if now - self._said < self._every and status.done != status.total:
-            return
-        self._said = now
-        left = f", {_span(status.eta)} left" if status.eta is not None else ""
-        line = f"[{status.done}/{status.total}] {status.running} running{left}: {status.what}"
-        if self._terminal:
-            line = "\r\x1b[K" + line[: os.get_terminal_size(2).columns - 1]
-        print(line, end="" if self._terminal and status.done != status.total else "\n", file=sys.stderr, flush=True)
-
-
-def _span(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
 
 
 def main(argv: list[str] | None = None) -> int:

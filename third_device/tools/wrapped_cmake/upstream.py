@@ -4,31 +4,61 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from .errors import WrappedCMakeError
 from .parameters import Settings
 
 _MODULE = "tools.setup_helpers.cmake"
+_FILE = Path("tools", "setup_helpers", "cmake.py")
 
 
-def find_tree(settings: Settings) -> Path:
-    """PyTorch's source tree: WRAPPED_CMAKE_TREE, else the tree that this toolkit was laid over.
+class CMake:
+    """CMake for one build directory, as ``tools.setup_helpers.cmake`` of ``tree`` finds, calls and reads it.
 
-    Raises WrappedCMakeError when neither has ``tools/setup_helpers/cmake.py``.
+    Raises WrappedCMakeError when the helper cannot be imported.
+    """
+
+    def __init__(self, tree: Path, build_dir: Path) -> None:
+        module = _helper(tree)
+        self._helper: Any = module.CMake(str(build_dir))
+        self.command: str = self._helper._cmake_command
+        self.has_ninja: bool = module.USE_NINJA
+
+    def arguments(self, definitions: Mapping[str, str]) -> list[str]:
+        """``-D`` for every definition."""
+        made: list[str] = []
+        self._helper.defines(made, **definitions)
+        return made
+
+    def cache(self) -> dict[str, Any]:
+        """The variables of ``CMakeCache.txt``. Raises OSError before a configure."""
+        found: dict[str, Any] = self._helper.get_cmake_cache_variables()
+        return found
+
+
+def find_tree(settings: Settings) -> Path | None:
+    """PyTorch's source tree: WRAPPED_CMAKE_TREE, else the tree that this toolkit was laid over; None where it was not.
+
+    Raises WrappedCMakeError when the one that is named has no ``tools/setup_helpers/cmake.py``.
     """
     named = settings.text("WRAPPED_CMAKE_TREE")
-    tree = Path(named) if named else Path(__file__).resolve().parents[3]
-    if not (tree / "tools" / "setup_helpers" / "cmake.py").is_file():
+    if not named:
+        around = Path(__file__).resolve().parents[3]
+        return around if (around / _FILE).is_file() else None
+    tree = Path(named)
+    if not (tree / _FILE).is_file():
         raise WrappedCMakeError(
-            f"{tree}: no tools/setup_helpers/cmake.py, so this is not a PyTorch source tree",
-            "set WRAPPED_CMAKE_TREE to one, or run `nox -s apply-2.6`",
+            f"{tree}: no {_FILE}, so this is not a PyTorch source tree",
+            "set WRAPPED_CMAKE_TREE to one, or unset it to do without",
         )
-    return tree
+    return tree.resolve()
 
 
-def helper(tree: Path) -> ModuleType:
+def _helper(tree: Path) -> ModuleType:
     """``tools.setup_helpers.cmake`` of ``tree``.
 
     Raises WrappedCMakeError when another package named ``tools`` was imported first: the helper of a different tree

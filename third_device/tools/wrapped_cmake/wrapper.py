@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import features, jobs, ninja, upstream
+from . import features, jobs, ninja, standalone, upstream
 from .errors import WrappedCMakeError
 from .parameters import Settings
 
@@ -24,7 +24,8 @@ class WrappedCMake:
     """One CMake project: ``configure()`` then ``build()``; both may be run again and do only what is left to do.
 
     ``tree`` is PyTorch's source tree, whose ``tools.setup_helpers.cmake`` finds CMake, writes the definitions and
-    reads the cache; ``environ`` the environment that parameters are read from (default: the process's own).
+    reads the cache; without one (default: the tree that the toolkit lies in, if it lies in one) the toolkit does that
+    itself. ``environ`` is the environment that parameters are read from (default: the process's own).
     """
 
     def __init__(
@@ -42,13 +43,14 @@ class WrappedCMake:
         base = Path(os.path.commonpath([self.source_dir, self.build_dir]))
         self.environ = features.build_environment(os.environ if environ is None else environ, base)
         self.settings = Settings(self.environ)
-        self.tree = tree.resolve() if tree else upstream.find_tree(self.settings)
         self.install_prefix = install_prefix
         self.log = log or self.build_dir / "wrapped_cmake.log"
         self.limits = jobs.plan(self.settings)
         self.features = features.detect(self.settings)
-        self._module = upstream.helper(self.tree)
-        self._helper: Any = self._module.CMake(str(self.build_dir))
+        tree = tree.resolve() if tree else upstream.find_tree(self.settings)
+        self._cmake: upstream.CMake | standalone.CMake = (
+            upstream.CMake(tree, self.build_dir) if tree else standalone.CMake(self.build_dir, self.environ)
+        )
 
     def definitions(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """Everything that goes to CMake as ``-D``; ``extra`` (the project's own) wins over what was detected."""
@@ -66,12 +68,9 @@ class WrappedCMake:
 
         Raises WrappedCMakeError with CMake's first error.
         """
-        if not self._module.USE_NINJA:
+        if not self._cmake.has_ninja:
             raise WrappedCMakeError("ninja is not on the PATH (or USE_NINJA=0)", "install ninja")
-        definitions = self.definitions(extra)
-        arguments = ["-GNinja"]
-        self._helper.defines(arguments, **definitions)
-        arguments.append(str(self.source_dir))
+        arguments = ["-GNinja", *self._cmake.arguments(self.definitions(extra)), str(self.source_dir)]
         stamp = self.build_dir / _STAMP
         digest = hashlib.sha256("\0".join(arguments).encode()).hexdigest()
         if stamp.exists() and stamp.read_text() == digest and (self.build_dir / "build.ninja").exists():
@@ -79,7 +78,7 @@ class WrappedCMake:
         self.build_dir.mkdir(parents=True, exist_ok=True)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
-        command = [self._helper._cmake_command, *arguments]
+        command = [self._cmake.command, *arguments]
         with self.log.open("a", encoding="utf-8") as out:
             out.write(f"$ {' '.join(command)}\n")
             out.flush()
@@ -91,9 +90,8 @@ class WrappedCMake:
         return True
 
     def cache(self) -> dict[str, Any]:
-        """The variables of ``CMakeCache.txt``, read by upstream's helper. Raises OSError before a configure."""
-        found: dict[str, Any] = self._helper.get_cmake_cache_variables()
-        return found
+        """The variables of ``CMakeCache.txt``. Raises OSError before a configure."""
+        return self._cmake.cache()
 
     def build(
         self,

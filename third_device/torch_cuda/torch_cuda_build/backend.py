@@ -3,7 +3,7 @@
 Choices come from the environment under upstream's names (``cmake/Options.cmake`` lists them); besides,
 
 ``TORCH_CUDA_BUILD_DIR``  where to build (default ``build/`` here); kept, so an interrupted build goes on,
-``MAX_JOBS``              parallel compilations (default: the processors),
+``MAX_JOBS``              parallel compilations (default: what cores and memory allow, by the toolkit wrapped_cmake),
 ``CMAKE_ARGS``            more arguments for CMake.
 
 ``config_settings`` of pip (``-C NAME=VALUE``) become ``-DNAME=VALUE``. From a checkout, without pip:
@@ -27,6 +27,7 @@ from torch_cuda_build import wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE_PRELOAD = ROOT.parent / "core" / "torch" / "_decoupled" / "preload.py"
+TOOLKIT = ROOT.parent / "tools" / "wrapped_cmake"
 OWN_FILES = ("__init__.py", "_after_import.py", "_autoload.py", "_libraries.py", "_preload.py", "py.typed")
 
 
@@ -53,9 +54,8 @@ def configure(settings: Mapping[str, Any] | None = None) -> None:
 
 
 def compile_all() -> None:
-    """Build every target. Raises BuildError."""
-    jobs = os.environ.get("MAX_JOBS") or str(os.cpu_count() or 1)
-    _run(["cmake", "--build", str(build_dir()), "--parallel", jobs], "compile")
+    """Build every target by the toolkit: as many jobs as memory allows, second tries. Raises BuildError."""
+    _run([sys.executable, str(TOOLKIT), "build", str(build_dir())], "compile")
 
 
 def stage() -> Path:

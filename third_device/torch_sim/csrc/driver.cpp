@@ -4,7 +4,7 @@
 //   pytest --pyargs third_device_contract --device sim
 #include <third_device/driver.h>
 
-#include "sim/sim_driver.h"
+#include <third_device/sim_driver.h>
 
 extern "C" const td_driver* third_device_driver() {
   static const td_driver table = [] {

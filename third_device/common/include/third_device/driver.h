@@ -25,6 +25,8 @@ extern "C" {
 /* Raised whenever a member of the table changes meaning or place. */
 #define TD_DRIVER_ABI 1u
 #define TD_HOST (-1)
+/* Marks what libtorch_<name>.so offers to its Python module and to extensions of the backend; all else is hidden. */
+#define TD_API __attribute__((visibility("default")))
 
 typedef enum td_status {
   TD_OK = 0,

@@ -13,20 +13,20 @@
 namespace third_device {
 
 // A driver call failed, or the call was wrong in itself (TD_INVALID).
-struct Error : std::runtime_error {
+struct TD_API Error : std::runtime_error {
   Error(td_status why, const std::string& text) : std::runtime_error(text), status(why) {}
   td_status status;
 };
 
 // Device or pinned memory is used up; the text carries the numbers.
-struct OutOfMemory : Error {
+struct TD_API OutOfMemory : Error {
   explicit OutOfMemory(const std::string& text) : Error(TD_OUT_OF_MEMORY, text) {}
 };
 
-const td_driver& driver();
+TD_API const td_driver& driver();
 
 // Throws Error (OutOfMemory for TD_OUT_OF_MEMORY) with the driver's own text unless `status` is TD_OK.
-void check(td_status status, const char* what);
+TD_API void check(td_status status, const char* what);
 
 // A stream is (device, id). Id 0 is the device's default stream; further ones come from two pools (normal, high).
 using StreamId = int64_t;
@@ -34,32 +34,32 @@ constexpr StreamId kDefaultStream = 0;
 constexpr int kStreamsPerPool = 8;
 
 // How many devices there are; 0 without a driver. Starts nothing and never throws.
-int device_count() noexcept;
+TD_API int device_count() noexcept;
 
 // First use: starts the driver. Throws Error in a child forked after its parent did so.
-void ensure_init();
-bool is_initialized() noexcept;
+TD_API void ensure_init();
+TD_API bool is_initialized() noexcept;
 // True in a process forked from one whose driver was started: devices cannot be used here.
-bool is_bad_fork() noexcept;
+TD_API bool is_bad_fork() noexcept;
 
 // Throws Error unless 0 <= device < device_count().
-void check_device(int device);
+TD_API void check_device(int device);
 
-int current_device() noexcept;            // of this thread, 0 at first
-void set_device(int device);              // checked
-int exchange_device(int device);          // checked; a negative index changes nothing; returns the former device
-void unchecked_set_device(int device) noexcept;
+TD_API int current_device() noexcept;       // of this thread, 0 at first
+TD_API void set_device(int device);         // checked
+TD_API int exchange_device(int device);     // checked; a negative index changes nothing; returns the former device
+TD_API void unchecked_set_device(int device) noexcept;
 
-StreamId current_stream(int device) noexcept;  // of this thread
-StreamId exchange_stream(int device, StreamId stream) noexcept;
+TD_API StreamId current_stream(int device) noexcept;  // of this thread
+TD_API StreamId exchange_stream(int device, StreamId stream) noexcept;
 // The next stream of the pool; priorities below 0 take from the high-priority pool.
-StreamId stream_from_pool(int device, int priority);
+TD_API StreamId stream_from_pool(int device, int priority);
 // The driver's stream; made at its first use. Throws Error.
-td_stream native_stream(int device, StreamId stream);
-td_stream native_current_stream(int device);
+TD_API td_stream native_stream(int device, StreamId stream);
+TD_API td_stream native_current_stream(int device);
 
 // The work of this thread's current stream on `device` so far is done when this returns. Throws Error.
-void synchronize_current(int device);
-void synchronize_device(int device);
+TD_API void synchronize_current(int device);
+TD_API void synchronize_device(int device);
 
 }  // namespace third_device

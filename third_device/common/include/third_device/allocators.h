@@ -4,7 +4,7 @@
 // before the work that still needs it is done: on its own stream order sees to that, on others record_use() does.
 #pragma once
 
-#include "runtime.h"
+#include <third_device/runtime.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,29 +36,29 @@ struct MemoryStatistics {
 namespace device_memory {
 
 // `bytes` on this thread's current stream of `device`; null for 0 bytes. Throws OutOfMemory with the numbers, Error.
-void* allocate(int device, size_t bytes);
+TD_API void* allocate(int device, size_t bytes);
 // Never throws; null is allowed.
-void release(void* address) noexcept;
+TD_API void release(void* address) noexcept;
 // The block that holds `address` (its start) is in use on `stream` too: no reuse before that stream's work so far.
-void record_use(void* address, int device, StreamId stream);
+TD_API void record_use(void* address, int device, StreamId stream);
 // Gives every unused segment of `device` (all devices if negative) back. Throws Error.
-void empty_cache(int device = -1);
-MemoryStatistics statistics(int device);
-void reset_peak(int device);
-void reset_accumulated(int device);
+TD_API void empty_cache(int device = -1);
+TD_API MemoryStatistics statistics(int device);
+TD_API void reset_peak(int device);
+TD_API void reset_accumulated(int device);
 
 }  // namespace device_memory
 
 namespace pinned_memory {
 
-void* allocate(size_t bytes);  // null for 0 bytes. Throws OutOfMemory, Error.
-void release(void* address) noexcept;
+TD_API void* allocate(size_t bytes);  // null for 0 bytes. Throws OutOfMemory, Error.
+TD_API void release(void* address) noexcept;
 // True for any address inside an allocation that is in use.
-bool contains(const void* address) noexcept;
+TD_API bool contains(const void* address) noexcept;
 // The block that holds `address` (anywhere inside) is used by a copy on `stream`. False if there is none.
-bool record_use(const void* address, int device, StreamId stream);
-void empty_cache();
-MemoryStatistics statistics();
+TD_API bool record_use(const void* address, int device, StreamId stream);
+TD_API void empty_cache();
+TD_API MemoryStatistics statistics();
 
 }  // namespace pinned_memory
 }  // namespace third_device

@@ -10,28 +10,28 @@
 #include <memory>
 #include <utility>
 
-#include "../runtime/allocators.h"
-#include "../runtime/runtime.h"
+#include <third_device/allocators.h>
+#include <third_device/runtime.h>
 
 namespace third_device {
 
 constexpr c10::DeviceType kDevice = c10::DeviceType::PrivateUse1;
 
-c10::Allocator* device_allocator();
-c10::Allocator* pinned_allocator();
+TD_API c10::Allocator* device_allocator();
+TD_API c10::Allocator* pinned_allocator();
 // The generator of `device` that is used where none is given; the current device's for -1.
-const at::Generator& default_generator(c10::DeviceIndex device);
+TD_API const at::Generator& default_generator(c10::DeviceIndex device);
 
 // The boxed kernel of every operator the backend has no kernel for: runs it on the CPU. Kernels call it themselves for
 // operands they do not support: at::native::call_fallback_fn<&third_device::cpu_fallback, ATEN_OP(x)>::call(...).
-void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+TD_API void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // The boxed kernel of operators that must not run on the CPU: raises NotImplementedError.
-void refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+TD_API void refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // False: operators without a kernel raise NotImplementedError. Returns the former value.
-bool set_fallback_enabled(bool enabled);
+TD_API bool set_fallback_enabled(bool enabled);
 
 // What generated registrations ask before they call a kernel that is limited to some operands.
-bool is_plain(const at::Tensor& tensor, bool contiguous);
+TD_API bool is_plain(const at::Tensor& tensor, bool contiguous);
 
 // Enqueues a callable on the current stream of `device`. It must not free or allocate device memory. An exception in it
 // is reported at the next synchronisation of that stream.

@@ -19,7 +19,7 @@ const td_driver* sim_driver();
 
 // Where work on the device finds the bytes of a device address. Null stays null; other addresses are returned as they
 // are, so that kernels may mix device and pinned host operands.
-void* sim_view(const void* address);
+TD_API void* sim_view(const void* address);
 
 template <typename T>
 T* sim_view_as(const T* address) {

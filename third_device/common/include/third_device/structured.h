@@ -2,7 +2,7 @@
 // loop through the DispatchStub that the backend registered. The output exists already (the operator is an .out one).
 #pragma once
 
-#include "compat.h"
+#include <third_device/compat.h>
 
 #include <ATen/core/Tensor.h>
 #include <ATen/TensorIterator.h>

@@ -1,0 +1,88 @@
+"""How a backend is built: by the toolkit that builds torch_cuda, and so that others can build on it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import backend_env
+import pytest
+
+EXAMPLE = backend_env.THIRD_DEVICE / "examples" / "extension"
+
+USE_EXTENSION = """
+import torch, sim_scale
+side = torch.sim.Stream("sim:1")
+with torch.sim.stream(side):
+    scaled = torch.ops.sim_scale.scale(torch.arange(4.0, device="sim:1"), 3.0)
+assert str(scaled.device) == "sim:1" and scaled.cpu().tolist() == [0, 3, 6, 9], scaled
+print("scaled")
+"""
+
+
+@pytest.fixture
+def extension(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The layer's module, imported as a backend's setup.py does: by the path of the layer. Needs no torch."""
+    monkeypatch.syspath_prepend(str(backend_env.THIRD_DEVICE / "common"))
+    return importlib.import_module("backend_build.extension")
+
+
+def environment(interpreter: Path, packages: Path, **more: str) -> dict[str, str]:
+    made = dict(backend_env.build_environment(interpreter), PYTHONPATH=str(packages), **more)
+    made.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
+    return made
+
+
+def run(command: list[str], folder: Path, variables: dict[str, str]) -> str:
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.mark.timeout(1200)
+def test_somebody_s_extension_of_a_backend(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
+    """Its kernel runs on the streams of the one library that the backend's own module uses, too."""
+    project = shutil.copytree(EXAMPLE, tmp_path / "extension")
+    variables = environment(interpreter, torch_sim)
+    pip = [str(interpreter), "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps"]
+    run([*pip, "--target", str(tmp_path / "site"), "."], project, variables)
+    shutil.rmtree(project)
+    variables["PYTHONPATH"] += os.pathsep + str(tmp_path / "site")
+    assert "scaled" in run([str(interpreter), "-c", USE_EXTENSION], tmp_path, variables)
+
+
+@pytest.mark.timeout(600)
+def test_the_library_shows_its_interface_and_nothing_else(torch_sim: Path) -> None:
+    library = torch_sim / "torch_sim" / "lib" / "libtorch_sim.so"
+    said = subprocess.run(["nm", "-DC", "--defined-only", str(library)], capture_output=True, text=True, check=True)
+    functions = {line.split(" T ")[1] for line in said.stdout.splitlines() if " T " in line}
+    assert "third_device::native_current_stream(int)" in functions
+    assert not [name for name in functions if not name.startswith("third_device::")], functions
+    needed = subprocess.run(["readelf", "-d", str(library)], capture_output=True, text=True, check=True).stdout
+    assert "[libtorch_cpu.so]" in needed and "libtorch_python" not in needed and "libpython" not in needed
+
+
+def test_a_missing_part_of_third_device_is_named(extension: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "common").mkdir()
+    with pytest.raises(SystemExit, match=r"torch_acme: .*wrapped_cmake is missing; next: set THIRD_DEVICE"):
+        extension.backend("acme", tmp_path / "torch_acme", tmp_path)
+
+
+def test_an_error_of_cmake_is_told_in_one_line(
+    extension: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a PyTorch tree around it the toolkit runs the CMake that is on the PATH."""
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(acme LANGUAGES NONE)\nfind_package(AcmeRuntime REQUIRED)\n"
+    )
+    with pytest.raises(SystemExit, match=r"CMakeLists\.txt:3 \(find_package\).*AcmeRuntime.*; next: read .*\.log"):
+        extension.build_library(tmp_path, backend_env.THIRD_DEVICE, tmp_path / "build")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(SystemExit, match=r"cmake is not on the PATH; next: install it"):
+        extension.build_library(tmp_path, backend_env.THIRD_DEVICE, tmp_path / "build")

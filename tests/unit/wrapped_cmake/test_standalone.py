@@ -1,0 +1,60 @@
+"""CMake without a PyTorch source tree: a real configure, and its cache read back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from wrapped_cmake import Settings, WrappedCMake, WrappedCMakeError, standalone, upstream
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(tiny LANGUAGES NONE)
+option(USE_SOMETHING "" OFF)
+set(A_TEXT "" CACHE STRING "")
+add_custom_target(install_nothing ALL)
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(PROJECT)
+    return folder
+
+
+def test_a_project_outside_any_pytorch_tree_is_configured_once(source: Path, tmp_path: Path) -> None:
+    project = WrappedCMake(source, tmp_path / "build", environ={**os.environ, "USE_SOMETHING": "1"})
+    assert project.configure({"A_TEXT": "a b=c"})
+    assert not project.configure({"A_TEXT": "a b=c"})
+    found = project.cache()
+    assert found["USE_SOMETHING"] is True and found["A_TEXT"] == "a b=c" and found["CMAKE_BUILD_TYPE"] == "Release"
+    assert project.configure({"A_TEXT": "other"}) and project.cache()["A_TEXT"] == "other"
+
+
+def test_the_toolkit_in_a_checkout_lies_in_no_tree() -> None:
+    assert upstream.find_tree(Settings({})) is None
+
+
+def test_a_tree_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WrappedCMakeError, match=f"{tmp_path}: no tools/setup_helpers/cmake.py.*unset it"):
+        upstream.find_tree(Settings({"WRAPPED_CMAKE_TREE": str(tmp_path)}))
+
+
+def test_absent_tools_are_named(source: Path, tmp_path: Path) -> None:
+    with pytest.raises(WrappedCMakeError, match="cmake is not on the PATH .*pip install cmake"):
+        WrappedCMake(source, tmp_path / "build", environ={"PATH": str(tmp_path)})
+    (tmp_path / "cmake").touch(mode=0o755)
+    project = WrappedCMake(source, tmp_path / "build", environ={"PATH": str(tmp_path)})
+    with pytest.raises(WrappedCMakeError, match="ninja is not on the PATH"):
+        project.configure()
+
+
+def test_a_cache_says_what_cmake_means_by_true(tmp_path: Path) -> None:
+    (tmp_path / "CMakeCache.txt").write_text(
+        "# a comment\n//help:STRING=no entry\nA:BOOL=ON\nB:BOOL=0\nC:BOOL=\nD:FILEPATH=/x-NOTFOUND\nE:STRING=a:b=c\n"
+    )
+    found = standalone.CMake(tmp_path, os.environ).cache()
+    assert found == {"A": True, "B": False, "C": False, "D": "/x-NOTFOUND", "E": "a:b=c"}

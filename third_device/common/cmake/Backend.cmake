@@ -1,0 +1,41 @@
+# third_device_backend(NAME SOURCES file... [SIMULATED]): the library of a backend on the layer.
+#
+# Makes the target torch_NAME, libtorch_NAME.so: the layer, the backend's driver and kernels, and the code generated from
+# its operators.yaml (in THIRD_DEVICE_GENERATED; setup.py writes it and runs this project). SIMULATED adds the simulated
+# device. A vendor's own library is linked to the target as to any other:
+#
+#   find_package(AcmeRuntime REQUIRED)
+#   target_link_libraries(torch_acme PRIVATE Acme::runtime)
+#
+# The install tree is what other code is built against, lib/ and include/ of the package; the Python module among it.
+
+set(THIRD_DEVICE_COMMON "${CMAKE_CURRENT_LIST_DIR}/..")
+list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../tools/wrapped_cmake/cmake")
+include(InstalledTorch)
+
+function(third_device_backend name)
+  cmake_parse_arguments(arg "SIMULATED" "" "SOURCES" ${ARGN})
+  if(NOT EXISTS "${THIRD_DEVICE_GENERATED}/operators.cpp")
+    message(FATAL_ERROR "no generated operators in '${THIRD_DEVICE_GENERATED}'; next: build with pip, which generates them "
+                        "from operators.yaml and runs this project")
+  endif()
+  set(layer ${THIRD_DEVICE_COMMON})
+  add_library(torch_${name} SHARED
+    "${layer}/runtime/runtime.cpp" "${layer}/runtime/allocators.cpp"
+    "${layer}/torch/device.cpp" "${layer}/torch/aten.cpp" "${layer}/torch/distributed.cpp"
+    $<$<BOOL:${arg_SIMULATED}>:${layer}/sim/sim_driver.cpp>
+    "${THIRD_DEVICE_GENERATED}/operators.cpp" ${arg_SOURCES})
+  set_target_properties(torch_${name} PROPERTIES
+    CXX_STANDARD ${CORE_CXX_STANDARD} CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON DEFINE_SYMBOL "" # one name for all, so that backends share objects
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../../torch/lib")
+  target_include_directories(torch_${name} PRIVATE "${layer}/include" "${THIRD_DEVICE_GENERATED}")
+  target_include_directories(torch_${name} SYSTEM PRIVATE "${CORE_HEADERS}" "${CORE_HEADERS}/torch/csrc/api/include")
+  target_compile_definitions(torch_${name} PRIVATE ${CORE_DEFINITIONS})
+  target_compile_options(torch_${name} PRIVATE -Wall -Wno-unknown-pragmas)
+  find_package(Threads REQUIRED)
+  target_link_libraries(torch_${name} PRIVATE core::torch_cpu core::c10 Threads::Threads)
+  target_link_options(torch_${name} PRIVATE -Wl,--no-undefined)
+  install(TARGETS torch_${name} LIBRARY DESTINATION lib)
+  install(DIRECTORY "${layer}/include/third_device" DESTINATION include)
+endfunction()
