@@ -56,6 +56,26 @@ def test_somebody_s_extension_of_a_backend(interpreter: Path, torch_sim: Path, t
     assert "scaled" in run([str(interpreter), "-c", USE_EXTENSION], tmp_path, variables)
 
 
+@pytest.mark.timeout(1200)
+def test_an_editable_install(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
+    """The Python half is read from the checkout; library, headers and module lie in the package there."""
+    home = tmp_path / "third_device"
+    for part in (*backend_env.SHARED, "torch_sim"):
+        shutil.copytree(backend_env.THIRD_DEVICE / part, home / part, ignore=shutil.ignore_patterns("build"))
+    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = run([str(interpreter), "-c", asked], tmp_path, dict(os.environ)).strip()
+    subprocess.run([str(interpreter), "-m", "venv", str(tmp_path / "venv")], check=True)
+    site = next((tmp_path / "venv" / "lib").glob("python3*/site-packages"))
+    (site / "torch.pth").write_text(packages + "\n")
+    python = str(tmp_path / "venv" / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "-e", str(home / "torch_sim")]
+    run(pip, tmp_path, backend_env.build_environment(interpreter, home / "torch_sim"))
+    used = "import torch, torch_sim; print(torch_sim.__file__, (torch.ones(2, device='sim') + 1).tolist())"
+    variables = dict(os.environ)
+    variables.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    assert run([python, "-c", used], tmp_path, variables).split()[0] == str(home / "torch_sim/torch_sim/__init__.py")
+
+
 @pytest.mark.timeout(600)
 def test_the_library_shows_its_interface_and_nothing_else(torch_sim: Path) -> None:
     library = torch_sim / "torch_sim" / "lib" / "libtorch_sim.so"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,13 @@ def test_a_project_outside_any_pytorch_tree_is_configured_once(source: Path, tmp
     found = project.cache()
     assert found["USE_SOMETHING"] is True and found["A_TEXT"] == "a b=c" and found["CMAKE_BUILD_TYPE"] == "Release"
     assert project.configure({"A_TEXT": "other"}) and project.cache()["A_TEXT"] == "other"
+
+
+def test_a_project_that_moved_with_its_build_is_configured_anew(source: Path, tmp_path: Path) -> None:
+    WrappedCMake(source, source / "build", environ=os.environ).configure()
+    moved = shutil.move(source, tmp_path / "moved")
+    project = WrappedCMake(moved, moved / "build", environ=os.environ)
+    assert project.configure() and project.cache()["CMAKE_HOME_DIRECTORY"] == str(moved)
 
 
 def test_the_toolkit_in_a_checkout_lies_in_no_tree() -> None:

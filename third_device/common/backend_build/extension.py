@@ -18,6 +18,7 @@ from typing import Any
 
 from .operators import OperatorsError, generate
 
+GENERATED = "generated"
 MODULE = "torch/module.cpp"
 """The source of ``_C``, in the layer."""
 CPP_EXTENSION = Path("core", "torch", "_decoupled", "cpp_extension.py")
@@ -29,7 +30,7 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
 
     ``third_device`` is the folder of the layer (``common``), the toolkit (``tools``) and ``core``. Everything is built
     below ``root/build``, apart for every PyTorch and Python; what is built there already is not built again. Raises
-    SystemExit with one line when a part of ``third_device`` is missing or ``operators.yaml`` is wrong.
+    SystemExit with one line when a part of ``third_device`` is missing.
     """
     for part in (Path("common"), Path("tools", "wrapped_cmake"), CPP_EXTENSION):
         if not (third_device / part).exists():
@@ -43,11 +44,6 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
     package = f"torch_{name}"
     layer = third_device / "common"
     work = root / "build" / f"torch-{torch.__version__}-{sysconfig.get_config_var('SOABI')}"
-    generated = work / "generated"
-    try:
-        generate(root / "operators.yaml", layer / "autocast.yaml").write(generated)
-    except OperatorsError as error:
-        raise SystemExit(f"{package}: {error}") from None
     # Paths relative to the project, as setuptools wants them: absolute ones would leave the build folder.
     return {
         "packages": [package, f"{package}._layer"],
@@ -58,6 +54,17 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
             "build_py": _build_py(package, name, third_device, torch.__version__),
         },
     }
+
+
+def generate_operators(root: Path, layer: Path, into: Path) -> None:
+    """``operators.yaml`` of the project as C++, written into ``into`` where it differs.
+
+    Raises SystemExit with what is wrong in it and where.
+    """
+    try:
+        generate(root / "operators.yaml", layer / "autocast.yaml").write(into)
+    except OperatorsError as error:
+        raise SystemExit(f"{root.name}: {error}") from None
 
 
 def build_library(root: Path, third_device: Path, work: Path) -> Path:
@@ -73,11 +80,11 @@ def build_library(root: Path, third_device: Path, work: Path) -> Path:
     environ = dict(os.environ)
     # tools that were installed beside this Python are on the PATH of an activated environment only
     environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
-    environ.setdefault("CCACHE_BASEDIR", os.path.commonpath([root, third_device]))
+    environ.setdefault("CCACHE_BASEDIR", str(third_device))  # backends that lie in it share the layer's objects
     staged = work / "package"
     try:
         project = WrappedCMake(root, work / "cmake", install_prefix=staged, environ=environ)
-        project.configure({"THIRD_DEVICE": str(third_device), "THIRD_DEVICE_GENERATED": str(work / "generated")})
+        project.configure({"THIRD_DEVICE": str(third_device), "THIRD_DEVICE_GENERATED": str(work / GENERATED)})
         shutil.rmtree(staged, ignore_errors=True)
         project.build(on_status=Lines(project.limits))
     except WrappedCMakeError as error:
@@ -101,6 +108,7 @@ def _build_ext(package: str, root: Path, third_device: Path, work: Path) -> type
 
     class BuildBackend(BuildExtension):  # type: ignore[misc]  # torch need not be typed for who checks this
         def build_extensions(self) -> None:
+            generate_operators(root, third_device / "common", work / GENERATED)
             staged = build_library(root, third_device, work)
             (module,) = self.extensions
             made = cpp_extension(third_device).NewDeviceCppExtension(
@@ -112,7 +120,13 @@ def _build_ext(package: str, root: Path, third_device: Path, work: Path) -> type
             )
             vars(module).update(vars(made))  # setuptools has noted things of its own on the first one
             super().build_extensions()
-            into = Path(self.get_ext_fullpath(module.name)).parent
+            self.add(staged, Path(self.get_ext_fullpath(module.name)).parent)
+
+        def copy_extensions_to_source(self) -> None:  # what `pip install -e` and `build_ext --inplace` do afterwards
+            super().copy_extensions_to_source()
+            self.add(work / "package", root / package)
+
+        def add(self, staged: Path, into: Path) -> None:
             for part in ("include", "lib"):
                 shutil.rmtree(into / part, ignore_errors=True)
                 shutil.copytree(staged / part, into / part)

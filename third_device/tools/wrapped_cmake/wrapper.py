@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +67,8 @@ class WrappedCMake:
     def configure(self, extra: Mapping[str, str] | None = None) -> bool:
         """Run CMake unless the same definitions were configured before; returns whether it ran.
 
-        Raises WrappedCMakeError with CMake's first error.
+        A build directory that was copied or moved here with its project is configured from nothing. Raises
+        WrappedCMakeError with CMake's first error.
         """
         if not self._cmake.has_ninja:
             raise WrappedCMakeError("ninja is not on the PATH (or USE_NINJA=0)", "install ninja")
@@ -78,6 +80,7 @@ class WrappedCMake:
         self.build_dir.mkdir(parents=True, exist_ok=True)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
+        self._forget_another_place()
         command = [self._cmake.command, *arguments]
         with self.log.open("a", encoding="utf-8") as out:
             out.write(f"$ {' '.join(command)}\n")
@@ -88,6 +91,16 @@ class WrappedCMake:
             raise WrappedCMakeError(f"CMake: {_first_error(self.log, began)}", f"read {self.log}")
         stamp.write_text(digest)
         return True
+
+    def _forget_another_place(self) -> None:
+        """CMake refuses a cache whose directories are not these, and leaves it to the user to delete it."""
+        cache = self.build_dir / "CMakeCache.txt"
+        if cache.exists():
+            known = self._cmake.cache()
+            places = (known.get("CMAKE_HOME_DIRECTORY"), known.get("CMAKE_CACHEFILE_DIR"))
+            if places != (str(self.source_dir), str(self.build_dir)):
+                cache.unlink()
+                shutil.rmtree(self.build_dir / "CMakeFiles", ignore_errors=True)
 
     def cache(self) -> dict[str, Any]:
         """The variables of ``CMakeCache.txt``. Raises OSError before a configure."""
