@@ -321,8 +321,10 @@ def _overlay_digest(project: Path, tree: Path) -> str:
 
     Which files those are is what git knows, or would add, in the project's third_device/.
     """
+    from decouple.base.git import environment
+
     argv = ["git", "-C", str(project), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "third_device"]
-    done = subprocess.run(argv, capture_output=True, text=True)
+    done = subprocess.run(argv, env=environment(), capture_output=True, text=True)
     if done.returncode:
         raise DecoupleError(
             f"{project}: git does not list third_device/: {done.stderr.strip()}",
