@@ -68,7 +68,7 @@ def with_costliest(path: Path, section: str, content: Mapping[str, Any]) -> dict
 
 
 def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
-    """The Markdown table of README: newest release first, neighbours of which the status files say the same in one row."""
+    """README's Markdown table: newest release first; neighbours of which the status files say the same share a row."""
     lines = [
         "| release | patches | proven | apply to | couplings left | stage 1 | stage 2 | parity with the monolith "
         "| ELF audit |",
