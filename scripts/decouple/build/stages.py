@@ -226,7 +226,7 @@ def _stage(
         }
     )
     stamp_path = places.state / f"stage{stage}.json"
-    with locked(places.state / f"stage{stage}.lock"):
+    with locked(places.state / f"stage{stage}.lock", lambda: say(f"stage {stage}: waits for another run that builds it")):
         stamp = inputs.up_to_date(stamp_path, digest, places.dist)
         if stamp:
             return Outcome(stage, places.dist / stamp.wheel, False, Effort(stamp.seconds), stamp.objects)
