@@ -1,5 +1,5 @@
 """Expand ``ci/matrix.toml`` into jobs: stage 1 once per release and Python, stage 2 once per CUDA version on top of it,
-then the verification of each pair.
+then the verification of each pair, and the contract of backends on a simulated device beside it.
 
 ``python ci/matrix.py`` prints them as JSON; ``--host github`` prints what ``strategy.matrix`` takes, one object per
 stage, ``--host gitlab`` a child pipeline. ``nox -s ci -- JOB`` runs one here.
@@ -18,6 +18,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROOTFS = Path("scripts/decouple/build/rootfs-trixie.toml")
+STAGES = ("core", "cuda", "verify", "contract")
 DEBIAN = ("git", "pipx", "xz-utils", "mmdebstrap", "mount")  # what README.md asks of a bare Debian
 
 
@@ -112,13 +113,13 @@ def _jobs(entry: dict[str, Any], where: str, root: Path, limits: Limits) -> list
 def _of_python(
     release: str, env: str, python: str, cuda: dict[str, list[str]], build: tuple[str, ...], limits: Limits
 ) -> list[Job]:
-    """The jobs of one Python version: the core, and for each CUDA version its wheel and the verification of both."""
+    """The jobs of one Python version: the core, and for each CUDA version its wheel and the two checks of both."""
     suffix = f"{release}-py{python}"
     state = f"build/{release}/state"
     wheel = f"dist/{release}/torch{{}}-*.whl*"
 
     def job(stage: str, name: str, needs: tuple[str, ...], *commands: tuple[str, ...], paths: tuple[str, ...]) -> Job:
-        cache = name if stage != "verify" else ""
+        cache = name if stage in ("core", "cuda") else ""
         spare = limits.job_minutes - limits.spare_minutes
         return Job(name, stage, release, python, needs, commands, cache, paths, limits.job_minutes, spare)
 
@@ -129,11 +130,14 @@ def _of_python(
         compile_cuda = (*build, "--stage", "2", "--arch", ";".join(architectures))
         paths = (wheel.format("_cuda"), f"{state}/stage2.json")
         jobs.append(job("cuda", name, (core,), compile_cuda, paths=paths))
-        # upstream's CPU tests are run from the applied tree
+        # upstream's CPU tests are run from the applied tree; to enter the root takes one in any case
         apply = ("nox", "-s", f"apply-{release}", *(("--", "--debian-patches") if env == "rootfs" else ()))
         verify = ("nox", "-s", f"verify-{release}", "--", "--env", env)
         status = (f"ci/status/{release}.json",)
         jobs.append(job("verify", f"verify-{name}", (core, name), apply, verify, paths=status))
+        contract = ("nox", "-s", f"contract-{release}", "--", "--env", env, "--beside-cuda")
+        report = (f"build/{release}/verify/contract-both/report",)
+        jobs.append(job("contract", f"contract-{name}", (core, name), apply, contract, paths=report))
     return jobs
 
 
@@ -160,7 +164,7 @@ def gitlab(jobs: list[Job]) -> dict[str, object]:
     Its runners must be privileged: the Debian root is entered through mounts.
     """
     pipeline: dict[str, object] = {
-        "stages": [*sorted({job.stage for job in jobs}, key=["core", "cuda", "verify"].index), "publish"],
+        "stages": [*sorted({job.stage for job in jobs}, key=list(STAGES).index), "publish"],
         "default": {
             "image": "debian:trixie",
             "before_script": [f"apt-get update && apt-get install -y --no-install-recommends {' '.join(DEBIAN)}"],

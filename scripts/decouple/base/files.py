@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
@@ -41,13 +41,20 @@ def sha256_of(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an advisory lock (``flock``) on ``path``; it goes with the process, so a killed run leaves none behind."""
+def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold an advisory lock (``flock``) on ``path``; it goes with the process, so a killed run leaves none behind.
+
+    Where another run holds it, ``busy`` is called before the wait: to say so, or to raise instead of waiting.
+    """
     import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            busy()
+            fcntl.flock(handle, fcntl.LOCK_EX)
         try:
             yield
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -16,9 +17,10 @@ def mounts_below(folder: Path, mountinfo: Path = MOUNTINFO) -> list[Path]:
     """Mount points at or below ``folder`` in this mount namespace, deepest first (``proc_pid_mountinfo(5)``)."""
     wanted = folder.resolve()
     found = []
-    for line in mountinfo.read_text().splitlines():
-        escaped = line.split(" ")[4]
-        point = Path(escaped.encode().decode("unicode_escape"))  # \040 is a space
+    for line in mountinfo.read_bytes().splitlines():
+        # blanks and backslashes are written as \040 and the like, every other byte as it is
+        raw = re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), line.split(b" ")[4])
+        point = Path(os.fsdecode(raw))
         if point == wanted or wanted in point.parents:
             found.append(point)
     return sorted(found, key=lambda path: -len(path.parts))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import DecoupleError
+from decouple.build.inputs import digest_of
 
 SCHEMA = 1
 DEFAULT = Path(__file__).with_name("rootfs-trixie.toml")
@@ -115,12 +114,12 @@ class Description:
             del content[estimate]
         if not self.bootstrap.include:
             del content["include"]
-        return _digest(content)[:16]
+        return digest_of(content)[:16]
 
 
 def layer_digest(layer: Layer) -> str:
     """64 hex digits over what the layer puts into the root."""
-    return _digest(layer.content())
+    return digest_of(layer.content())
 
 
 def load(path: Path = DEFAULT) -> Description:
@@ -167,7 +166,3 @@ def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
         key: tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
         for key, value in data.items()
     }
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

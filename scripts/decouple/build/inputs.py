@@ -14,6 +14,7 @@ from typing import Any
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
+from decouple.base.git import environment
 
 
 @dataclass(frozen=True)
@@ -57,29 +58,31 @@ def tracked(tree: Path) -> frozenset[str]:
 
 def _git(tree: Path, *arguments: str) -> bytes:
     if not (tree / ".git").exists():
-        raise DecoupleError(f"{tree}: not an applied tree", next_step="run `nox -s apply-2.6` first")
-    done = subprocess.run(["git", "-C", str(tree), "-c", f"safe.directory={tree}", *arguments], capture_output=True)
+        raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
+    done = _asked(tree, *arguments)
     if done.returncode:
         raise DecoupleError(f"{tree}: git: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout
 
 
+def _asked(tree: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    # git refuses a repository of another user (a tree made by root, say) unless it is named safe
+    command = ["git", "-C", str(tree), "-c", f"safe.directory={tree}", *arguments]
+    return subprocess.run(command, env=environment(), capture_output=True)
+
+
 def upstream_file(tree: Path, path: str) -> bytes:
     """A file as the first commit of the applied tree has it, that is as upstream has it. Raises DecoupleError."""
-    git = ["git", "-C", str(tree), "-c", f"safe.directory={tree}"]
-    first = subprocess.run([*git, "rev-list", "--max-parents=0", "HEAD"], capture_output=True, text=True)
-    shown = subprocess.run(
-        [*git, "show", f"{first.stdout.split()[0] if first.stdout else ''}:{path}"], capture_output=True
-    )
+    roots = _git(tree, "rev-list", "--max-parents=0", "HEAD").decode().split()
+    shown = _asked(tree, "show", f"{roots[0]}:{path}")
     if shown.returncode:
-        raise DecoupleError(f"{tree}: no {path} in its first commit", next_step="run `nox -s apply-2.6` again")
+        raise DecoupleError(f"{tree}: no {path} in its first commit", next_step="run `decouple apply RELEASE` again")
     return shown.stdout
 
 
 def epoch_of(tree: Path) -> int:
     """SOURCE_DATE_EPOCH of a build: when the newest commit of the applied tree was committed (seconds since 1970)."""
-    argv = ["git", "-C", str(tree), "-c", f"safe.directory={tree}", "log", "-1", "--format=%ct"]
-    done = subprocess.run(argv, capture_output=True, text=True)
+    done = _asked(tree, "log", "-1", "--format=%ct")
     return int(done.stdout) if done.returncode == 0 and done.stdout.strip() else 0
 
 

@@ -55,7 +55,7 @@ def check_stage2(found: Found, wanted: Wanted) -> None:
     """Raise DecoupleError for the first thing that stage 2 lacks."""
     if found.nvcc is None:
         raise DecoupleError(
-            "no nvcc: stage 2 compiles CUDA", next_step="set CUDACXX or CUDA_HOME, or use --env rootfs, which brings it"
+            "no nvcc: stage 2 compiles CUDA", next_step="set CUDACXX to it, or use --env rootfs, which brings one"
         )
     if wanted.cuda and found.nvcc != wanted.cuda:
         raise DecoupleError(

@@ -118,7 +118,7 @@ def ensure(
         if missing:
             raise DecoupleError(
                 f"{folder}: {missing[0]}",
-                next_step="delete the root with `decouple clean 2.6 --rootfs` and build again",
+                next_step="delete the root with `decouple clean RELEASE --rootfs` and build again",
             )
     return root
 
@@ -186,7 +186,11 @@ def _remove(folder: Path) -> None:
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
     step(f"delete {folder.name}")
-    subprocess.run([*as_owner(), "rm", "-rf", "--one-file-system", str(folder)], check=True)
+    done = subprocess.run(
+        [*as_owner(), "rm", "-rf", "--one-file-system", str(folder)], capture_output=True, text=True
+    )
+    if done.returncode:
+        raise DecoupleError(f"{folder}: not deleted: {done.stderr.strip()}", next_step="delete it as root")
 
 
 def _start_anew(folder: Path) -> dict[str, Any]:

@@ -63,7 +63,10 @@ class Sandbox:
 
 
 def _make_mount_point(root: Path, bind: Bind) -> None:
-    """Make the folder or empty file to mount on; inside the user namespace when the root belongs to it."""
+    """Make the folder or empty file to mount on; inside the user namespace when the root belongs to it.
+
+    Raises DecoupleError when that fails.
+    """
     point = root / bind.inside.lstrip("/")
     if point.exists():
         return
@@ -71,7 +74,12 @@ def _make_mount_point(root: Path, bind: Bind) -> None:
         argv = ["mkdir", "-p", str(point)]
     else:
         argv = ["sh", "-c", 'mkdir -p "${1%/*}" && touch "$1"', "sh", str(point)]
-    subprocess.run([*as_owner(), *argv], check=True)
+    done = subprocess.run([*as_owner(), *argv], capture_output=True, text=True)
+    if done.returncode:
+        raise DecoupleError(
+            f"{point}: cannot be made to mount {bind.outside} on: {done.stderr.strip()}",
+            next_step="free the disk, or run as the user who made the root",
+        )
 
 
 def is_root() -> bool:

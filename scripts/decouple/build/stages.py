@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -185,8 +186,10 @@ def variables_of(
 
 
 def _shared(environment: Environment, choices: Choices) -> dict[str, str]:
-    """Variables of both stages: job limit, time of the sources, what the user set by hand."""
-    made = {"SOURCE_DATE_EPOCH": str(inputs.epoch_of(environment.places.tree))}
+    """Variables of both stages: job limit, time of the sources, the host's compilers, what the user set by hand."""
+    named = settings.facts()["host"]["passes"] if environment.kind == "host" else ()
+    made = {name: os.environ[name] for name in named if name in os.environ}
+    made |= {"SOURCE_DATE_EPOCH": str(inputs.epoch_of(environment.places.tree))}
     made |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
     if choices.jobs:
         made["MAX_JOBS"] = str(choices.jobs)
@@ -223,7 +226,7 @@ def _stage(
         }
     )
     stamp_path = places.state / f"stage{stage}.json"
-    with locked(places.state / f"stage{stage}.lock"):
+    with locked(places.state / f"stage{stage}.lock", lambda: say(f"stage {stage}: waits for another run that builds it")):
         stamp = inputs.up_to_date(stamp_path, digest, places.dist)
         if stamp:
             return Outcome(stage, places.dist / stamp.wheel, False, Effort(stamp.seconds), stamp.objects)

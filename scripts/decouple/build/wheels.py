@@ -10,6 +10,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
+from decouple.base.files import write_atomically
 from decouple.release.wheel_manifest import MEMBER, SUFFIX, WheelManifest
 
 #: The earliest time a zip member can carry.
@@ -52,7 +53,7 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
         partial.unlink(missing_ok=True)
         raise
     partial.replace(target)
-    target.with_name(target.name + SUFFIX).write_bytes(payload)
+    write_atomically(target.with_name(target.name + SUFFIX), payload)
     return target
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 CATEGORIES = ("inter-file", "macro", "include", "name", "dispatch", "mention", "python", "build")
@@ -96,16 +96,3 @@ def identify(found: Sequence[tuple[Raw, str]]) -> list[str]:
         text = "\0".join((*key, str(seen[key])))
         out.append(hashlib.sha256(text.encode()).hexdigest()[:12])
     return out
-
-
-def with_verdict(finding: Finding, verdict: str, reason: str) -> Finding:
-    """A copy that says so."""
-    return replace(finding, verdict=verdict, reason=reason)
-
-
-def union_of_lines(findings: Iterable[Finding]) -> int:
-    """How many lines of code the findings cover together; nested regions count once."""
-    spans: dict[str, set[int]] = {}
-    for finding in findings:
-        spans.setdefault(finding.path, set()).update(range(finding.line, finding.end_line + 1))
-    return sum(len(lines) for lines in spans.values())

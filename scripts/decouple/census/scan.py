@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import environment
 from decouple.base.progress import SILENT, Progress
 from decouple.census import build_files, cpp, python
 from decouple.census.context import Context
@@ -24,7 +25,8 @@ CHUNK = 120  # files per task: small enough that both processes end together
 def files_of(tree: Path) -> list[str]:
     """The files of ``tree``: what git tracks, or all of them outside build folders when it is no git work tree."""
     if (tree / ".git").exists():
-        listing = subprocess.run(["git", "-C", str(tree), "ls-files", "-z"], capture_output=True, check=False)
+        command = ["git", "-C", str(tree), "ls-files", "-z"]
+        listing = subprocess.run(command, env=environment(), capture_output=True, check=False)
         if listing.returncode == 0 and listing.stdout:
             names = listing.stdout.decode("utf-8", "surrogateescape").split("\0")
             return sorted(name for name in names if name)

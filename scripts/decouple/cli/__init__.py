@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -52,12 +53,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
         code: int = arguments.run(arguments)
+        sys.stdout.flush()  # here and not when Python ends, where a reader that is gone could not be told from a fault
         return code
     except DecoupleError as error:
         print(f"decouple: {error.what}", file=sys.stderr)
         if error.next_step:
             print(f"  next: {error.next_step}", file=sys.stderr)
         return error.code
+    except BrokenPipeError:  # `| head` has seen enough; what is still buffered must not fail when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CHECK_FAILED
     except KeyboardInterrupt:
         print("decouple: interrupted; run the same command again to go on", file=sys.stderr)
         return 130

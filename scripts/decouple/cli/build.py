@@ -135,22 +135,32 @@ def _shell(arguments: argparse.Namespace) -> int:
 
 
 def _clean(arguments: argparse.Namespace) -> int:
+    import contextlib
+
+    from decouple.base.files import locked
     from decouple.base.mounts import remove_tree
     from decouple.base.paths import cache_dir
     from decouple.build import description, rootfs
 
     arguments.tree = None
     places = _places(arguments)
+
+    def refuse() -> None:
+        raise DecoupleError(f"{places.stage2.parent}: a build is running", next_step="wait until it ends, or stop it")
+
     built = [places.stage1, places.stage2, places.core, places.verify, places.raw, places.state]
     folders = {"1": [places.stage1], "2": [places.stage2]}.get(
         arguments.stage or "", [*built, places.stage2.parent / SMOKE]
     )
-    for folder in folders:
-        if folder.exists():
-            remove_tree(folder)
-            print(f"deleted {folder}")
-    for stamp in places.state.glob(f"stage{arguments.stage or '*'}*") if places.state.exists() else ():
-        stamp.unlink()
+    with contextlib.ExitStack() as held:
+        for stage in arguments.stage or "12" if places.state.exists() else "":
+            held.enter_context(locked(places.state / f"stage{stage}.lock", refuse))
+        for folder in folders:
+            if folder.exists():
+                remove_tree(folder)
+                print(f"deleted {folder}")
+        for stamp in places.state.glob(f"stage{arguments.stage or '*'}*") if places.state.exists() else ():
+            stamp.unlink()
     if arguments.rootfs and rootfs.remove(cache_dir(), description.load()):
         print("deleted the Debian root")
     return OK
@@ -321,8 +331,10 @@ def _overlay_digest(project: Path, tree: Path) -> str:
 
     Which files those are is what git knows, or would add, in the project's third_device/.
     """
+    from decouple.base.git import environment
+
     argv = ["git", "-C", str(project), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "third_device"]
-    done = subprocess.run(argv, capture_output=True, text=True)
+    done = subprocess.run(argv, env=environment(), capture_output=True, text=True)
     if done.returncode:
         raise DecoupleError(
             f"{project}: git does not list third_device/: {done.stderr.strip()}",

@@ -44,13 +44,14 @@ def run(arguments: argparse.Namespace) -> int:
     from decouple.base.files import write_atomically
     from decouple.base.paths import find_project
     from decouple.cli.output import progress
+    from decouple.release.manifest import known_releases
     from decouple.series import check, forecast
     from decouple.series.stack.engine import releases
 
     project = find_project()
     series = arguments.release or max(releases(project), key=Version)
     patches = check.load(project, series)
-    manifests = sorted((path.stem for path in (project / "series").glob("*.toml")), key=Version)
+    manifests = known_releases(project)
     columns = []
     bar = progress()
     wanted = arguments.on or manifests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import time
 
@@ -65,6 +66,8 @@ class _Bar:
         self._task: TaskID | None = None
         self._unit = "items"
         self._done = 0.0
+        # An error or an interrupt may come between start and finish: rich has hidden the cursor then.
+        atexit.register(self._bars.stop)
 
     def start(self, what: str, total: float | None = None, unit: str = "items") -> None:
         self._unit, self._done = unit, 0.0

@@ -348,6 +348,7 @@ def _explained(clone: Path, work: Rebase, outcome: Outcome) -> Outcome:
 
 
 def _tell(arguments: argparse.Namespace, outcome: Outcome, manifests: tuple[Manifest, Manifest]) -> None:
+    from decouple.base.files import write_atomically
     from decouple.series.rebase import report
 
     old, new = (manifest.version for manifest in manifests)
@@ -359,7 +360,7 @@ def _tell(arguments: argparse.Namespace, outcome: Outcome, manifests: tuple[Mani
     }
     text = makers[arguments.format]()
     if arguments.output:
-        arguments.output.write_text(text, encoding="utf-8")
+        write_atomically(arguments.output, text)
         print(f"{arguments.output}: {report.summary(outcome.carried)}")
     else:
         print(text, end="")
@@ -368,7 +369,7 @@ def _tell(arguments: argparse.Namespace, outcome: Outcome, manifests: tuple[Mani
 def _text(outcome: Outcome) -> str:
     from decouple.series.rebase import report
 
-    width = max(len(one.name) for one in outcome.carried)
+    width = max((len(one.name) for one in outcome.carried), default=0)
     lines = []
     for one in outcome.carried:
         lines.append(f"{one.name:<{width}}  {one.verdict.value}")

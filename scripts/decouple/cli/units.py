@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.errors import CHECK_FAILED, OK, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,11 +63,14 @@ def run(arguments: argparse.Namespace) -> int:
     from decouple.base.files import write_atomically
     from decouple.base.paths import cache_dir, find_project
     from decouple.build.environment import Places
+    from decouple.build.inputs import tracked
     from decouple.cli import output
     from decouple.cli.build import environment_for
     from decouple.verify.stage1_record import while_nothing_builds
     from decouple.verify.stage1_units import check, read_units, take
 
+    if arguments.jobs < 1:
+        raise UsageError(f"--jobs {arguments.jobs}: at least one")
     places = Places.of(find_project(), arguments.release, cache_dir(), arguments.tree)
     units = take(read_units(places.stage1 / "compile_commands.json"), arguments.count, first=TOUCHED)
     places.make()
@@ -84,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     for line in (*differs, *report.findings):
         print(line)
     if arguments.opened:
-        listed = report.sources(source, _tracked(places.tree))
+        listed = report.sources(source, tracked(places.tree))
         write_atomically(arguments.opened, "".join(f"{path}\n" for path in listed))
         print(f"{arguments.opened}: {len(listed)} files of the tree")
     _say(report, record, not differs)
@@ -114,13 +116,6 @@ def _differences(places: Places, given: Path | None) -> list[str]:
         *(f"commit in no patch: {title}" for title in found.commits),
         *(f"uncommitted edit: {path}" for path in found.edited),
     ]
-
-
-def _tracked(tree: Path) -> list[str]:
-    listing = subprocess.run(
-        ["git", "-C", str(tree), "-c", f"safe.directory={tree}", "ls-files", "-z"], capture_output=True, check=True
-    )
-    return listing.stdout.decode("utf-8", "surrogateescape").split("\0")
 
 
 def _say(report: Report, record: Record | None, same: bool) -> None:

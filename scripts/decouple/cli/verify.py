@@ -96,12 +96,12 @@ def _verify(arguments: argparse.Namespace) -> int:
     from decouple.verify import audit, checks, parity, status
 
     places = Places.of(find_project(), arguments.release, cache_dir(), arguments.tree)
-    places.make()
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
     core = places.dist / stamps[0].wheel if stamps[0] and arguments.core == "built" else None
     backend = places.dist / stamps[1].wheel if stamps[1] else None
     if core is None and backend is None:
         raise UsageError(f"{places.dist}: nothing built yet", next_step=f"nox -s build-{arguments.release}")
+    places.make()
     tested = core is not None and not arguments.no_tests and arguments.env != "host"
     layers = ["core", *(["cuda"] if backend else []), *(["stock"] if arguments.core == "stock" or tested else [])]
     compared = backend is not None and not arguments.no_parity

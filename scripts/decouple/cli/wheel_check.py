@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,13 +64,13 @@ def _rebuilt(project: Path, read: Wheel) -> str:
     from decouple.cli.output import progress
     from decouple.series.stack.plumbing import Repository
     from decouple.series.stack.release import apply_release
+    from decouple.upstream.gitrun import git
 
     release, wanted = read.manifest.release, read.manifest.tree
     found = {}
     with tempfile.TemporaryDirectory(prefix="decouple-verify-") as folder:
         clone = Path(folder) / "project"
-        git = ["git", "-c", "advice.detachedHead=false"]
-        subprocess.run([*git, "clone", "-q", "--no-hardlinks", str(project), str(clone)], check=True)
+        git("clone", "-q", "--no-hardlinks", str(project), str(clone), cwd=Path(folder))
         for debian in (True, False):
             try:
                 apply_release(clone, release, debian_patches=debian, progress=progress())

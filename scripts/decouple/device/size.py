@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import subprocess
 import tokenize
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import environment
 from decouple.source.preprocessor import without_comments
 
 _C = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".hh", ".inl", ".mm"}
@@ -49,11 +51,11 @@ def measure(place: Path) -> list[Size]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    listed = subprocess.run(
-        ["git", "-C", str(folder), "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, text=True
-    )
+    command = ["git", "-C", str(folder), "ls-files", "-co", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, env=environment(), capture_output=True)
     if listed.returncode == 0 and listed.stdout:
-        yield from (folder / name for name in listed.stdout.split("\0") if name and (folder / name).is_file())
+        names = os.fsdecode(listed.stdout).split("\0")
+        yield from (folder / name for name in names if name and (folder / name).is_file())
         return
     for path in folder.rglob("*"):
         if path.is_file() and not _LEFT_OUT & set(path.relative_to(folder).parts):

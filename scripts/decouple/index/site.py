@@ -64,7 +64,7 @@ def build(
     """
     paths = sorted(wheels.glob("*.whl"))
     if not paths:
-        raise UsageError(f"{wheels}: no wheel in it", next_step="build one first: nox -s build-2.6")
+        raise UsageError(f"{wheels}: no wheel in it", next_step="build one first: nox -s build-RELEASE")
     progress.start("reading wheels", len(paths))
     found: list[Wheel] = []
     for path in paths:
@@ -121,7 +121,7 @@ def refuse_loose_pin(wheel: Wheel) -> None:
         asked = f"torch{pins[0] if pins else ''}"
         raise DecoupleError(
             f"{wheel.path.name}: asks for {asked}, not for the one core that it was built against",
-            next_step="build it again: nox -s build-2.6 -- --stage 2",
+            next_step=f"build it again: nox -s build-{wheel.release} -- --stage 2",
         )
 
 

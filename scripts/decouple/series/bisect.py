@@ -19,8 +19,8 @@ Oracle = Callable[[Path, Sequence[str]], str | None]
 Run = Callable[[str], int]
 """Runs a shell command in the tree, on this machine or in the build environment; returns its exit status."""
 
-SKIP = 125
-"""The exit status of a command that cannot tell (git-bisect(1)); the patch is grouped with the next one."""
+CANNOT_TELL = 125
+"""The exit status of a command that cannot tell, as in git-bisect(1). The search ends there: it guesses no answer."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def command_oracle(command: Sequence[str]) -> Oracle:
             done = subprocess.run(command, cwd=tree, check=False, stdout=sys.stderr)
         except OSError as error:
             raise UsageError(f"{command[0]}: {error.strerror}", next_step="give a command after --") from error
-        if done.returncode == SKIP:
+        if done.returncode == CANNOT_TELL:
             raise CannotTellError
         return None if done.returncode == 0 else f"`{' '.join(command)}` exits with {done.returncode}"
 
@@ -114,7 +114,10 @@ class CannotTellError(DecoupleError):
     """The oracle cannot judge this tree."""
 
     def __init__(self) -> None:
-        super().__init__("the command cannot judge this tree (exit status 125)")
+        super().__init__(
+            f"the command cannot judge this tree (exit status {CANNOT_TELL})",
+            next_step="give a command that ends with 0 or another status on every tree of the series",
+        )
 
 
 def bisect(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] = lambda line: None) -> Found:

@@ -22,11 +22,12 @@ _NAME = re.compile(r"(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.patch\Z")
 
 
 def releases(project: Path) -> list[str]:
-    """The releases that have a series file, sorted. Raises DecoupleError if there is no series folder."""
+    """The releases that have a series file, oldest first. Raises DecoupleError if there is no series folder."""
     folder = project / "series"
     if not folder.is_dir():
         raise DecoupleError(f"no folder {folder}", next_step="run in a checkout, or set DECOUPLE_PROJECT")
-    return sorted(path.name for path in folder.iterdir() if path.is_file() and re.fullmatch(r"\d[\d.]*", path.name))
+    names = (path.name for path in folder.iterdir() if path.is_file() and re.fullmatch(r"\d+(\.\d+)*", path.name))
+    return sorted(names, key=lambda name: [int(part) for part in name.split(".")])
 
 
 @dataclass(frozen=True)

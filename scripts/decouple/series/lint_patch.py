@@ -29,7 +29,6 @@ _KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
 _ADDRESS = re.compile(r"[^<>]*<[^<>@\s]+@[^<>@\s]+>\Z")
 _FULL_ID = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\Z")
 _ANCHOR = re.compile(rb"(?:[A-Za-z0-9][^A-Za-z0-9]*){4}")
-_BETWEEN_MAIL_AND_DIFF = re.compile(rb"\s*\Z")
 
 logging.getLogger("patch_ng").addHandler(logging.NullHandler())
 logging.getLogger("patch_ng").propagate = False

@@ -23,6 +23,7 @@ from typing import IO, cast
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
+from decouple.base.git import environment
 from decouple.series.apply_memory import TREE, Source
 from decouple.series.patch import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
 
@@ -112,7 +113,10 @@ class GitTree(Listed):
             raise DecoupleError(f"{path} is a submodule", next_step="a patch must not touch it")
         if self._blobs is None:
             self._blobs = subprocess.Popen(
-                [*self._command, "cat-file", "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                [*self._command, "cat-file", "--batch"],
+                env=environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
             )
         assert self._blobs.stdin and self._blobs.stdout
         self._blobs.stdin.write(self._ids[path] + b"\n")
@@ -125,7 +129,7 @@ class GitTree(Listed):
         return data
 
     def _run(self, *arguments: str) -> bytes:
-        done = subprocess.run([*self._command, *arguments], capture_output=True, check=False)
+        done = subprocess.run([*self._command, *arguments], env=environment(), capture_output=True, check=False)
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()
             raise DecoupleError(f"git {arguments[0]}: {said[-1] if said else done.returncode}")

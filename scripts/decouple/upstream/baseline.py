@@ -22,6 +22,7 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked
+from decouple.base.git import environment, fast_import_path
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
 from decouple.upstream import gitrun, pristine
@@ -142,7 +143,7 @@ def _fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
         process = subprocess.Popen(
             gitrun.command(*options, "fast-import", "--quiet", "--depth=0", "--done"),
             cwd=repo,
-            env=gitrun.environment(),
+            env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=said,
@@ -183,19 +184,12 @@ def _import(
             else:
                 with open(path, "rb") as source:  # noqa: PTH123 - fifteen thousand times
                     data = source.read()
-            write(b"M %s inline %s\ndata %d\n" % (entry.mode.encode(), _quoted(entry.path), len(data)))
+            name = fast_import_path(os.fsencode(entry.path))
+            write(b"M %s inline %s\ndata %d\n" % (entry.mode.encode(), name, len(data)))
             write(data)
             write(b"\n")
             progress.advance(len(data))
     progress.finish()
-
-
-def _quoted(path: str) -> bytes:
-    """A path as fast-import wants it: C-quoted only when it must be."""
-    raw = os.fsencode(path)
-    if raw.startswith(b'"') or b"\n" in raw:
-        return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
-    return raw
 
 
 def debian_series(folder: Path) -> list[tuple[Path, str]]:

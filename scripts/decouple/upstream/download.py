@@ -83,6 +83,8 @@ class Downloader:
     timeout: tuple[float, float] = (15.0, 60.0)
     sleep: Callable[[float], None] = time.sleep
     _session: list[requests.Session] = field(default_factory=list, init=False)
+    _resumed: bool = field(default=False, init=False)
+    """Whether the last request went on with bytes of an earlier one."""
 
     @property
     def session(self) -> requests.Session:
@@ -206,8 +208,6 @@ class Downloader:
             pause = wait * random.uniform(0.75, 1.25) if failure.wait is None else failure.wait
             self.sleep(min(pause, self.longest_wait))
             wait = min(wait * 2, self.longest_wait)
-
-    _resumed: bool = field(default=False, init=False)
 
     def _once(self, url: str, file: RemoteFile, final: Path) -> None:
         """One request; appends to ``.part`` until it is whole. Raises Again or Refused."""
@@ -394,6 +394,8 @@ def _retry_after(value: str | None) -> float | None:
         moment = email.utils.parsedate_to_datetime(value)
     except ValueError:
         return None
+    if moment.tzinfo is None:  # "-0000" as its zone: UTC that does not say so (RFC 5322, 3.3)
+        moment = moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from decouple.base.errors import DecoupleError
+
 #: Name of the record that lies beside an unpacked tree.
 RECORD = "provenance.json"
 
@@ -58,13 +60,20 @@ def write_record(folder: Path, fetched: Fetched) -> None:
 
 
 def read_record(folder: Path) -> Fetched | None:
-    """What :func:`write_record` wrote into ``folder``; None when there is none."""
+    """What :func:`write_record` wrote into ``folder``; None when there is none.
+
+    Raises DecoupleError when it is damaged: it is written with the tree, so a power cut that hurt it hurt the tree too.
+    """
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record["path"] = folder / record["path"]
+        record["debian"] = folder / record["debian"] if record["debian"] else None
+        record["files"] = tuple(VerifiedFile(**item) for item in record["files"])
+        record["notes"] = tuple(record["notes"])
+        return Fetched(**record)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    record["path"] = folder / record["path"]
-    record["debian"] = folder / record["debian"] if record["debian"] else None
-    record["files"] = tuple(VerifiedFile(**item) for item in record["files"])
-    record["notes"] = tuple(record["notes"])
-    return Fetched(**record)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DecoupleError(
+            f"{folder / RECORD}: damaged ({error!r})", next_step=f"remove {folder} and run the same command again"
+        ) from None

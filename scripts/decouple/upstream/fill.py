@@ -181,9 +181,11 @@ def _debian(version: str, downloader: Downloader, remarks: list[str]) -> DebianS
             remarks.append(f"Debian {suite}: no such suite")
             continue
         signed = check_signature(release)
-        index = dsc.source_files(next(dsc.paragraphs(dsc.unsigned(release))), f"{suite}/InRelease")
+        index = dsc.source_files(next(dsc.paragraphs(dsc.unsigned(release)), {}), f"{suite}/InRelease")
         path = "main/source/Sources.xz"
-        entry = index[path]
+        entry = index.get(path)
+        if entry is None:
+            raise DecoupleError(f"{suite}/InRelease lists no {path}", next_step="try another mirror, or later")
         file = RemoteFile("Sources.xz", (f"{DEBIAN}/dists/{suite}/{path}",), entry.size, entry.sha256)
         local, _ = downloader.get(file)
         with lzma.open(local, "rt", encoding="utf-8") as text:
@@ -221,7 +223,9 @@ def _debian_source(fields: dict[str, str], suite: str) -> DebianSource:
     listed = dsc.source_files(fields, f"Sources of {suite}")
 
     def one(suffix: str) -> RemoteFile:
-        name = next(name for name in listed if re.search(suffix, name))
+        name = next((name for name in listed if re.search(suffix, name)), None)
+        if name is None:
+            raise DecoupleError(f"Sources of {suite}: pytorch {fields['version']} has no file {suffix}")
         entry = listed[name]
         return RemoteFile(name, (f"{DEBIAN}/{fields['directory']}/{name}",), entry.size, entry.sha256)
 
@@ -241,7 +245,7 @@ def _with_snapshots(source: DebianSource, downloader: Downloader) -> DebianSourc
     """
     path, _ = downloader.get(source.dsc)
     control = path.read_bytes()
-    listed = dsc.source_files(next(dsc.paragraphs(dsc.unsigned(control.decode()))), source.dsc.name)
+    listed = dsc.source_files(next(dsc.paragraphs(dsc.unsigned(control.decode())), {}), source.dsc.name)
 
     def second(file: RemoteFile, sha1: str | None) -> RemoteFile:
         return replace(file, urls=(*file.urls, f"{SNAPSHOT}/{sha1}")) if sha1 else file
@@ -265,7 +269,7 @@ def check_signature(text: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise DecoupleError(
-            "the signature of Debian's InRelease does not hold: " + done.stderr.strip().splitlines()[-1],
+            f"the signature of Debian's InRelease does not hold: {done.stderr.strip().rpartition(chr(10))[2]}",
             next_step="update debian-archive-keyring; do not trust this mirror otherwise",
         )
     return "signed by Debian's archive key"

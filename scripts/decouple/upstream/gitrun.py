@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import environment
 
 #: Options of every call: bytes in, the same bytes out; nothing runs in the background.
 OPTIONS = tuple(
@@ -15,15 +15,6 @@ OPTIONS = tuple(
     for setting in ("core.autocrlf=false", "core.safecrlf=false", "gc.auto=0", "core.hooksPath=/dev/null")
     for word in ("-c", setting)
 )
-
-
-def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The process environment without what points git at another repository or asks a person something."""
-    keep = ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_SSH", "GIT_SSL", "GIT_PROXY", "GIT_TRACE")
-    result = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith(keep)}
-    result["GIT_TERMINAL_PROMPT"] = "0"
-    result["LC_ALL"] = "C"
-    return result | dict(extra or {})
 
 
 def command(*arguments: str) -> list[str]:

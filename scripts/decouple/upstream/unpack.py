@@ -141,13 +141,11 @@ class TreeWriter:
         self._links[parts] = target
         os.symlink(target, f"{self.root}/{'/'.join(parts)}")  # noqa: PTH211 - keeps the target as it is
 
-    def hard_link(self, name: str, parts: tuple[str, ...], target: str) -> None:
-        """Copy an earlier file: two names for one file would make an edit of one change the other."""
-        original = self.parts(target)
-        self.copy(name, parts, original)
-
     def copy(self, name: str, parts: tuple[str, ...], original: tuple[str, ...]) -> None:
-        """Write the file ``original``, which must be in the tree already, a second time."""
+        """Write the file ``original``, which must be in the tree already, a second time.
+
+        For a hard link: with two names for one file, an edit of one would change the other.
+        """
         if self._kinds.get(original) != "file":
             raise self.refuse(name, f"is a hard link to {'/'.join(original)!r}, no earlier file of the archive")
         path = Path(self.root, *original)

@@ -80,7 +80,7 @@ def lay(source: Path, target: Path) -> None:
 def compile_and_try(
     place: Workplace, both: Tried, extension: Extension, source: Path, variables: Mapping[str, str]
 ) -> Check:
-    """Build the project's wheel with the torch of ``both``, install it beside, run its trial. Never raises: a check.
+    """Build the project's wheel with the torch of ``both``, install it beside, run its trial; a fault fails the check.
 
     ``variables`` are those of the compilers and the architectures; ``source`` is a folder or an sdist on this machine.
     """
@@ -100,6 +100,7 @@ def compile_and_try(
         wheel = next((folder / "wheel").glob("*.whl"))
         install = [*pip, "install", *quiet, "--target", f"{inside}/site", f"{inside}/wheel/{wheel.name}"]
         _run(place, install, given, f"install {extension.name}")
+        needed = sorted({lib for one in libraries(folder / "site") for lib in one.needed if cuda_library().match(lib)})
     except DecoupleError as error:
         return Check(name, False, str(error))
     took = time.monotonic() - began
@@ -112,7 +113,6 @@ def compile_and_try(
     )
     told = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
     last = told[-1] if told else f"exit status {done.returncode}"
-    needed = sorted({lib for one in libraries(folder / "site") for lib in one.needed if cuda_library().match(lib)})
     right = done.returncode == 0 and re.fullmatch(extension.says, last) is not None and bool(needed)
     return Check(name, right, f"{last}; needs {', '.join(needed) or 'no CUDA library'}; compiled in {took:.0f} s")
 

@@ -9,7 +9,6 @@ that runs is a refusal.
 
 from __future__ import annotations
 
-import fcntl
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import locked
 from decouple.verify.ninja_deps import DependencyLog, normal
 
 _BATCH = 500  # objects per call: far below any limit on the length of a command line
@@ -66,13 +66,12 @@ def read_record(
 @contextmanager
 def while_nothing_builds(lock: Path) -> Iterator[None]:
     """Hold the lock that a build of the stage takes. Raises DecoupleError if a build holds it."""
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise DecoupleError(
-                f"{lock}: a build is running, and what it records is not complete",
-                next_step="wait until it ends, or give --preprocess",
-            ) from error
+
+    def refuse() -> None:
+        raise DecoupleError(
+            f"{lock}: a build is running, and what it records is not complete",
+            next_step="wait until it ends, or give --preprocess",
+        )
+
+    with locked(lock, refuse):
         yield

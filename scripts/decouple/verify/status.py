@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -67,28 +68,32 @@ def with_costliest(path: Path, section: str, content: Mapping[str, Any]) -> dict
 
 
 def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
-    """The Markdown table of README: a row per release, newest first, only from what the status files say."""
+    """README's Markdown table: newest release first; neighbours of which the status files say the same share a row."""
     lines = [
         "| release | patches | proven | apply to | couplings left | stage 1 | stage 2 | parity with the monolith "
         "| ELF audit |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for release in _newest_first(statuses):
-        status = statuses[release]
-        verify = status.get("verify", {})
-        cells = [
-            release,
-            _patches(status.get("series", {})),
-            _proven(status),
-            _applies(status.get("applies")),
-            _couplings(status.get("census")),
-            _stage(status.get("stage1")),
-            _stage(status.get("stage2")),
-            _parity(verify),
-            _audit(verify),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
+    for cells, same in itertools.groupby(_newest_first(statuses), lambda release: _cells(statuses[release])):
+        releases = list(same)
+        named = releases[0] if len(releases) == 1 else f"{releases[-1]} to {releases[0]}"
+        lines.append(f"| {' | '.join([named, *cells])} |")
     return "\n".join(lines) + "\n"
+
+
+def _cells(status: Mapping[str, Any]) -> tuple[str, ...]:
+    """What stands behind the release in a row of the table."""
+    verify = status.get("verify", {})
+    return (
+        _patches(status.get("series", {})),
+        _proven(status),
+        _applies(status.get("applies")),
+        _couplings(status.get("census")),
+        _stage(status.get("stage1")),
+        _stage(status.get("stage2")),
+        _parity(verify),
+        _audit(verify),
+    )
 
 
 def matrix(statuses: Mapping[str, Mapping[str, Any]]) -> str:

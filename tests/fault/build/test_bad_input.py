@@ -34,7 +34,7 @@ def test_everything_there() -> None:
 @pytest.mark.parametrize(
     ("found", "wanted", "said"),
     [
-        ({"nvcc": None}, {}, r"^no nvcc: stage 2 compiles CUDA \(set CUDACXX or CUDA_HOME, or use --env rootfs"),
+        ({"nvcc": None}, {}, r"^no nvcc: stage 2 compiles CUDA \(set CUDACXX to it, or use --env rootfs"),
         ({"nvcc": "11.8"}, {}, r"^CUDA 11\.8 is installed, this release is built with 12\.4 \(install CUDA 12\.4"),
         ({"cudnn": None}, {}, r"^cuDNN's headers are missing .*CUDNN_ROOT"),
         ({"torch": "2.7.1+cpu"}, {}, r"^the core in /core is torch 2\.7\.1\+cpu, the source is 2\.6\.0"),

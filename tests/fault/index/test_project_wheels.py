@@ -19,21 +19,10 @@ from decouple.index import site
 from decouple.index.check import check
 from decouple.index.remote import Index
 from tests.fault.index.test_install import Installer, environment, install, installed, served
+from tests.support.torch_cuda import INFO
 from tests.unit.index.wheels import SERIES_A, make_manifest, make_wheel
 
 __all__ = ["environment", "install"]  # fixtures
-
-# build_info.json of the real wheel, as far as the metadata is made from it
-INFO: dict[str, Any] = {
-    "core": "built",
-    "core_version": "2.6.0+decoupled",
-    "torch": "2.6.0",
-    "version": "2.6.0+cu124",
-    "cuda": "12.4",
-    "cudnn": "9.1.0",
-    "nccl": "2.22.3",
-    "python": "cpython-313-x86_64-linux-gnu",
-}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import zipfile
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import locked
 from decouple.build import settings, wheels
 from decouple.build.stages import Provenance
 from decouple.cli import build as build_command
@@ -107,6 +109,54 @@ def test_a_smoke_test_stays_out_of_the_way_of_a_whole_build() -> None:
     for name in ("stage2", "state", "dist", "raw", "verify"):
         assert getattr(part, name) != getattr(whole, name)
         assert getattr(part, name).is_relative_to(whole.stage2.parent / "smoke")
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout after a build of both stages, as folders."""
+    for name in ("series", "patches", "build/2.6/src/build", "build/2.6/stage2", "build/2.6/state", "dist/2.6"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "build/2.6/src/setup.py").touch()
+    for stage in (1, 2):
+        (tmp_path / f"build/2.6/state/stage{stage}.json").write_text("{}")
+    (tmp_path / "dist/2.6/torch.whl").touch()
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
+    return tmp_path
+
+
+def left(project: Path) -> list[str]:
+    return sorted(path.relative_to(project).as_posix() for path in project.rglob("*") if not any(path.glob("*")))
+
+
+def test_clean_leaves_the_source_and_the_wheels(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["clean", "2.6", "--stage", "2"]) == 0
+    assert (built / "build/2.6/src/build").is_dir() and not (built / "build/2.6/stage2").exists()
+    assert (built / "build/2.6/state/stage1.json").exists() and not (built / "build/2.6/state/stage2.json").exists()
+    assert main(["clean", "2.6"]) == 0
+    assert left(built) == ["build/2.6/src/setup.py", "dist/2.6/torch.whl", "patches", "series"]
+    assert main(["clean", "2.6"]) == 0  # nothing is left to do, and nothing is made
+    assert left(built) == ["build/2.6/src/setup.py", "dist/2.6/torch.whl", "patches", "series"]
+
+
+def test_clean_deletes_nothing_under_a_build_that_runs(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = left(built)
+    with locked(built / "build/2.6/state/stage2.lock"):
+        assert main(["clean", "2.6"]) == 1
+    assert "build/2.6: a build is running" in capsys.readouterr().err
+    assert set(before) <= set(left(built))
+
+
+def test_a_lock_says_that_it_waits(tmp_path: Path) -> None:
+    said: list[str] = []
+    first = contextlib.ExitStack()
+    first.enter_context(locked(tmp_path / "lock", lambda: said.append("nobody holds it yet")))
+
+    def busy() -> None:
+        said.append("waits")
+        first.close()
+
+    with locked(tmp_path / "lock", busy):
+        assert said == ["waits"]
 
 
 def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:

@@ -132,12 +132,21 @@ def test_nothing_is_deleted_through_a_mount(tmp_path: Path) -> None:
     assert (precious / "file").read_text() == "kept"
 
 
-def test_a_mount_point_with_a_space_is_seen(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("written", "name"), [("a\\040b", "a b"), ("größe\\134", "größe\\")])
+def test_a_mount_point_with_an_odd_name_is_seen(tmp_path: Path, written: str, name: str) -> None:
     info = tmp_path / "mountinfo"
     info.write_text(
-        f"36 35 98:0 / {tmp_path}/a\\040b rw - ext4 /dev/x rw\n37 35 98:0 / {tmp_path}x rw - ext4 /dev/x rw\n"
+        f"36 35 98:0 / {tmp_path}/{written} rw - ext4 /dev/x rw\n37 35 98:0 / {tmp_path}x rw - ext4 /dev/x rw\n"
     )
-    assert mounts_below(tmp_path, info) == [tmp_path / "a b"]
+    assert mounts_below(tmp_path, info) == [tmp_path / name]
+
+
+def test_a_mount_point_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/etc").write_text("a file")
+    place = Sandbox(tmp_path / "root", (), (Bind(tmp_path, "/etc/place"),))
+    with pytest.raises(DecoupleError, match="root/etc/place: cannot be made to mount"):
+        place.command(["true"])
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:

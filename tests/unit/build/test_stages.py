@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.build import inputs
-from decouple.build.environment import HostEnvironment, Places
+from decouple.build import description, inputs, rootfs
+from decouple.build.environment import HostEnvironment, Places, RootEnvironment
 from decouple.build.stages import Choices, Provenance, build_stage1, build_stage2, variables_of
 from decouple.build.wheels import read_manifest
 from tests.unit.build.conftest import commit, make_tree
@@ -64,6 +64,19 @@ def test_a_revision_ends_both_versions_and_its_absence_changes_nothing(
     assert variables_of(host, 1, provenance, second)["PYTORCH_BUILD_VERSION"] == "2.6.0+decoupled.2"
     assert variables_of(host, 2, provenance, second)["TORCH_CUDA_REVISION"] == "2"
     assert "TORCH_CUDA_REVISION" not in variables_of(host, 2, provenance)
+
+
+def test_the_hosts_compilers_and_libraries_are_those_its_user_names(
+    host: HostEnvironment, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDACXX", "/opt/cuda/bin/nvcc")
+    monkeypatch.setenv("CUDNN_ROOT", "/opt/own cudnn")
+    monkeypatch.setenv("LD_PRELOAD_OF_MINE", "no build's business")
+    here = variables_of(host, 2, provenance)
+    assert (here["CUDACXX"], here["CUDNN_ROOT"]) == ("/opt/cuda/bin/nvcc", "/opt/own cudnn")
+    assert "LD_PRELOAD_OF_MINE" not in here
+    root = rootfs.Root(description.load(), host.places.project, ("core", "cuda"))
+    assert variables_of(RootEnvironment(host.places, root), 2, provenance)["CUDACXX"] == "/usr/bin/nvcc"
 
 
 def test_pip_takes_the_finished_wheel(host: HostEnvironment, provenance: Provenance, tmp_path: Path) -> None:
@@ -157,7 +170,7 @@ def test_stage2_wants_stage1_first(host: HostEnvironment, provenance: Provenance
 
 
 def test_a_folder_that_is_no_applied_tree(tmp_path: Path) -> None:
-    with pytest.raises(DecoupleError, match=r"not an applied tree.*nox -s apply-2\.6"):
+    with pytest.raises(DecoupleError, match=r"not an applied tree.*decouple apply RELEASE"):
         inputs.tree_state(tmp_path)
 
 

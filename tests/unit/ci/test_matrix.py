@@ -19,6 +19,7 @@ from decouple.base.files import sha256_of
 from decouple.build import inputs, stages
 from decouple.build.environment import HostEnvironment, Places
 from decouple.cli import parser
+from decouple.source.globs import matches
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "ci"))
@@ -64,10 +65,13 @@ def test_stage_1_once_and_stage_2_per_cuda_version(project: Path) -> None:
         "core-2.6-py3.13",
         "cu124-2.6-py3.13",
         "verify-cu124-2.6-py3.13",
+        "contract-cu124-2.6-py3.13",
     ]
     by_name = {job.name: job for job in jobs}
     assert by_name["cu124-2.6-py3.12"].needs == ("core-2.6-py3.12",)
-    assert by_name["verify-cu124-2.6-py3.12"].needs == ("core-2.6-py3.12", "cu124-2.6-py3.12")
+    for check in ("verify", "contract"):
+        assert by_name[f"{check}-cu124-2.6-py3.12"].needs == ("core-2.6-py3.12", "cu124-2.6-py3.12")
+        assert by_name[f"{check}-cu124-2.6-py3.12"].commands[0][:3] == ("nox", "-s", "apply-2.6")
     assert "8.0;9.0" in by_name["cu124-2.6-py3.12"].commands[0]
     for position, job in enumerate(jobs):
         assert set(job.needs) <= {before.name for before in jobs[:position]}
@@ -150,6 +154,15 @@ def test_the_workflow_files_name_only_what_there_is() -> None:
             with pytest.raises(SystemExit) as ended:
                 parser().parse_args([*verb.split(), "--help"])
             assert ended.value.code == 0, f"{path.name}: decouple {verb}"
+
+
+def test_what_is_published_is_what_the_jobs_that_make_wheels_hand_over() -> None:
+    publish = yaml.safe_load((WORKFLOWS / "github.yml").read_text())["jobs"]["publish"]
+    assert set(publish["needs"]) == set(ci_matrix.STAGES[2:]), "no check may fail and the site be published"
+    (pattern,) = [step["with"]["pattern"] for step in publish["steps"] if "pattern" in step.get("with", {})]
+    for job in ci_matrix.expand():
+        made_a_wheel = any(".whl" in path for path in job.paths)
+        assert (matches(job.name, (pattern,)) is not None) == made_a_wheel, job.name
 
 
 def test_a_row_has_what_the_workflow_asks_of_it() -> None:

@@ -82,6 +82,17 @@ def test_a_patch_needs_what_it_stands_on(world: World) -> None:
     }
 
 
+def test_a_git_hooks_variables_lead_to_no_other_repository(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = GitTree(world.upstream, "HEAD").paths()
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "no index"))
+    tree = GitTree(world.upstream, "HEAD")
+    assert tree.paths() == wanted
+    assert tree.read("torch/core.txt") == LINES.encode()
+
+
 def test_bisect_finds_the_patch_and_leaves_the_stack_as_it_was(world: World) -> None:
     code = "import sys; sys.exit('line nine' in open('torch/core.txt').read())"
     with Stack.open(world.places) as stack:
@@ -95,6 +106,14 @@ def test_a_command_that_fails_on_the_pristine_tree_blames_no_patch(world: World)
     with Stack.open(world.places) as stack:
         with pytest.raises(DecoupleError, match="the pristine tree fails too"):
             bisect(stack, [command_oracle(["false"])])
+
+
+def test_a_command_that_cannot_tell_ends_the_search(world: World) -> None:
+    code = "import sys; sys.exit(125 if 'line nine' in open('torch/core.txt').read() else 0)"
+    with Stack.open(world.places) as stack:
+        with pytest.raises(DecoupleError, match="cannot judge this tree") as told:
+            bisect(stack, [command_oracle([sys.executable, "-c", code])])
+        assert told.value.next_step and stack.applied == ()
 
 
 def test_a_good_series_is_said_to_be_good(tmp_path: Path) -> None:

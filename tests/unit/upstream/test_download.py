@@ -99,8 +99,9 @@ def test_a_server_cannot_ask_for_a_day(server: FaultyServer, downloader: Downloa
     assert naps == [downloader.longest_wait]
 
 
-def test_retry_after_as_a_date(server: FaultyServer, downloader: Downloader, naps: list[float]) -> None:
-    server.fault(PATH, http.too_many("Wed, 21 Oct 2015 07:28:00 GMT"), times=1)
+@pytest.mark.parametrize("zone", ["GMT", "-0000"])
+def test_retry_after_as_a_date(server: FaultyServer, downloader: Downloader, naps: list[float], zone: str) -> None:
+    server.fault(PATH, http.too_many(f"Wed, 21 Oct 2015 07:28:00 {zone}"), times=1)
     downloader.get(remote(server.url(PATH), DATA))
     assert naps == [0]
 

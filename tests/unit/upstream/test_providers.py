@@ -45,6 +45,19 @@ def local_submodules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
 
 
+def test_a_record_that_a_power_cut_emptied_is_told(
+    http_server: FaultyServer, downloader: Downloader, tree: Path
+) -> None:
+    data = tar_of(tree, "pytorch-v2.6.0")
+    http_server.files[ARCHIVE] = data
+    release = manifest(GithubSource(remote(http_server.url(ARCHIVE), data)))
+    fetched = fetch(release, "github", cache=downloader.cache, downloader=downloader)
+    (fetched.path.parent / "provenance.json").write_bytes(b"")
+    with pytest.raises(DecoupleError, match=r"provenance\.json: damaged") as told:
+        fetch(release, "auto", cache=downloader.cache, downloader=downloader)
+    assert told.value.next_step == f"remove {fetched.path.parent} and run the same command again"
+
+
 class TestGithub:
     def test_a_published_hash(self, http_server: FaultyServer, downloader: Downloader, tree: Path) -> None:
         data = tar_of(tree, "pytorch-v2.6.0")

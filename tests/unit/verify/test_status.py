@@ -43,6 +43,18 @@ def test_the_table_says_what_the_files_say() -> None:
     assert "clean (24 files)" in rows[1]
 
 
+def test_releases_of_which_the_same_is_known_share_a_row() -> None:
+    known = {"series": {"patches": 5, "not_carried": 17}}
+    text = status.table({"2.6": {"series": {"patches": 22}}, "2.9": known, "2.10": known, "2.11": {}, "2.12": known})
+    rows = [row.split(" | ")[:2] for row in text.splitlines()[2:]]
+    assert rows == [
+        ["| 2.12", "5 of 22"],
+        ["| 2.11", "not known"],
+        ["| 2.9 to 2.10", "5 of 22"],
+        ["| 2.6", "22"],
+    ]
+
+
 def test_the_table_says_where_the_patches_apply_and_what_is_left() -> None:
     applies = {
         "sources": {"pristine": "a tree", "debian": "another"},

@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 
-from decouple.series.rebase.verdicts import Carried, Note
+from decouple.series.rebase.verdicts import Carried, Note, Verdict
 
 _SHOWN = 12  # lines of a hunk in Markdown
 
@@ -15,7 +15,7 @@ _SHOWN = 12  # lines of a hunk in Markdown
 def summary(carried: Sequence[Carried]) -> str:
     """One line: how many patches became what, the troubles last."""
     counted = Counter(one.verdict for one in carried)
-    return ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in type(carried[0].verdict) if counted[verdict])
+    return ", ".join(f"{counted[one]} {one.value}" for one in Verdict if counted[one]) or "no patches"
 
 
 def markdown(carried: Sequence[Carried], old: str, new: str) -> str:

@@ -18,7 +18,7 @@ from decouple.series.stack.commits import NewCommit, from_header, write_chain
 from decouple.series.stack.export import diff
 from decouple.series.stack.patchtext import PatchText
 from decouple.series.stack.plumbing import Repository
-from decouple.series.stack.trees import differences, look_up
+from decouple.series.stack.trees import Entry, differences, look_up
 
 Regenerate = Callable[[PatchText], "Regenerated | None"]
 """Makes a generated patch anew for the new release; None for a patch that is written by hand."""
@@ -133,11 +133,11 @@ class Rebase:
         if made.data is None:
             # the rules do not place every file: what still moves as before is carried, so that the rest can be judged
             present = look_up(self.repository, tip, [path for t in step.patch.touched for path in (t.old,) if path])
-            changes: dict[str, object] = {}
+            changes: dict[str, Entry | None] = {}
             for touched in step.patch.touched:
                 if touched.old in present and touched.new:
                     changes |= {touched.old: None, touched.new: present[touched.old]}
-            return Carried(step.patch.name, Verdict.CONFLICT, changes, made.notes)  # type: ignore[arg-type]
+            return Carried(step.patch.name, Verdict.CONFLICT, changes, made.notes)
         patch = PatchText(step.patch.name, made.data, step.patch.strip)
         (outcome,) = applier.apply(self.repository, tip, [patch], self._scratch)
         same = made.data == step.patch.data

@@ -238,7 +238,7 @@ def _reason(words: str, patch: PatchText) -> str:
                     return f"{path}: hunk {hunk} does not apply (its lines are not found around line {at})"
             return f"{path}: the hunk at line {at} does not apply"
     told = [line.removeprefix("error: ") for line in lines if not line.startswith("error: while searching")]
-    return "; ".join(told[:2]) or words.strip().splitlines()[-1]
+    return "; ".join(told[:2]) or words.strip().rpartition("\n")[2] or "git apply gave no reason"
 
 
 def _verified(

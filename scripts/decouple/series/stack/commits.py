@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import fast_import_path
 from decouple.series import header as headers
 from decouple.series.stack.plumbing import Repository
 from decouple.series.stack.trees import Entry
@@ -224,13 +225,13 @@ def write_chain(repository: Repository, base: str, commits: Sequence[NewCommit])
             b"data %d\n%s\nfrom %s\n" % (len(message), message, parent.encode()),
         ]
         removed = sorted(path for path, entry in commit.changes.items() if entry is None)
-        stream += [b"D %s\n" % _quoted(path) for path in removed]
+        stream += [b"D %s\n" % _path(path) for path in removed]
         for path, entry in sorted((p, e) for p, e in commit.changes.items() if e is not None):
             if isinstance(entry, Entry):
-                stream.append(b"M %s %s %s\n" % (entry.mode.encode(), entry.id.encode(), _quoted(path)))
+                stream.append(b"M %s %s %s\n" % (entry.mode.encode(), entry.id.encode(), _path(path)))
             elif entry is not None:
                 mode, data = entry
-                stream.append(b"M %s inline %s\ndata %d\n%s\n" % (mode.encode(), _quoted(path), len(data), data))
+                stream.append(b"M %s inline %s\ndata %d\n%s\n" % (mode.encode(), _path(path), len(data), data))
         stream.append(b"\n")
     stream += [b"get-mark :%d\n" % number for number in range(1, len(commits) + 1)]
     stream.append(b"done\n")
@@ -340,14 +341,5 @@ def _appended(header: headers.Header, name: str, value: str) -> headers.Header:
     return headers.Header((*header.items[: at + 1], new, *header.items[at + 1 :]))
 
 
-def _quoted(path: str) -> bytes:
-    """A path for fast-import: plain, or C-quoted where it starts with a quote or has a newline or backslash."""
-    raw = path.encode("utf-8", "surrogateescape")
-    if raw.startswith(b'"') or b"\n" in raw:
-        raw = b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
-    return raw
-
-
-def names_of(chain: Iterable[tuple[str, str, CommitText]]) -> list[str]:
-    """The patch names in the trailers of a chain, "" where there is none."""
-    return [text.trailer(PATCH_TRAILER) or "" for _, _, text in chain]
+def _path(path: str) -> bytes:
+    return fast_import_path(path.encode("utf-8", "surrogateescape"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -73,7 +74,8 @@ def _strip(tree: Path) -> None:
     """Remove what is no part of a pristine tree, .git folders first of all."""
     step("remove .git folders")
     doomed = []
-    for folder, folders, files in tree.walk() if hasattr(tree, "walk") else _walk(tree):
+    for base, folders, files in os.walk(tree):
+        folder = Path(base)
         for name in list(folders):
             if pristine.left_out((folder / name).relative_to(tree).parts):
                 doomed.append(folder / name)
@@ -84,11 +86,3 @@ def _strip(tree: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-def _walk(tree: Path):  # type: ignore[no-untyped-def]
-    """Path.walk for Python 3.11."""
-    import os
-
-    for folder, folders, files in os.walk(tree):
-        yield Path(folder), folders, files

@@ -3,13 +3,14 @@
 // In upstream's build torch/csrc/Module.cpp makes these calls while it creates torch._C. Here they fill a module of their
 // own, and torch._decoupled.preload copies its names to where upstream's Python code looks for them.
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/cuda/Event.h>
+#include <torch/csrc/cuda/Stream.h>
 #include <torch/csrc/python_headers.h>
 #include <torch/csrc/utils/object_ptr.h>
 
 #include "registrations/bindings.h"
 
-void THCPStream_init(PyObject* module);
-void THCPEvent_init(PyObject* module);
+// Defined in Graph.cpp, MemPool.cpp and Module.cpp of torch/csrc/cuda; no header declares them.
 void THCPGraph_init(PyObject* module);
 void THCPMemPool_init(PyObject* module);
 PyMethodDef* THCPModule_methods();
