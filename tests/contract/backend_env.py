@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from packaging.version import Version
@@ -34,6 +35,17 @@ PACKAGES = (
     "wheel",
     "expecttest",
 )
+
+
+#: compiler flags of a build that is not the usual one, by the name of the sanitizer
+FLAVOURS: dict[str, tuple[str, ...]] = {
+    "": (),
+    "address": ("-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-omit-frame-pointer"),
+    "thread": ("-fsanitize=thread", "-fno-omit-frame-pointer"),
+}
+
+#: file below third_device -> (what it says once, what stands there instead)
+Changes = Mapping[str, tuple[str, str]]
 
 
 class NoTorchError(Exception):
@@ -74,10 +86,11 @@ def digest(folders: list[Path]) -> str:
     return total.hexdigest()
 
 
-def install(interpreter: Path, project: Path) -> Path:
+def install(interpreter: Path, project: Path, flavour: str = "") -> Path:
     """Build ``project`` and install it into a folder of its own, for ``PYTHONPATH``; nothing if this source was built.
 
-    A folder of its own because only one backend of the PrivateUse1 key may be found by ``import torch``.
+    A folder of its own because only one backend of the PrivateUse1 key may be found by ``import torch``. ``flavour`` is
+    a key of FLAVOURS, or empty for a plain build; its objects lie apart from those of others: it builds from a copy.
     Raises CalledProcessError after showing the build's output.
     """
     home = (
@@ -85,35 +98,70 @@ def install(interpreter: Path, project: Path) -> Path:
         / "contract"
         / f"{interpreter.parents[1].name}-{hashlib.sha256(str(interpreter).encode()).hexdigest()[:8]}"
     )
-    target, stamp = home / project.name, home / f"{project.name}.digest"
-    key = digest([project, *(THIRD_DEVICE / shared for shared in SHARED)])
-    with locked(home / f"{project.name}.lock"):
+    name = f"{project.name}-{flavour}" if flavour else project.name
+    target, stamp = home / name, home / f"{name}.digest"
+    key = digest([project, *(THIRD_DEVICE / shared for shared in SHARED)]) + "".join(FLAVOURS[flavour])
+    with locked(home / f"{name}.lock"):
         if stamp.exists() and stamp.read_text() == key:
             return target
         stamp.unlink(missing_ok=True)
         shutil.rmtree(target, ignore_errors=True)
-        done = subprocess.run(
-            [
-                str(interpreter),
-                "-m",
-                "pip",
-                "install",
-                "-q",
-                "--no-build-isolation",
-                "--no-deps",
-                "--target",
-                str(target),
-                str(project),
-            ],
-            capture_output=True,
-            text=True,
-            env=build_environment(interpreter, project),
-        )
-        if done.returncode:
-            sys.stderr.write(done.stdout[-4000:] + done.stderr[-8000:])
-        done.check_returncode()
+        if flavour:
+            project = copy_sources(project, home / f"{name}.source")
+        build(interpreter, project, target, flavour)
         write_atomically(stamp, key)
     return target
+
+
+def build(interpreter: Path, project: Path, target: Path, flavour: str = "") -> None:
+    """Build ``project`` and install it into ``target``. Raises CalledProcessError after showing the build's output."""
+    command = [str(interpreter), "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps"]
+    done = subprocess.run(
+        [*command, "--target", str(target), str(project)],
+        capture_output=True,
+        text=True,
+        env=build_environment(interpreter, project) | flags(flavour),
+    )
+    if done.returncode:
+        sys.stderr.write(done.stdout[-4000:] + done.stderr[-8000:])
+    done.check_returncode()
+
+
+def install_changed(interpreter: Path, project: Path, flavour: str, changes: Changes, target: Path) -> None:
+    """Build a flavour of ``project`` with other sources and install it into ``target``; the flavour itself stays.
+
+    Only what depends on the changed files is compiled, since a flavour's objects lie beside its copy of the sources.
+    Raises KeyError when a text to change is not there exactly once, CalledProcessError.
+    """
+    source = install(interpreter, project, flavour).with_suffix(".source")
+    with locked(source.with_suffix(".lock")):
+        try:
+            for name, (old, new) in changes.items():
+                text = (THIRD_DEVICE / name).read_text()
+                if text.count(old) != 1:
+                    raise KeyError(f"{name} has {text.count(old)} times {old!r}")
+                (source / name).write_text(text.replace(old, new))
+            build(interpreter, source / project.name, target, flavour)
+        finally:
+            for name in changes:
+                (source / name).write_text((THIRD_DEVICE / name).read_text())
+
+
+def copy_sources(project: Path, to: Path) -> Path:
+    """Copy ``project`` and what lies beside it that its build reads into ``to``; returns the copy of the project.
+
+    A build leaves its objects in the project's own folder, where those of another flavour would be taken for them.
+    """
+    shutil.rmtree(to, ignore_errors=True)
+    for folder in (project, *(THIRD_DEVICE / shared for shared in SHARED)):
+        shutil.copytree(folder, to / folder.name, ignore=shutil.ignore_patterns("build", "__pycache__", "*.egg-info"))
+    return to / project.name
+
+
+def flags(flavour: str) -> dict[str, str]:
+    """What a build's environment says of a flavour: the same flags for C, C++ and the linker, whoever calls them."""
+    given = " ".join(FLAVOURS[flavour])
+    return dict.fromkeys(("CFLAGS", "CXXFLAGS", "LDFLAGS"), given) if given else {}
 
 
 def build_environment(interpreter: Path, project: Path | None = None) -> dict[str, str]:
@@ -156,11 +204,22 @@ def upstream_tests(interpreter: Path) -> tuple[Path | None, str]:
         return None, f"the source of {series} is not in the cache ({error.what}); run `nox -s fetch-{series}`"
 
 
-def check(interpreter: Path, device: str, folders: list[Path], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the contract on ``device`` with the packages in ``folders``."""
+def check(
+    interpreter: Path,
+    device: str,
+    folders: list[Path],
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    launcher: Sequence[str] = (),
+) -> subprocess.CompletedProcess[str]:
+    """Run the contract on ``device`` with the packages in ``folders``.
+
+    ``environment`` is added to this process's; ``launcher`` is put before the command.
+    """
     plugins = ["-p", "no:cacheprovider", "-p", "third_device_contract.plugin"]
     tests = ["--pyargs", "third_device_contract", "--device", device]
-    command = [str(interpreter), "-m", "pytest", "-q", *plugins, *tests, *arguments]
-    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, folders)), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
-    environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folders[0])
+    command = [*launcher, str(interpreter), "-m", "pytest", "-q", *plugins, *tests, *arguments]
+    made = dict(os.environ, PYTHONPATH=os.pathsep.join(map(str, folders)), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    made.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    made |= environment or {}
+    return subprocess.run(command, capture_output=True, text=True, env=made, cwd=folders[0])
