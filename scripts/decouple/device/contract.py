@@ -112,7 +112,7 @@ def check(site: Site, device: str, folders: Sequence[str], arguments: Sequence[s
 
 
 def summary(report: Path) -> dict[str, Any]:
-    """What ``contract.json`` says in all: the PyTorch, items by status, tests by outcome. Raises OSError, ValueError."""
+    """What ``contract.json`` says in all: PyTorch, items by status, tests by outcome. Raises OSError, ValueError."""
     document = json.loads(report.read_text(encoding="utf-8"))
     tests = {test["test"]: test["outcome"] for item in document["items"] for test in item["tests"]}
     return {
