@@ -108,7 +108,9 @@ int current_device() noexcept { return this_device; }
 void set_device(int device) {
   check_device(device);
   ensure_init();
-  check(driver().device_set(device), "setting the device");
+  // A lost device can be current: what is done on it says that it is gone. Autograd's threads make their device current
+  // where an exception would end the process (torch/csrc/autograd/engine.cpp: Engine::thread_main).
+  if (td_status status = driver().device_set(device); status != TD_DEVICE_LOST) check(status, "setting the device");
   this_device = device;
 }
 

@@ -139,7 +139,7 @@ td_status find(int index, Device** device) {
   if (index < 0 || index >= all.count) {
     return fail(TD_INVALID, "no device " + std::to_string(index) + ", there are " + std::to_string(all.count));
   }
-  *device = all.devices[static_cast<size_t>(index)].get();
+  *device = all.devices[static_cast<size_t>(index)].get();  // also when it is lost
   if ((*device)->lost.load()) return fail(TD_DEVICE_LOST, "device " + std::to_string(index) + " was lost");
   return TD_OK;
 }
@@ -259,7 +259,8 @@ td_status device_properties(int index, td_properties* properties) {
 
 td_status device_synchronize(int index) {
   Device* device = nullptr;
-  if (td_status status = find(index, &device)) return status;
+  const td_status found = find(index, &device);
+  if (found != TD_OK && found != TD_DEVICE_LOST) return found;
   std::vector<td_stream> streams;
   {
     std::lock_guard<std::mutex> hold(device->mutex);
@@ -267,13 +268,14 @@ td_status device_synchronize(int index) {
   }
   td_status first = TD_OK;
   std::string text;
-  for (td_stream stream : streams) {
+  for (td_stream stream : streams) {  // of a lost device, too: work that runs there still reads and writes its memory
     td_status status = stream->synchronize();
     if (first == TD_OK && status != TD_OK) {
       first = status;
       text = last_error;
     }
   }
+  if (found != TD_OK) return fail(found, "device " + std::to_string(index) + " was lost");
   return first == TD_OK ? TD_OK : fail(first, text);
 }
 

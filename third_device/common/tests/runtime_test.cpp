@@ -264,9 +264,25 @@ void a_lost_device_says_so_and_frees_its_memory() {
   device_memory::empty_cache(1);
   CHECK(device_memory::statistics(1).reserved_bytes.current == 0);
   d().event_destroy(event);
-  CHECK(!error_of([] { set_device(0); }).size());
+  CHECK(error_of([] { set_device(1); }).empty() && current_device() == 1);  // only work on it says that it is gone
+  CHECK(error_of([] { set_device(0); }).empty());
   CHECK(d().control("restore_device", 1) == TD_OK);
   synchronize_device(1);
+}
+
+void memory_of_a_lost_device_waits_for_its_work() {
+  td_stream stream = native_stream(1, 0);
+  void* address = device_memory::allocate(1, 4096);
+  CHECK(d().control("copy_delay_us", 100000) == TD_OK);
+  std::vector<char> host(4096);
+  CHECK(d().copy(address, 1, host.data(), TD_HOST, host.size(), stream) == TD_OK);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the copy runs, and writes after its delay
+  CHECK(d().control("lose_device", 1) == TD_OK);
+  device_memory::release(address);
+  device_memory::empty_cache(1);
+  CHECK(d().stream_query(stream) == TD_DEVICE_LOST);
+  CHECK(d().control("restore_device", 1) == TD_OK && d().control("copy_delay_us", 0) == TD_OK);
+  CHECK(d().stream_query(stream) == TD_OK);  // nothing was running any more
 }
 
 void eight_threads_share_the_allocators() {
@@ -366,6 +382,7 @@ int main() {
   pinned_memory_is_known_and_waits_for_its_copy();
   failures_in_work_are_reported_once();
   a_lost_device_says_so_and_frees_its_memory();
+  memory_of_a_lost_device_waits_for_its_work();
   eight_threads_share_the_allocators();
   if (!kSanitized) {
     the_host_cannot_touch_device_memory();

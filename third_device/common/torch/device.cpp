@@ -5,6 +5,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/profiler/stubs/base.h>
@@ -288,13 +289,12 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
     c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
     TORCH_CHECK(impl->resizable(), "Trying to resize storage that is not resizable");
-    int former = exchange_device(storage.device().index());
+    c10::DeviceGuard guard(storage.device());
     c10::DataPtr data = device_allocator()->allocate(bytes);
     size_t kept = std::min(bytes, impl->nbytes());
     if (kept > 0) device_allocator()->copy_data(data.mutable_get(), impl->data(), kept);
     impl->set_data_ptr_noswap(std::move(data));
     impl->set_nbytes(bytes);
-    unchecked_set_device(former);
   }
 };
 
@@ -325,12 +325,11 @@ struct ProfilerMethods final : torch::profiler::impl::ProfilerStubs {
   void rangePop() const override {}
   bool enabled() const override { return true; }
   void onEachDevice(std::function<void(int)> operation) const override {
-    int former = current_device();
+    c10::DeviceGuard guard(device_of(current_device()));
     for (int i = 0; i < device_count(); ++i) {
-      set_device(i);
+      guard.set_index(static_cast<c10::DeviceIndex>(i));
       operation(i);
     }
-    unchecked_set_device(former);
   }
   void synchronize() const override { synchronize_device(current_device()); }
 };

@@ -36,6 +36,44 @@ def test_a_lost_device_is_told_and_others_go_on(python: Run, name: str, mod: typ
     assert done.returncode == 0 and "fine" in done.stdout, done.stderr
 
 
+LOST_BEFORE_BACKWARD = """
+import torch
+tensor = torch.ones(3, device="NAME:1", requires_grad=True)
+doubled, gradient = tensor * 2, torch.ones(3, device="NAME:1")
+torch.NAME._driver_control("lose_device", 1)
+try:
+    doubled.backward(gradient)
+except RuntimeError as error:
+    assert "lost" in str(error), error
+else:
+    raise SystemExit("backward on a lost device succeeded")
+tensor = torch.ones(3, device="NAME:0", requires_grad=True)
+(tensor * 2).sum().backward()
+assert tensor.grad.tolist() == [2, 2, 2]
+print("fine")
+"""
+
+
+@pytest.mark.contract_item(36)
+def test_backward_on_a_lost_device_is_told(python: Run, name: str, mod: types.ModuleType, two: None) -> None:
+    """The engine's thread makes its device current where nobody catches what that raises; the process must go on."""
+    if not hasattr(mod, "_driver_control"):
+        pytest.skip("this backend has no _driver_control to inject faults with")
+    done = python(LOST_BEFORE_BACKWARD.replace("NAME", name))
+    if "unknown key" in done.stderr:
+        pytest.skip("this driver has no knob 'lose_device'")
+    assert done.returncode == 0 and "fine" in done.stdout, done.stderr
+
+
+@pytest.mark.contract_item(13)
+def test_a_refused_resize_restores_the_device(name: str, mod: types.ModuleType, two: None) -> None:
+    tensor = torch.ones(3, device=f"{name}:1")
+    wanted = 2 * mod.get_device_properties(1).total_memory
+    with pytest.raises(torch.OutOfMemoryError):
+        tensor.untyped_storage().resize_(wanted)
+    assert mod.current_device() == 0 and tensor.cpu().tolist() == [1] * 3
+
+
 @pytest.mark.contract_item(22)
 def test_a_refused_allocation_is_tried_again(name: str, mod: types.ModuleType, knob: Knob) -> None:
     mod.empty_cache()
