@@ -136,8 +136,8 @@ def _of_python(
         status = (f"ci/status/{release}.json",)
         jobs.append(job("verify", f"verify-{name}", (core, name), apply, verify, paths=status))
         contract = ("nox", "-s", f"contract-{release}", "--", "--env", env, "--beside-cuda")
-        report = (f"build/{release}/verify/contract-both/report",)
-        jobs.append(job("contract", f"contract-{name}", (core, name), apply, contract, paths=report))
+        report = f"build/{release}/verify/contract-both/report"
+        jobs.append(job("contract", f"contract-{name}", (core, name), apply, contract, paths=(report, *status)))
     return jobs
 
 
