@@ -13,17 +13,16 @@ import argparse
 import functools
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from _timing import Sample, timed
 
 from decouple import upstream
 from decouple.base.errors import DecoupleError
@@ -38,14 +37,6 @@ from decouple.series.stack.trees import Entry, look_up
 RELEASE = "2.6"
 SMALL = 100
 _NOBODY = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One run: wall-clock and processor seconds of all its processes."""
-
-    wall: float
-    cpu: float
 
 
 def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
@@ -89,7 +80,7 @@ def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
         shutil.copy2(am / ".git/index", scratch / "floor.index")
         floor = ["git", "apply", "--cached", "--whitespace=nowarn", *patches]
         samples["floor"].append(timed(lambda: _run(floor, am, index)))  # noqa: B023 - called at once
-    result = _table("series", samples, against="git am")
+    result = _table(samples, against="git am")
     size, write_seconds = written, timed(lambda: _write(scratch / "written", written)).wall
     return {
         "name": "whole series: push -a / git am",
@@ -130,22 +121,14 @@ def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     return {
         "name": "one-patch push: full tree / 100 files",
         "files": len(_git(places.source, "ls-tree", "-r", "--name-only", base).splitlines()),
-        **_table("push", samples, against="100 files", ours="full tree"),
+        **_table(samples, against="100 files", ours="full tree"),
         "aim": 1.2,
         "process_start_s": round(start[0].wall, 3),
         "rounds": rounds,
     }
 
 
-def timed(action: Callable[[], object]) -> Sample:
-    """Run ``action``; its wall-clock time, and the processor time of the child processes that it waited for."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    action()
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Sample(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-
-
-def _table(what: str, samples: dict[str, list[Sample]], *, against: str, ours: str = "ours") -> dict[str, Any]:
+def _table(samples: dict[str, list[Sample]], *, against: str, ours: str = "ours") -> dict[str, Any]:
     result: dict[str, Any] = {}
     walls, cpus = {}, {}
     for name, taken in samples.items():

@@ -14,17 +14,16 @@ import contextlib
 import functools
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from _timing import timed
 
 from decouple.base.files import sha256_of
 from decouple.base.paths import cache_dir, find_project
@@ -43,14 +42,6 @@ none = Toolchain((), None, (), None, None)
 release = Manifest("2.6", "2.6.0", "v2.6.0", "0" * 40, (GithubSource(archive),), none)
 fetch(release, "github", cache=Path(cache))
 """
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One run: wall-clock and processor seconds of all its processes."""
-
-    wall: float
-    cpu: float
 
 
 def measure(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
@@ -104,14 +95,6 @@ def real_archive() -> Path:
 def tree_size(root: Path) -> int:
     """Bytes of all files below ``root``."""
     return sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
-
-
-def timed(action: Callable[[], object]) -> Sample:
-    """Run ``action``; its wall-clock time, and the processor time of the child processes that it waited for."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    action()
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Sample(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 @contextlib.contextmanager

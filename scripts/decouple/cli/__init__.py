@@ -15,21 +15,22 @@ from collections.abc import Sequence
 from decouple import __version__
 from decouple.base.errors import CHECK_FAILED, DecoupleError
 
+#: In the order of ``--help``: from source to patches, to other releases, to wheels, to backends.
 COMMANDS: tuple[str, ...] = (
-    "census",
-    "build",
-    "verify",
-    "units",
     "fetch",
     "stack",
     "lint",
     "check",
-    "manifest",
     "relocate",
+    "census",
+    "compare",
     "rebase",
     "forecast",
-    "compare",
     "record",
+    "manifest",
+    "build",
+    "verify",
+    "units",
     "index",
     "wheels",
     "contract",

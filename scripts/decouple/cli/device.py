@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     if done.conflicts:
         print(f"next: resolve the markers in {len(done.conflicts)} file(s), then build")
         return CHECK_FAILED
-    print(f"next: pip install --no-build-isolation {folder}")
+    elsewhere = "" if folder.resolve().parent == home else f"THIRD_DEVICE={home} "
+    print(f"next: {elsewhere}pip install --no-build-isolation {folder} {home / 'contract'}")
     print(f"      pytest --pyargs third_device_contract --device {arguments.name}")
     return OK
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from decouple.base.errors import CHECK_FAILED, OK, DecoupleError, UsageError
 
 if TYPE_CHECKING:
-    from decouple.series.stack.edits import Written
     from decouple.series.stack.engine import Moved, Places, Stack
     from decouple.series.stack.plumbing import Repository
+    from decouple.series.stack.writeback import Written
 
 Parser = argparse.ArgumentParser
 

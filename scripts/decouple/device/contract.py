@@ -7,11 +7,14 @@ them (its Python, its libraries), so compiling and checking happen in there, in 
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
@@ -106,6 +109,17 @@ def check(site: Site, device: str, folders: Sequence[str], arguments: Sequence[s
     command += ["-p", "third_device_contract.plugin", "--pyargs", "third_device_contract", "--device", device]
     variables = site.variables(PYTHONPATH=":".join(folders), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     return subprocess.run(site.environment.argv([*command, *arguments], variables, f"{site.inside}/run")).returncode
+
+
+def summary(report: Path) -> dict[str, Any]:
+    """What ``contract.json`` says in all: PyTorch, items by status, tests by outcome. Raises OSError, ValueError."""
+    document = json.loads(report.read_text(encoding="utf-8"))
+    tests = {test["test"]: test["outcome"] for item in document["items"] for test in item["tests"]}
+    return {
+        "torch": document["torch"],
+        "items": {status: count for status, count in document["counts"].items() if count},
+        "tests": dict(Counter(tests.values())),
+    }
 
 
 def _digest(folders: Sequence[Path]) -> str:

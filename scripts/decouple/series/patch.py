@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.series import header as headers
 from decouple.series.header import Header
+from decouple.series.patch_names import common_name, is_dev_null, is_epoch, name_in, text_of, traditional_name
 
 SYMLINK = 0o120000
 SUBMODULE = 0o160000
@@ -238,14 +238,6 @@ class _Section:
 _HUNK = re.compile(rb"@@ -(\d{1,19})(?:,(\d{1,19}))? \+(\d{1,19})(?:,(\d{1,19}))? @@")
 _ORPHAN = re.compile(rb"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 _PREAMBLE = re.compile(rb"(Index: |={20,}\r?\n|diff |Property changes|RCS file: |retrieving revision |index )")
-_TIMESTAMP = re.compile(
-    rb"(?:\t|(?<! ) +)(?:\d\d)?\d\d-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d+)?)?(?: [-+]\d{4}| [-+]\d\d:\d\d)?\Z"
-)
-_EPOCH = re.compile(
-    rb"(1969-12-31|1970-01-01) ([0-2][0-9]):([0-5][0-9]):00(?:\.0+)? ([-+])([0-2][0-9]):?([0-5][0-9])\Z"
-)
-_ESCAPE = re.compile(rb'\\([abfnrtv"\\]|[0-3][0-7][0-7])')
-_ESCAPED = {b"a": 7, b"b": 8, b"f": 12, b"n": 10, b"r": 13, b"t": 9, b"v": 11, b'"': 34, b"\\": 92}
 
 
 class _Scanner:
@@ -331,17 +323,17 @@ class _Scanner:
     def _traditional_header(self) -> _Section:
         old, new = self.lines[self.at][4:], self.lines[self.at + 1][4:]
         section = _Section(creates=None, deletes=None)
-        if _is_null(old):
+        if is_dev_null(old):
             section.creates, section.deletes = True, False
-            section.new_path = name = _traditional_name(new, None, self.strip)
-        elif _is_null(new):
+            section.new_path = name = traditional_name(new, None, self.strip)
+        elif is_dev_null(new):
             section.creates, section.deletes = False, True
-            section.old_path = name = _traditional_name(old, None, self.strip)
+            section.old_path = name = traditional_name(old, None, self.strip)
         else:
-            name = _traditional_name(new, _traditional_name(old, None, self.strip), self.strip)
-            if _is_epoch(old):
+            name = traditional_name(new, traditional_name(old, None, self.strip), self.strip)
+            if is_epoch(old):
                 section.creates, section.deletes, section.new_path = True, False, name
-            elif _is_epoch(new):
+            elif is_epoch(new):
                 section.creates, section.deletes, section.old_path = False, True, name
             else:
                 section.old_path = section.new_path = name
@@ -353,7 +345,7 @@ class _Scanner:
         begin = self.at
         if len(self.lines[begin]) > _LONGEST_NAME_LINE:
             raise _Bad(begin + 1, "name", f"the line is longer than {_LONGEST_NAME_LINE} bytes")
-        default = _common_name(self.lines[begin][len(b"diff --git ") :], self.strip)
+        default = common_name(self.lines[begin][len(b"diff --git ") :], self.strip)
         section = _Section()
         index = begin + 1
         while index < len(self.lines) and self.lines[index].endswith(b"\n"):
@@ -401,10 +393,10 @@ class _Scanner:
             section.new_mode = _mode(line[14:], number)
         elif line.startswith((b"copy from ", b"rename from ", b"rename old ")):
             self._moved(section, line)
-            section.old_path = _name(line.split(b" ", 2)[2], None, rename_strip, stop_at_tab=False)
+            section.old_path = name_in(line.split(b" ", 2)[2], None, rename_strip, stop_at_tab=False)
         elif line.startswith((b"copy to ", b"rename to ", b"rename new ")):
             self._moved(section, line)
-            section.new_path = _name(line.split(b" ", 2)[2], None, rename_strip, stop_at_tab=False)
+            section.new_path = name_in(line.split(b" ", 2)[2], None, rename_strip, stop_at_tab=False)
         elif line.startswith((b"similarity index ", b"dissimilarity index ")):
             digits = re.match(rb"\D*(\d{1,3})%?\s*\Z", line)
             if digits and line.startswith(b"sim") and int(digits.group(1)) <= 100:
@@ -412,7 +404,7 @@ class _Scanner:
         elif line.startswith(b"index "):
             match = re.match(rb"index ([^\s.]{1,64})\.\.([^\s.]{1,64})(?: (.*))?\r?\n", line, re.DOTALL)
             if match:
-                section.index = (_text(match.group(1)), _text(match.group(2)))
+                section.index = (text_of(match.group(1)), text_of(match.group(2)))
                 if match.group(3) is not None:
                     section.old_mode = _mode(match.group(3) + b"\n", number)
         else:
@@ -429,17 +421,17 @@ class _Scanner:
     def _verified(self, known: str | None, text: bytes, is_null: bool, number: int) -> str | None:
         """The name of a ``---`` or ``+++`` line, which must agree with what the lines before said."""
         if known is None and not is_null:
-            return _name(text, None, self.strip, stop_at_tab=True)
+            return name_in(text, None, self.strip, stop_at_tab=True)
         if known is None:
-            if not _is_null(text):
+            if not is_dev_null(text):
                 raise _Bad(number, "name", "/dev/null is expected here")
             return None
         if is_null:
             # git: "expected /dev/null": "new file mode" set the new name only, so an old one cannot be known here
-            if _is_null(text):
+            if is_dev_null(text):
                 raise _Bad(number, "name", f"/dev/null, but the file has the name {known}")
             raise _Bad(number, "name", "/dev/null is expected here")
-        if _name(text, None, self.strip, stop_at_tab=True) != known:
+        if name_in(text, None, self.strip, stop_at_tab=True) != known:
             raise _Bad(number, "name", f"another name than {known}, which a line above gives")
         return known
 
@@ -595,11 +587,6 @@ def _missing(old: int, new: int) -> str:
     return f"{max(old, new)} line{'s' if max(old, new) != 1 else ''}"
 
 
-def _text(raw: bytes) -> str:
-    """Paths are bytes; what is not UTF-8 survives as surrogates, as in ``os.fsdecode``."""
-    return raw.decode("utf-8", "surrogateescape")
-
-
 def _mode(text: bytes, number: int) -> int:
     """An octal mode; only those that git writes (what it makes of others differs between its versions)."""
     match = re.match(rb"[ \t]*([0-7]{1,11})[ \t\r\n]", text)
@@ -609,130 +596,3 @@ def _mode(text: bytes, number: int) -> int:
     if mode not in (REGULAR, EXECUTABLE, SYMLINK, SUBMODULE):
         raise _Bad(number, "mode", f"{mode:06o} is none of git's modes 100644, 100755, 120000, 160000")
     return mode
-
-
-# -- names -----------------------------------------------------------------------------------------------------------
-
-
-def _is_null(text: bytes) -> bool:
-    return text.startswith(b"/dev/null") and text[9:10] in (b" ", b"\t", b"\n", b"\r")
-
-
-def _is_epoch(text: bytes) -> bool:
-    """Whether the time behind the last tab is 1970-01-01 00:00:00 UTC: GNU diff's mark of a missing file."""
-    _, tab, stamp = text.rstrip(b"\n").rpartition(b"\t")
-    match = _EPOCH.match(stamp) if tab else None
-    if not match:
-        return False
-    day, hour, minute, sign, zone_hour, zone_minute = match.groups()
-    zone = int(zone_hour) * 60 + int(zone_minute)
-    utc = int(hour) * 60 + int(minute) - (-zone if sign == b"-" else zone)
-    return utc == (24 * 60 if day == b"1969-12-31" else 0)
-
-
-def _traditional_name(text: bytes, default: str | None, strip: int) -> str | None:
-    """The name in a ``---`` or ``+++`` line of a diff without git's header: a time stamp may stand behind it."""
-    quoted = _quoted_name(text, strip)
-    if quoted is not None:
-        return quoted
-    bare = text.rstrip(b"\n")
-    stamp = _TIMESTAMP.search(bare)
-    if stamp:
-        return _stripped(bare[: stamp.start()], default, strip)
-    return _name(text, default, strip, stop_at_tab=True)
-
-
-def _name(text: bytes, default: str | None, strip: int, *, stop_at_tab: bool) -> str | None:
-    quoted = _quoted_name(text, strip)
-    if quoted is not None:
-        return quoted
-    return _stripped(re.split(rb"[\t\r\n]" if stop_at_tab else rb"[\r\n]", text, maxsplit=1)[0], default, strip)
-
-
-def _stripped(raw: bytes, default: str | None, strip: int) -> str | None:
-    parts = raw.split(b"/", strip)
-    if len(parts) <= strip or not parts[strip]:
-        return default
-    name = parts[strip]
-    if default is not None:
-        # "file.orig" against "file": the shorter one is the name
-        short = default.encode("utf-8", "surrogateescape")
-        if len(short) < len(name) and name.startswith(short):
-            return default
-    return _text(re.sub(rb"/+", b"/", name))
-
-
-def _quoted_name(text: bytes, strip: int) -> str | None:
-    name = _unquoted(text)
-    if name is None:
-        return None
-    parts = name[0].split(b"/", strip)
-    return _text(re.sub(rb"/+", b"/", parts[strip])) if len(parts) > strip else None
-
-
-def _unquoted(text: bytes) -> tuple[bytes, int] | None:
-    """A name in C quotes at the start of ``text`` and the index behind its closing quote, or None."""
-    if not text.startswith(b'"'):
-        return None
-    out = bytearray()
-    at = 1
-    while at < len(text):
-        if text[at] == 0x22:
-            return (bytes(out), at + 1) if 0 not in out else None
-        if text[at] == 0x5C:
-            match = _ESCAPE.match(text, at)
-            if not match:
-                return None
-            code = match.group(1)
-            out.append(_ESCAPED[code] if code in _ESCAPED else int(code, 8))
-            at = match.end()
-        else:
-            out.append(text[at])
-            at += 1
-    return None
-
-
-def _without_prefix(name: bytes, strip: int) -> bytes | None:
-    """``name`` without its first ``strip`` components; None if it is absolute or too short."""
-    if name.startswith(b"/"):
-        return None
-    parts = name.split(b"/", strip)
-    return parts[strip] if len(parts) > strip else None
-
-
-def _common_name(text: bytes, strip: int) -> str | None:
-    """The one name on a ``diff --git A B`` line whose two sides agree once stripped; None if they differ.
-
-    Names with blanks make the middle ambiguous; git takes the one split at which both sides are the same.
-    """
-    bare = text[:-1] if text.endswith(b"\n") else text
-    first = _unquoted(bare)
-    if first is not None:
-        name = _without_prefix(first[0], strip)
-        second = _unquoted(bare[first[1] :].lstrip(b" \t\r"))
-        if name is None or second is None or _without_prefix(second[0], strip) != name:
-            return None
-        return _text(name)
-    if bare.startswith(b'"'):
-        return None
-    start = _without_prefix(bare, strip)
-    if start is None:
-        return None
-    quote = start.find(b'"')
-    if quote >= 0:
-        second = _unquoted(start[quote:])
-        name = _without_prefix(second[0], strip) if second else None
-        if name and start.startswith(name) and start[len(name) : len(name) + 1] in (b" ", b"\t"):
-            return _text(name)
-        return None
-    for blank in _blanks(start):
-        # both sides are equal, so behind the blank stands exactly the first side and its prefix
-        rest = start[blank + 1 :]
-        if len(rest) >= blank and rest.endswith(start[:blank]) and _without_prefix(rest, strip) == start[:blank]:
-            return _text(start[:blank])
-    return None
-
-
-def _blanks(text: bytes) -> Iterator[int]:
-    for match in re.finditer(rb"[ \t]", text):
-        yield match.start()

@@ -42,7 +42,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def update(path: Path, section: str, content: Mapping[str, Any]) -> None:
-    """Replace one section ("stage1", "stage2", "verify"); the others stay as they are."""
+    """Replace one section ("stage1", "stage2", "verify", "contract"); the others stay as they are."""
     with locked(path.with_name(f".{path.name}.lock")):
         document = read(path)
         document[section] = dict(content)

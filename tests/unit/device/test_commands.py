@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.paths import find_project
 from decouple.cli import main
 
 
@@ -20,6 +21,13 @@ def test_the_cuda_key_makes_nothing_and_says_what_to_do(tmp_path: Path, capsys: 
 def test_a_name_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["new-device"]) == 2
     assert "a name is needed" in capsys.readouterr().err
+
+
+def test_what_comes_next_is_a_command_that_works_from_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new-device", "acme", "--into", str(tmp_path / "torch_acme")]) == 0
+    home = find_project() / "third_device"
+    install = f"THIRD_DEVICE={home} pip install --no-build-isolation {tmp_path / 'torch_acme'} {home / 'contract'}"
+    assert f"next: {install}\n" in capsys.readouterr().out
 
 
 def test_a_header_needs_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -75,6 +76,22 @@ def test_a_build_that_fails_is_tried_again(tmp_path: Path) -> None:
         with pytest.raises(DecoupleError, match="build torch_tiny"):
             contract.install(place, home, "torch_tiny", jobs=1)
     assert not (place.folder / "torch_tiny.digest").exists()
+
+
+def test_a_report_is_summed_up_for_the_status_file(tmp_path: Path) -> None:
+    seen = {"test": "test_memory.py::test_a", "outcome": "passed"}  # a test may check several items
+    other = {"test": "test_data.py::test_b", "outcome": "skipped"}
+    document = {
+        "torch": "2.6.0",
+        "counts": {"supported": 2, "broken": 0, "upstream gap": 1},
+        "items": [{"tests": [seen]}, {"tests": [seen]}, {"tests": [other]}],
+    }
+    (tmp_path / "contract.json").write_text(json.dumps(document))
+    assert contract.summary(tmp_path / "contract.json") == {
+        "torch": "2.6.0",
+        "items": {"supported": 2, "upstream gap": 1},
+        "tests": {"passed": 1, "skipped": 1},
+    }
 
 
 def test_one_wheel_is_needed(tmp_path: Path) -> None:

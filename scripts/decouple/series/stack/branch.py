@@ -23,12 +23,12 @@ from decouple.series.stack.commits import (
     read_chain,
     write_chain,
 )
-from decouple.series.stack.edits import ID, Item, Written, write
 from decouple.series.stack.engine import Places, Stack
 from decouple.series.stack.journal import Applied, Plan
 from decouple.series.stack.patchtext import PatchText, load
 from decouple.series.stack.plumbing import Repository
 from decouple.series.stack.trees import Entry, differences
+from decouple.series.stack.writeback import ID, Item, Written, write
 
 
 @dataclass(frozen=True)

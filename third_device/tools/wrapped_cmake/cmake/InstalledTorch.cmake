@@ -6,7 +6,7 @@
 #   CORE_PACKAGE_DIR   the Python package
 #   CORE_VERSION       its version with the local part; TORCH_VERSION is the release without it
 #   CORE_HEADERS       the folder of ATen/, c10/ and torch/
-#   CORE_CXX_STANDARD  what its headers need
+#   CORE_CXX_STANDARD  what its headers need, unless CMAKE_CXX_STANDARD is set
 #   CORE_DEFINITIONS   what must be compiled as torch was: the C++11 ABI of libstdc++
 
 find_package(Python 3.9 REQUIRED COMPONENTS Interpreter)
@@ -60,8 +60,13 @@ file(STRINGS "${CORE_TORCH_CONFIG}" abi_line REGEX "_GLIBCXX_USE_CXX11_ABI=[01]"
 if(abi_line MATCHES "_GLIBCXX_USE_CXX11_ABI=([01])")
   list(APPEND CORE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=${CMAKE_MATCH_1}")
 endif()
-set(CORE_CXX_STANDARD 17)
-file(STRINGS "${CORE_TORCH_CONFIG}" standard_line REGEX "CXX_STANDARD +[0-9]+")
-if(standard_line MATCHES "CXX_STANDARD +([0-9]+)")
-  set(CORE_CXX_STANDARD "${CMAKE_MATCH_1}")
+set(CORE_CXX_STANDARD "${CMAKE_CXX_STANDARD}")
+if(NOT CORE_CXX_STANDARD)
+  # a property until 2.13 at least, a compile feature in 2.15
+  file(STRINGS "${CORE_TORCH_CONFIG}" standard_line REGEX "CXX_STANDARD +[0-9]+|cxx_std_[0-9]+")
+  if(NOT standard_line MATCHES "(CXX_STANDARD +|cxx_std_)([0-9]+)")
+    message(FATAL_ERROR "${CORE_TORCH_CONFIG} does not say which C++ standard torch ${TORCH_VERSION} needs; next: set "
+                        "CMAKE_CXX_STANDARD in the environment, e.g. to 20")
+  endif()
+  set(CORE_CXX_STANDARD "${CMAKE_MATCH_2}")
 endif()
