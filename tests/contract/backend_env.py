@@ -37,7 +37,8 @@ PACKAGES = (
 )
 
 
-#: compiler flags of a build that is not the usual one, by the name of the sanitizer
+#: compiler flags of a build that is not the usual one, by the name of the sanitizer. Without vptr: with it GCC 12 finds
+#: the static_assert of makeFromUnboxedFunction (ATen/core/boxing/KernelFunction_impl.h) not to be constant.
 FLAVOURS: dict[str, tuple[str, ...]] = {
     "": (),
     "address": ("-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-omit-frame-pointer"),

@@ -17,8 +17,8 @@ from sanitizers import SANITIZERS, Sanitizer, Setting
 TORCH_SIM = backend_env.THIRD_DEVICE / "torch_sim"
 STRESS = str(Path(__file__).with_name("stress.py"))
 
-#: What is left out of the contract: tests that look at how Python finds a package, each in several fresh interpreters,
-#: and those that need CUDA or upstream's test folder.
+#: What is left out of the contract: tests of how Python finds a package, most in fresh interpreters of their own, and
+#: those that need CUDA or upstream's test folder.
 SLICE = "not test_registration and not test_beside and not test_upstream"
 
 pytestmark = pytest.mark.timeout(2400)
@@ -57,16 +57,17 @@ def test_the_contract_is_clean(
     assert setting.reports(done) == ""
     assert done.returncode == 0, done.stderr[-3000:]
     passed = re.search(r"(\d+) passed", done.stdout)
-    assert passed is not None and int(passed[1]) > 100, "the selection lost most of the contract"
+    assert passed is not None and int(passed[1]) > 80, "the selection lost most of the contract"
 
 
 @each
+@pytest.mark.parametrize("faults", [[], ["faults"]], ids=["well", "faults"])
 def test_eight_threads_at_once_are_clean(
-    interpreter: Path, prepared: Callable[[Sanitizer], Setting], sanitizer: Sanitizer
+    interpreter: Path, prepared: Callable[[Sanitizer], Setting], sanitizer: Sanitizer, faults: list[str]
 ) -> None:
     setting = prepared(sanitizer)
     torch_sim = backend_env.install(interpreter, TORCH_SIM, sanitizer.flavour)
-    done = sanitizers.run(setting, interpreter, STRESS, "sim", "40", folders=[torch_sim])
+    done = sanitizers.run(setting, interpreter, STRESS, "sim", "40", *faults, folders=[torch_sim])
     assert setting.reports(done) == ""
     assert done.returncode == 0 and "40 rounds" in done.stdout, done.stdout + done.stderr[-3000:]
 

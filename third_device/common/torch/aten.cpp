@@ -359,7 +359,9 @@ class RandomLoan {
     if (slot.has_value()) {
       borrower_ = at::detail::createCPUGenerator();
       (*stack)[*slot] = c10::IValue(borrower_);
-    } else {  // the kernel will ask for the CPU's default generator
+    } else {  // the kernel will ask for the CPU's default generator, of which there is one for all devices
+      static std::mutex one_at_a_time;
+      turn_ = std::unique_lock<std::mutex>(one_at_a_time);
       borrower_ = at::globalContext().defaultGenerator(at::kCPU);
       std::lock_guard<std::mutex> hold(borrower_.mutex());
       former_ = borrower_.get_state();
@@ -378,7 +380,7 @@ class RandomLoan {
 
  private:
   at::Generator lender_, borrower_;
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<std::mutex> lock_, turn_;
   Tensor former_;
 };
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import threading
 import types
 from collections.abc import Callable
 
@@ -204,6 +205,31 @@ def test_generators_are_apart(name: str, mod: types.ModuleType, two: None) -> No
     torch.nn.functional.dropout(torch.ones(9, device=name))
     assert torch.equal(torch.get_rng_state(), state)
     assert len(mod.default_generators) == mod.device_count()
+
+
+@pytest.mark.contract_item(27)
+def test_generators_are_apart_between_threads(name: str, mod: types.ModuleType, two: None) -> None:
+    """A device's numbers come of its own seed, and the CPU's stay, while another thread draws on another device."""
+
+    def draw(device: str) -> list[torch.Tensor]:
+        ones = torch.ones(200, device=device)
+        return [torch.nn.functional.dropout(ones) for _ in range(100)]
+
+    mod.manual_seed_all(5)
+    expected = torch.stack(draw(f"{name}:0")).cpu()
+    state = torch.get_rng_state()
+    mod.manual_seed_all(5)
+    drawn: dict[str, list[torch.Tensor]] = {}
+    threads = [
+        threading.Thread(target=lambda device=f"{name}:{index}": drawn.update({device: draw(device)}))
+        for index in (0, 1)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert len(drawn) == 2 and all(torch.equal(torch.stack(each).cpu(), expected) for each in drawn.values())
 
 
 @pytest.mark.contract_item(28)
