@@ -52,8 +52,8 @@ tensor = torch.ones(3, device="NAME:0", requires_grad=True)
 (tensor * 2).sum().backward()
 assert tensor.grad.tolist() == [2, 2, 2]
 print("fine", flush=True)
-# The engine's thread may still be letting go of the failed task, for which it takes the GIL; in an interpreter that ends
-# just then it is cancelled inside a destructor (at::ThreadLocalState), and the process aborts. That is upstream's.
+# The engine's thread may still be letting go of the failed task, for which it takes the GIL; in an interpreter that
+# ends just then it is cancelled inside a destructor (at::ThreadLocalState) and the process aborts. That is upstream's.
 os._exit(0)
 """
 
