@@ -60,9 +60,9 @@ typedef struct td_driver {
   /* devices */
   td_status (*init)(void); /* called once per process, before anything but error_text and device_count */
   td_status (*device_count)(int* count);
-  td_status (*device_set)(int device); /* the thread's current device, for drivers that have one */
+  td_status (*device_set)(int device); /* the thread's current device, for drivers that have one; may say DEVICE_LOST */
   td_status (*device_properties)(int device, td_properties* properties);
-  td_status (*device_synchronize)(int device); /* waits for all streams of the device */
+  td_status (*device_synchronize)(int device); /* waits for all streams of the device, of a lost one too */
 
   /* memory; addresses are device addresses, which the host must not dereference */
   td_status (*memory_info)(int device, size_t* free_bytes, size_t* total_bytes);
