@@ -93,7 +93,7 @@ class Listed:
 
 
 class GitTree(Listed):
-    """The tree of a commit in a git repository; one ``git cat-file`` process gives the blobs, and ends with the tree."""
+    """The tree of a commit in a git repository; one ``git cat-file`` process gives the blobs and ends with it."""
 
     def __init__(self, repository: Path, revision: str) -> None:
         self._command = ["git", "-C", str(repository)]

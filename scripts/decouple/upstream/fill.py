@@ -225,7 +225,10 @@ def _debian_source(fields: dict[str, str], suite: str) -> DebianSource:
     def one(suffix: str) -> RemoteFile:
         name = next((name for name in listed if re.search(suffix, name)), None)
         if name is None:
-            raise DecoupleError(f"Sources of {suite}: pytorch {fields['version']} has no file {suffix}")
+            raise DecoupleError(
+                f"Sources of {suite}: pytorch {fields['version']} has no file {suffix}",
+                next_step="only 3.0 (quilt) packages can be read; look at that index",
+            )
         entry = listed[name]
         return RemoteFile(name, (f"{DEBIAN}/{fields['directory']}/{name}",), entry.size, entry.sha256)
 
