@@ -213,7 +213,10 @@ def _run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> N
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         words = (done.stderr or done.stdout).strip().splitlines()
-        raise DecoupleError(f"{' '.join(command[:4])} failed: {words[-1] if words else done.returncode}")
+        raise DecoupleError(
+            f"{' '.join(command[:4])} failed: {words[-1] if words else done.returncode}",
+            next_step="run that command by hand",
+        )
 
 
 def _write(path: Path, size: int) -> None:

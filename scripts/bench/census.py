@@ -20,11 +20,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from decouple.base.paths import find_project
-from decouple.census import taxonomy
+from decouple.census import cpp, python, taxonomy
 from decouple.census.context import make_context
 from decouple.census.scan import files_of, scan
 from decouple.inventory.rules import RuleFile, load
@@ -84,6 +85,13 @@ def measure(tree: Path, rounds: int = 3) -> dict[str, Any]:
         "census": timed(whole, rounds),
         "scan, whole tree": timed(lambda: scan(context, words, files=files), rounds),
         "scan, half the tree": timed(lambda: scan(context, words, files=half), rounds),
+    }
+    for kind, suffixes in (("C++", cpp.SUFFIXES), ("Python", python.SUFFIXES)):
+        some = [name for name in files if name.endswith(suffixes)]
+        result[f"scan, {kind} files"] = timed(partial(scan, context, words, files=some), rounds)
+    result["share of the census's cpu"] = {
+        part: round(result[part]["cpu_s"] / result["census"]["cpu_s"], 2)
+        for part in ("relocation plan", "scan, C++ files", "scan, Python files")
     }
     with half_tree(tree, rules, files) as folder:
         result["relocation plan, half the tree"] = timed(lambda: make_plan(folder, rules), rounds)

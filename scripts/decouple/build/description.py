@@ -127,11 +127,11 @@ def load(path: Path = DEFAULT) -> Description:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
-        raise DecoupleError(f"{path}: not TOML: {error}") from error
+        raise DecoupleError(f"{path}: not TOML: {error}", next_step="mend the line that it names") from error
     except OSError as error:
-        raise DecoupleError(f"{path}: {error.strerror}") from error
+        raise DecoupleError(f"{path}: {error.strerror}", next_step=f"name a description such as {DEFAULT}") from error
     if data.get("schema") != SCHEMA:
-        raise DecoupleError(f"{path}: schema: expected {SCHEMA}, found {data.get('schema')!r}")
+        raise DecoupleError(f"{path}: schema: expected {SCHEMA}, found {data.get('schema')!r}", next_step=f"compare with {DEFAULT.name}")
     try:
         return Description(
             path=path,

@@ -61,7 +61,7 @@ def _git(tree: Path, *arguments: str) -> bytes:
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
     done = _asked(tree, *arguments)
     if done.returncode:
-        raise DecoupleError(f"{tree}: git: {done.stderr.decode(errors='replace').strip()}")
+        raise DecoupleError(f"{tree}: git: {done.stderr.decode(errors='replace').strip()}", next_step=f"`git -C {tree} status` shows the state it is in")
     return done.stdout
 
 

@@ -71,10 +71,10 @@ def read_manifest(wheel: Path) -> WheelManifest:
         with zipfile.ZipFile(wheel) as archive:
             name = f"{dist_info(archive, wheel)}/{MEMBER}"
             if name not in archive.namelist():
-                raise DecoupleError(f"{wheel}: no {MEMBER} in it, so decouple did not build it")
+                raise DecoupleError(f"{wheel}: no {MEMBER} in it, so decouple did not build it", next_step="`decouple build RELEASE` makes one that has it")
             return WheelManifest.from_json(archive.read(name), f"{wheel.name}:{name}")
     except (OSError, zipfile.BadZipFile) as error:
-        raise DecoupleError(f"{wheel}: not a wheel: {error}") from error
+        raise DecoupleError(f"{wheel}: not a wheel: {error}", next_step="build it again, or name another file") from error
 
 
 def _member(name: str, executable: bool, epoch: int) -> zipfile.ZipInfo:

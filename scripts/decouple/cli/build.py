@@ -213,7 +213,7 @@ def _choices(arguments: argparse.Namespace) -> Choices:
         raise UsageError("--arch is empty", next_step="name an architecture, e.g. --arch 9.0")
     check_archs(archs, (), "")
     if arguments.jobs is not None and arguments.jobs < 1:
-        raise UsageError(f"--jobs {arguments.jobs}: at least one")
+        raise UsageError(f"--jobs {arguments.jobs}: at least one", next_step="--jobs 1, or leave it out")
     revision = getattr(arguments, "revision", 0)  # a smoke test is never published
     if revision < 0:
         raise UsageError(f"--revision {revision}: a number from 1 on", next_step="leave it out for the first build")
@@ -246,7 +246,9 @@ def _need_tree(arguments: argparse.Namespace, places: Places) -> None:
     The Debian root has no third_party: there the tree carries Debian's own patches below ours.
     """
     if arguments.tree is not None and not places.tree.is_dir():
-        raise UsageError(f"{places.tree}: no such folder")
+        raise UsageError(
+            f"{places.tree}: no such folder", next_step="leave --tree out: the release is fetched and applied"
+        )
     for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
         debian = not _on_host(arguments, places, cuda=False)
         if places.tree.is_dir() and (not debian or (places.tree / "debian" / "patches").is_dir()):

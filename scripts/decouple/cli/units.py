@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     from decouple.verify.stage1_units import check, read_units, take
 
     if arguments.jobs < 1:
-        raise UsageError(f"--jobs {arguments.jobs}: at least one")
+        raise UsageError(f"--jobs {arguments.jobs}: at least one", next_step="--jobs 1, or leave it out")
     places = Places.of(find_project(), arguments.release, cache_dir(), arguments.tree)
     units = take(read_units(places.stage1 / "compile_commands.json"), arguments.count, first=TOUCHED)
     places.make()

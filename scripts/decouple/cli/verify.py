@@ -240,7 +240,7 @@ def smoke(arguments: argparse.Namespace, places: Places) -> int:
 
     stamp = inputs.read_stamp(places.state / "stage2.json")
     if stamp is None:
-        raise UsageError("stage 2 is not built")
+        raise UsageError("stage 2 is not built", next_step="decouple smoke RELEASE builds its runtime part")
     environment = environment_for(arguments, places, ["core", "cuda", "stock"])
     backend = places.dist / stamp.wheel
     good = _print_audit(_audits(None, backend)) == OK

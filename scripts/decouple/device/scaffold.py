@@ -162,5 +162,5 @@ def merge(mine: str, base: str, theirs: str) -> tuple[str, bool]:
         except FileNotFoundError as error:
             raise DecoupleError("git is not installed", next_step="install git") from error
     if done.returncode < 0 or done.returncode > 127:
-        raise DecoupleError(f"git merge-file failed: {done.stderr.strip()}")
+        raise DecoupleError(f"git merge-file failed: {done.stderr.strip()}", next_step="run the same command again")
     return done.stdout, done.returncode == 0

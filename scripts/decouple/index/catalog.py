@@ -19,6 +19,7 @@ from decouple.index.wheel import Wheel
 
 FOLDER = "releases"
 SCHEMA = 1
+_MEND = "take it from an older copy of the site, or delete it and run `decouple index build` with that release's wheels"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,23 +69,27 @@ def read(path: Path) -> tuple[Entry, ...]:
     try:
         document = json.loads(path.read_bytes())
     except ValueError as error:
-        raise DecoupleError(f"{path}: not JSON: {error}") from error
+        raise DecoupleError(f"{path}: not JSON: {error}", next_step=_MEND) from error
     return parse(document, str(path))
 
 
 def parse(document: Any, where: str) -> tuple[Entry, ...]:
     """Entries of a parsed release file; ``where`` names it in errors. Raises DecoupleError."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise DecoupleError(f"{where}: schema: expected {SCHEMA}; a newer decouple may have written it")
+        raise DecoupleError(
+            f"{where}: schema: expected {SCHEMA}; a newer decouple may have written it", next_step="update decouple"
+        )
     known = {field.name for field in dataclasses.fields(Entry)}
     entries = []
     for number, item in enumerate(document.get("files", [])):
         if not isinstance(item, Mapping) or not known >= set(item):
-            raise DecoupleError(f"{where}: files[{number}]: unknown or misspelt keys {sorted(set(item) - known)}")
+            raise DecoupleError(
+                f"{where}: files[{number}]: unknown or misspelt keys {sorted(set(item) - known)}", next_step=_MEND
+            )
         try:
             entries.append(Entry(**{**item, "arch_list": tuple(item.get("arch_list", ()))}))
         except TypeError as error:
-            raise DecoupleError(f"{where}: files[{number}]: {error}") from error
+            raise DecoupleError(f"{where}: files[{number}]: {error}", next_step=_MEND) from error
     return tuple(entries)
 
 

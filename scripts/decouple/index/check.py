@@ -84,8 +84,7 @@ def _file_faults(index: Index, package: DistributionPackage) -> Iterator[Fault]:
         yield Fault(name, "no sha256 in its link")
         return
     try:
-        with _local_copy(index, package) as path:
-            found = sha256_of(path)
+        with _local_copy(index, package) as (path, found):
             if found != expected:
                 yield Fault(name, f"sha256 is {found}, the link says {expected}")
                 return
@@ -111,15 +110,18 @@ def _file_faults(index: Index, package: DistributionPackage) -> Iterator[Fault]:
 
 
 @contextlib.contextmanager
-def _local_copy(index: Index, package: DistributionPackage) -> Iterator[Path]:
-    """The file itself where the index is a folder, a temporary download otherwise."""
+def _local_copy(index: Index, package: DistributionPackage) -> Iterator[tuple[Path, str]]:
+    """The file itself where the index is a folder, a temporary download otherwise, and its SHA-256.
+
+    A wheel may be larger than the memory, so a download goes straight to the disk, and ends where it exceeds the size
+    that the page gives. Raises DecoupleError.
+    """
     local = local_path(package.url)
     if local is not None:
         if not local.is_file():
-            raise DecoupleError(f"{local}: the link leads nowhere")
-        yield local
+            raise DecoupleError(f"{local}: the link leads nowhere", next_step="decouple index build puts it there")
+        yield local, sha256_of(local)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / package.filename
-        path.write_bytes(index.read(package.url, WHEEL_BOUND))
-        yield path
+        yield path, index.save(package.url, path, WHEEL_BOUND if package.size is None else package.size)

@@ -48,7 +48,10 @@ def this_machine(python: str | None = None) -> Machine:
     else:
         parts = python.split(".")
         if len(parts) < 2 or not all(part.isdigit() for part in parts):
-            raise UsageError(f"--python {python}: expected a version such as 3.13")
+            raise UsageError(
+                f"--python {python}: expected a version such as 3.13",
+                next_step="--into PATH/bin/python asks an interpreter",
+            )
         version = (int(parts[0]), int(parts[1]))
     platforms = list(platform_tags())
     abis = [f"cp{version[0]}{version[1]}"]
@@ -82,7 +85,10 @@ def choose(index: Index, release: str, machine: Machine, cuda: str | None = None
         return Choice((core,), "the core alone, as asked")
     offers = {label: package for package in _fitting(index, CUDA, release, machine) for label in [_label(package)]}
     if not offers:
-        raise DecoupleError(f"{CUDA} {release}: no wheel in the index names its CUDA version")
+        raise DecoupleError(
+            f"{CUDA} {release}: no wheel in the index names its CUDA version",
+            next_step="tell its publisher; --cuda cpu takes the core alone",
+        )
     if cuda is not None:
         if cuda not in offers:
             raise DecoupleError(
@@ -126,7 +132,10 @@ def _core_of(index: Index, package: DistributionPackage, release: str, machine: 
                 if requirement.specifier.contains(str(core.version), prereleases=True)
             ]
             if not matching:
-                raise DecoupleError(f"{package.filename}: needs {requirement}, which {index.address} does not have")
+                raise DecoupleError(
+                    f"{package.filename}: needs {requirement}, which {index.address} does not have",
+                    next_step="tell its publisher; choose another with --cuda, or --cuda cpu",
+                )
             return _newest(matching)
     raise DecoupleError(
         f"{package.filename}: its metadata pins no torch", next_step="tell the publisher; do not install"

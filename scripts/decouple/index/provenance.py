@@ -28,6 +28,7 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "https://github.com/pytorch/rfcs/pull/82#decoupled-cuda-series"
+_NOT_SIGNED_HERE = "ask the publisher for the statement that `decouple index sign` wrote; do not install it"
 
 
 def statement(wheel: Wheel) -> dict[str, Any]:
@@ -110,9 +111,11 @@ def verify(wheel: Wheel, signed: bytes, public: Path) -> Mapping[str, Any]:
             f"{where}: not signed by {public.name}", next_step="ask the publisher for the right key; do not install it"
         ) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise DecoupleError(f"{where}: not a DSSE envelope: {error}") from error
+        raise DecoupleError(f"{where}: not a DSSE envelope: {error}", next_step=_NOT_SIGNED_HERE) from error
     if envelope.payload_type != PAYLOAD_TYPE:
-        raise DecoupleError(f"{where}: payload type {envelope.payload_type!r}, expected {PAYLOAD_TYPE!r}")
+        raise DecoupleError(
+            f"{where}: payload type {envelope.payload_type!r}, expected {PAYLOAD_TYPE!r}", next_step=_NOT_SIGNED_HERE
+        )
     said: Mapping[str, Any] = json.loads(envelope.payload)
     if said != json.loads(json.dumps(statement(wheel))):
         subject = said.get("subject", [{}])[0].get("digest", {}).get("sha256")

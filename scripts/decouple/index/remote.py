@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import url2pathname
@@ -18,6 +19,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 
 TIMEOUT = 30.0  # seconds without a byte
+PIECE = 1 << 20  # bytes read at a time
 PAGE_BOUND = 64 << 20  # bytes; PyPI's largest project page is about a tenth of this
 
 
@@ -82,7 +84,7 @@ class Index:
             try:
                 return local.read_bytes()
             except OSError as error:
-                raise DecoupleError(f"{url}: {error.strerror}") from error
+                raise DecoupleError(f"{url}: {error.strerror}", next_step="is this the index's folder?") from error
         kept = self._cache / "pages" / hashlib.sha256(url.encode()).hexdigest() if self._cache else None
         if self._offline:
             if kept is None or not kept.is_file():
@@ -91,17 +93,39 @@ class Index:
                     next_step="run once without --offline",
                 )
             return kept.read_bytes()
-        body = self._ask(url, bound)
+        body = b"".join(self._pieces(url, bound))
         if kept is not None:
             write_atomically(kept, body)
         return body
 
-    def _ask(self, url: str, bound: int) -> bytes:
+    def save(self, url: str, target: Path, bound: int) -> str:
+        """Stream what is at ``url`` into the file ``target``, at most ``bound`` bytes; returns its SHA-256, taken on
+        the way. Neither cache nor ``offline`` matter. Raises DecoupleError, OSError when ``target`` cannot be written.
+        """
+        digest = hashlib.sha256()
+        with target.open("wb") as out:
+            for piece in self._pieces(url, bound):
+                digest.update(piece)
+                out.write(piece)
+        return digest.hexdigest()
+
+    def _pieces(self, url: str, bound: int) -> Iterator[bytes]:
+        """The answer piece by piece; never more than ``bound`` bytes and one piece are asked for."""
+        got = 0
         try:
             with self._session.get(url, timeout=TIMEOUT, stream=True) as reply:
                 if reply.status_code != 200:
-                    raise DecoupleError(f"{url}: the server answers {reply.status_code} {reply.reason}")
-                body = reply.raw.read(bound + 1, decode_content=True)
+                    raise DecoupleError(
+                        f"{url}: the server answers {reply.status_code} {reply.reason}", next_step=_after(reply)
+                    )
+                for piece in reply.raw.stream(PIECE, decode_content=True):
+                    got += len(piece)
+                    if got > bound:
+                        raise DecoupleError(
+                            f"{url}: more than {bound} bytes, which is all that it should have",
+                            next_step="is this the index's simple/ address? then tell its publisher",
+                        )
+                    yield piece
         except requests.exceptions.ProxyError as error:
             raise DecoupleError(
                 f"{url}: the proxy does not answer", next_step="check HTTPS_PROXY and NO_PROXY"
@@ -116,9 +140,6 @@ class Index:
             raise DecoupleError(
                 f"{url}: the answer broke off ({type(error).__name__})", next_step="try again, or a mirror"
             ) from error
-        if len(body) > bound:
-            raise DecoupleError(f"{url}: more than {bound} bytes where a page or a small file was expected")
-        return bytes(body)
 
     def _json(self, url: str) -> object:
         try:
@@ -132,6 +153,17 @@ class Index:
         try:
             return ProjectPage.from_json_data(json.loads(body), base_url=url)
         except (ValueError, KeyError, TypeError) as error:
-            raise DecoupleError(f"{url}: not a PEP 691 page: {error}") from error
+            raise DecoupleError(
+                f"{url}: not a PEP 691 page: {error}", next_step="is this the index's simple/ address?"
+            ) from error
         except UnsupportedRepoVersionError as error:
             raise DecoupleError(f"{url}: {error}", next_step="update decouple") from error
+
+
+def _after(reply: requests.Response) -> str:
+    """What to do after an answer that is no page."""
+    if reply.status_code in (401, 403):
+        return "put the index's user and password into ~/.netrc"
+    if reply.status_code == 404:
+        return "is this the index's simple/ address, and does it have this project?"
+    return "try again later, or a mirror"

@@ -18,6 +18,8 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of
 from decouple.release.wheel_manifest import MEMBER, WheelManifest
 
+_AGAIN = "build it again, or tell its publisher"
+_DANGEROUS = "do not install it; build it again, or tell its publisher"
 _SYMLINK = 0o120000
 
 
@@ -49,7 +51,9 @@ def parse_name(filename: str) -> tuple[str, Version, frozenset[Tag]]:
     try:
         name, version, _, tags = parse_wheel_filename(filename)
     except (InvalidWheelFilename, InvalidVersion) as error:
-        raise DecoupleError(f"{filename}: not a wheel's file name: {error}") from error
+        raise DecoupleError(
+            f"{filename}: not a wheel's file name: {error}", next_step="a wheel keeps the name that it was built with"
+        ) from error
     return name, version, tags
 
 
@@ -73,12 +77,14 @@ def read(path: Path) -> Wheel:
     headers = BytesHeaderParser().parsebytes(metadata)
     if canonicalize_name(str(headers["Name"])) != name or str(headers["Version"]) != str(version):
         raise DecoupleError(
-            f"{path.name}: METADATA says {headers['Name']} {headers['Version']}, the file name {name} {version}"
+            f"{path.name}: METADATA says {headers['Name']} {headers['Version']}, the file name {name} {version}",
+            next_step="a wheel keeps the name that it was built with; build it again",
         )
     manifest = WheelManifest.from_json(manifest_bytes, f"{path.name}: {MEMBER}")
     if canonicalize_name(manifest.project) != name or manifest.version != str(version):
         raise DecoupleError(
-            f"{path.name}: its build manifest is of {manifest.project} {manifest.version}, not of {name} {version}"
+            f"{path.name}: its build manifest is of {manifest.project} {manifest.version}, not of {name} {version}",
+            next_step=_AGAIN,
         )
     _check_record(path)
     return Wheel(
@@ -103,11 +109,15 @@ def refuse_unsafe_members(archive: zipfile.ZipFile, where: str) -> None:
         path = PurePosixPath(member.filename)
         outside = path.is_absolute() or ".." in path.parts or "\\" in member.filename
         if outside or re.match(r"[A-Za-z]:", member.filename):
-            raise DecoupleError(f"{where}: member {member.filename!r} leaves the folder a wheel is installed to")
+            raise DecoupleError(
+                f"{where}: member {member.filename!r} leaves the folder a wheel is installed to", next_step=_DANGEROUS
+            )
         if member.external_attr >> 16 & 0o170000 == _SYMLINK:
-            raise DecoupleError(f"{where}: member {member.filename!r} is a symbolic link, which no wheel may hold")
+            raise DecoupleError(
+                f"{where}: member {member.filename!r} is a symbolic link, which no wheel may hold", next_step=_DANGEROUS
+            )
         if member.filename in seen:
-            raise DecoupleError(f"{where}: member {member.filename!r} stands in the wheel twice")
+            raise DecoupleError(f"{where}: member {member.filename!r} stands in the wheel twice", next_step=_DANGEROUS)
         seen.add(member.filename)
 
 
@@ -115,7 +125,9 @@ def dist_info(archive: zipfile.ZipFile, where: str) -> str:
     """The name of the one ``*.dist-info`` folder. Raises DecoupleError when there is none or several."""
     folders = {name.split("/", 1)[0] for name in archive.namelist() if re.match(r"[^/]+\.dist-info/", name)}
     if len(folders) != 1:
-        raise DecoupleError(f"{where}: expected one .dist-info folder, found {sorted(folders) or 'none'}")
+        raise DecoupleError(
+            f"{where}: expected one .dist-info folder, found {sorted(folders) or 'none'}", next_step=_AGAIN
+        )
     return folders.pop()
 
 

@@ -169,9 +169,14 @@ def _rule(table: _Table) -> Rule:
         reason=table.text("reason"),
     )
     if rule.kind not in KINDS:
-        raise UsageError(f"{table.where}: kind {rule.kind!r} is none of {', '.join(KINDS)}")
+        raise UsageError(
+            f"{table.where}: kind {rule.kind!r} is none of {', '.join(KINDS)}", next_step="name one of these"
+        )
     if bool(rule.lists) != (rule.kind == "build-list") or bool(rule.match) == bool(rule.lists):
-        raise UsageError(f"{table.where}: rule {rule.name!r} needs `lists` if its kind is build-list, else `match`")
+        raise UsageError(
+            f"{table.where}: rule {rule.name!r} needs `lists` if its kind is build-list, else `match`",
+            next_step="give it the one, and not the other",
+        )
     return rule
 
 

@@ -18,6 +18,7 @@ SCHEMA = 1
 MEMBER = "decouple.json"
 SUFFIX = ".decouple.json"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_MEND = "build the wheel again, or tell its publisher"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,9 +72,9 @@ class WheelManifest:
         try:
             document = json.loads(data)
         except ValueError as error:
-            raise DecoupleError(f"{where}: the build manifest is not JSON: {error}") from error
+            raise DecoupleError(f"{where}: the build manifest is not JSON: {error}", next_step=_MEND) from error
         if not isinstance(document, dict):
-            raise DecoupleError(f"{where}: the build manifest is not a JSON object")
+            raise DecoupleError(f"{where}: the build manifest is not a JSON object", next_step=_MEND)
         if document.get("schema") != SCHEMA:
             raise DecoupleError(
                 f"{where}: schema: expected {SCHEMA}, found {document.get('schema')!r}",
@@ -82,10 +83,10 @@ class WheelManifest:
         series = _field(document, "series", dict, where)
         digest = _field(series, "digest", str, f"{where}: series")
         if not _DIGEST.fullmatch(digest):
-            raise DecoupleError(f"{where}: series.digest: expected 64 hex digits, found {digest!r}")
+            raise DecoupleError(f"{where}: series.digest: expected 64 hex digits, found {digest!r}", next_step=_MEND)
         cuda = document.get("cuda")
         if cuda is not None and not isinstance(cuda, str):
-            raise DecoupleError(f"{where}: cuda: expected a version or null, found {cuda!r}")
+            raise DecoupleError(f"{where}: cuda: expected a version or null, found {cuda!r}", next_step=_MEND)
         return cls(
             release=_field(document, "release", str, where),
             project=_field(document, "project", str, where),
@@ -108,5 +109,5 @@ class WheelManifest:
 def _field(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
     value = document.get(key)
     if not isinstance(value, kind):
-        raise DecoupleError(f"{where}: {key}: expected {kind.__name__}, found {type(value).__name__}")
+        raise DecoupleError(f"{where}: {key}: expected {kind.__name__}, found {type(value).__name__}", next_step=_MEND)
     return value

@@ -14,6 +14,7 @@ import shutil
 import stat
 import subprocess
 import tarfile
+import weakref
 import zipfile
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -92,7 +93,7 @@ class Listed:
 
 
 class GitTree(Listed):
-    """The tree of a commit in a git repository; one ``git cat-file`` process gives the blobs."""
+    """The tree of a commit in a git repository; one ``git cat-file`` process gives the blobs and ends with it."""
 
     def __init__(self, repository: Path, revision: str) -> None:
         self._command = ["git", "-C", str(repository)]
@@ -118,6 +119,7 @@ class GitTree(Listed):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
+            weakref.finalize(self, _end, self._blobs)
         assert self._blobs.stdin and self._blobs.stdout
         self._blobs.stdin.write(self._ids[path] + b"\n")
         self._blobs.stdin.flush()
@@ -132,8 +134,17 @@ class GitTree(Listed):
         done = subprocess.run([*self._command, *arguments], env=environment(), capture_output=True, check=False)
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise DecoupleError(f"git {arguments[0]}: {said[-1] if said else done.returncode}")
+            raise DecoupleError(
+                f"git {arguments[0]} in {self._command[2]}: {said[-1] if said else done.returncode}",
+                next_step="name a commit, tag or branch that this repository has",
+            )
         return done.stdout
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """``git cat-file --batch`` ends when it is asked no more."""
+    with process:
+        pass
 
 
 def paths_of(source: Source) -> list[str]:

@@ -36,7 +36,10 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
         elif char == "[":
             end = pattern.find("]", i + 2)
             if end < 0:
-                raise UsageError(f"glob {pattern!r}: '[' is never closed")
+                raise UsageError(
+                    f"glob {pattern!r}: '[' is never closed",
+                    next_step="close it, or write [[] for the character itself",
+                )
             body = pattern[i + 1 : end].replace("\\", "\\\\")
             out.append(f"[^{body[1:]}]" if body.startswith("!") else f"[{body}]")
             i = end
@@ -52,7 +55,9 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
             out.append(re.escape(char))
         i += 1
     if depth:
-        raise UsageError(f"glob {pattern!r}: '{{' is never closed")
+        raise UsageError(
+            f"glob {pattern!r}: '{{' is never closed", next_step="close it, or write [{] for the character itself"
+        )
     return re.compile("".join(out))
 
 

@@ -209,9 +209,14 @@ def debian_series(folder: Path) -> list[tuple[Path, str]]:
         options = words[1:] or ["-p1"]
         patch = folder / "patches" / words[0]
         if len(options) != 1 or options[0] not in ("-p0", "-p1", "-p2"):
-            raise DecoupleError(f"{series}:{number}: option {' '.join(options)!r} is not one of -p0, -p1, -p2")
+            raise DecoupleError(
+                f"{series}:{number}: option {' '.join(options)!r} is not one of -p0, -p1, -p2",
+                next_step="leave --debian-patches out",
+            )
         if not patch.is_file():
-            raise DecoupleError(f"{series}:{number}: no such patch: {words[0]}")
+            raise DecoupleError(
+                f"{series}:{number}: no such patch: {words[0]}", next_step="fetch again with --source debian"
+            )
         result.append((patch, options[0]))
     return result
 
@@ -237,7 +242,10 @@ def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress
             )
             after = gitrun.text("write-tree", cwd=repo, env=env)
             if after == before:
-                raise DecoupleError(f"{patch}: git applied it, but nothing changed")
+                raise DecoupleError(
+                    f"{patch}: git applied it, but nothing changed",
+                    next_step="upstream may have it by now; leave --debian-patches out",
+                )
             before = after
             progress.advance()
         progress.finish()

@@ -180,8 +180,8 @@ def _debian(version: str, downloader: Downloader, remarks: list[str]) -> DebianS
         if release is None:
             remarks.append(f"Debian {suite}: no such suite")
             continue
-        signed = check_signature(release)
-        index = dsc.source_files(next(dsc.paragraphs(dsc.unsigned(release)), {}), f"{suite}/InRelease")
+        signed, trusted = check_signature(release)
+        index = dsc.source_files(next(dsc.paragraphs(signed), {}), f"{suite}/InRelease")
         path = "main/source/Sources.xz"
         entry = index.get(path)
         if entry is None:
@@ -197,7 +197,7 @@ def _debian(version: str, downloader: Downloader, remarks: list[str]) -> DebianS
         if gone:
             remarks.append(f"Debian {suite} lists pytorch {source.version}, but {gone[0]} is not served: left out")
             continue
-        remarks.append(f"Debian {suite}: pytorch {source.version}, index {signed}")
+        remarks.append(f"Debian {suite}: pytorch {source.version}, index {trusted}")
         return _with_snapshots(source, downloader)
     return None
 
@@ -225,7 +225,10 @@ def _debian_source(fields: dict[str, str], suite: str) -> DebianSource:
     def one(suffix: str) -> RemoteFile:
         name = next((name for name in listed if re.search(suffix, name)), None)
         if name is None:
-            raise DecoupleError(f"Sources of {suite}: pytorch {fields['version']} has no file {suffix}")
+            raise DecoupleError(
+                f"Sources of {suite}: pytorch {fields['version']} has no file {suffix}",
+                next_step="only 3.0 (quilt) packages can be read; look at that index",
+            )
         entry = listed[name]
         return RemoteFile(name, (f"{DEBIAN}/{fields['directory']}/{name}",), entry.size, entry.sha256)
 
@@ -258,21 +261,26 @@ def _with_snapshots(source: DebianSource, downloader: Downloader) -> DebianSourc
     )
 
 
-def check_signature(text: str) -> str:
-    """How far an inline-signed text could be trusted, in words. Raises DecoupleError when the signature is bad."""
+def check_signature(text: str) -> tuple[str, str]:
+    """What an inline-signed text says, and in words how far that could be trusted.
+
+    What it says is what gpgv took out of the signed block: bytes around the block, which nobody signed, are never read
+    as its content, however they are dressed up. Raises DecoupleError when the signature is bad.
+    """
     if not shutil.which("gpgv") or not KEYRING.is_file():
-        return "not checked for its signature (needs gpgv and debian-archive-keyring)"
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".asc") as signed:
-        signed.write(text)
+        return dsc.unsigned(text), "not checked for its signature (needs gpgv and debian-archive-keyring)"
+    with tempfile.NamedTemporaryFile(suffix=".asc") as signed:
+        signed.write(text.encode())
         signed.flush()
-        command = ["gpgv", "--quiet", "--keyring", str(KEYRING), signed.name]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = ["gpgv", "--quiet", "--keyring", str(KEYRING), "--output", "-", signed.name]
+        done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()
         raise DecoupleError(
-            f"the signature of Debian's InRelease does not hold: {done.stderr.strip().rpartition(chr(10))[2]}",
+            f"the signature of Debian's InRelease does not hold: {said.rpartition(chr(10))[2]}",
             next_step="update debian-archive-keyring; do not trust this mirror otherwise",
         )
-    return "signed by Debian's archive key"
+    return done.stdout.decode(), "signed by Debian's archive key"
 
 
 def _get(url: str, downloader: Downloader) -> str | None:

@@ -40,7 +40,9 @@ def git(
         )
     except FileNotFoundError:
         if not cwd.is_dir():
-            raise DecoupleError(f"{cwd}: no such folder") from None
+            raise DecoupleError(
+                f"{cwd}: no such folder", next_step="did something delete it? run the same command again"
+            ) from None
         raise DecoupleError("git is not installed", next_step="apt-get install git") from None
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]

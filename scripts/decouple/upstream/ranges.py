@@ -89,7 +89,9 @@ class RemoteZip:
         try:
             return self._zip.read(name)
         except KeyError:
-            raise DecoupleError(f"{self.url}: has no {name}") from None
+            raise DecoupleError(
+                f"{self.url}: has no {name}", next_step="is this the wheel that the manifest means?"
+            ) from None
         except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
             raise DecoupleError(f"{self.url}: {name} is damaged: {error}", next_step="try again later") from None
 
@@ -109,7 +111,9 @@ class RemoteZip:
         for start, data in self._segments:
             if start <= position and position + size <= start + len(data):
                 return data[position - start : position - start + size]
-        raise DecoupleError(f"{self.url}: bytes {position} to {position + size} did not come")
+        raise DecoupleError(
+            f"{self.url}: bytes {position} to {position + size} did not come", next_step="try again later"
+        )
 
     def _request(self, asked: str) -> None:
         start, data = self._downloader.patiently(lambda: self._once(asked))

@@ -82,7 +82,10 @@ def opened(place: Path) -> Iterator[Path]:
         yield place
         return
     if not zipfile.is_zipfile(place):
-        raise DecoupleError(f"{place}: neither a folder nor a wheel")
+        raise DecoupleError(
+            f"{place}: neither a folder nor a wheel",
+            next_step="name a wheel file, or the folder that one was unpacked to",
+        )
     with tempfile.TemporaryDirectory(prefix="decouple-audit-") as folder:
         with zipfile.ZipFile(place) as wheel:
             members = [name for name in wheel.namelist() if _SUFFIX.search(name) or "/bin/" in name]

@@ -55,7 +55,7 @@ def read(path: Path) -> Library:
         with path.open("rb") as file:
             return _read(path, ELFFile(file))
     except (ELFError, struct.error) as error:
-        raise DecoupleError(f"{path}: not a readable ELF file: {error}") from error
+        raise DecoupleError(f"{path}: not a readable ELF file: {error}", next_step="build it again") from error
 
 
 def _read(path: Path, elf: ELFFile) -> Library:

@@ -72,7 +72,10 @@ def lay(source: Path, target: Path) -> None:
         archive.extractall(opened, filter="data")
     folders = [path for path in opened.iterdir() if path.is_dir()]
     if len(folders) != 1:
-        raise DecoupleError(f"{source.name}: {len(folders)} folders at its top, an sdist has one")
+        raise DecoupleError(
+            f"{source.name}: {len(folders)} folders at its top, an sdist has one",
+            next_step="name another sdist in extensions.toml",
+        )
     folders[0].rename(target)
     remove_tree(opened)
 

@@ -46,7 +46,10 @@ def runs_without(prefix: Sequence[str], hidden: Sequence[str], code: str = "impo
     paths = [part for path in hidden for part in ("-P", path)]
     answered = _traced(prefix, code, ["-e", "inject=open,openat:error=ENOENT", *paths]).count("(INJECTED)")
     if not answered:
-        raise DecoupleError(f"{code!r} never asked for {', '.join(hidden) or 'a hidden file'}")
+        raise DecoupleError(
+            f"{code!r} never asked for {', '.join(hidden) or 'a hidden file'}",
+            next_step="is each path spelt as the process asks for it?",
+        )
     return answered
 
 
@@ -57,7 +60,10 @@ def _traced(prefix: Sequence[str], code: str, options: Sequence[str]) -> str:
     done = subprocess.run(traced, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if not _OPENED.search(line) and line.strip()]
-        raise DecoupleError(f"{code!r} fails: {said[-1].strip() if said else done.returncode}")
+        raise DecoupleError(
+            f"{code!r} fails: {said[-1].strip() if said else done.returncode}",
+            next_step="run it without strace to see whether it is the code or strace",
+        )
     return done.stderr
 
 

@@ -116,7 +116,10 @@ def read_units(compile_commands: Path) -> tuple[Unit, ...]:
     except OSError as error:
         raise DecoupleError(f"{compile_commands}: {error.strerror}", next_step="configure stage 1 first") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise DecoupleError(f"{compile_commands}: not CMake's compile commands ({error})") from error
+        raise DecoupleError(
+            f"{compile_commands}: not CMake's compile commands ({error})",
+            next_step="configure stage 1 again: `decouple build RELEASE --stage 1`",
+        ) from error
 
 
 def take(units: Sequence[Unit], count: int | None, *, first: Sequence[str] = ()) -> tuple[Unit, ...]:

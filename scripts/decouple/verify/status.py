@@ -37,7 +37,10 @@ def read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise DecoupleError(f"{path}: not JSON: {error}", next_step="git checkout it, or delete it") from error
     if found.get("schema") != SCHEMA:
-        raise DecoupleError(f"{path}: schema: expected {SCHEMA}, found {found.get('schema')!r}")
+        raise DecoupleError(
+            f"{path}: schema: expected {SCHEMA}, found {found.get('schema')!r}",
+            next_step="update decouple, or git checkout it",
+        )
     return found
 
 

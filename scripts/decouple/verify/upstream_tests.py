@@ -48,7 +48,10 @@ def outcomes(tried: Tried, tests: str, suites: Iterable[Suite]) -> dict[str, str
             seen = parse(report.read_text(encoding="utf-8"), suite.file) if report.exists() else {}
         if not seen:
             said = (done.stdout + done.stderr).strip().splitlines() or [f"exit status {done.returncode}"]
-            raise DecoupleError(f"{suite.file} on {tried.name}: no test ran: {said[-1]}")
+            raise DecoupleError(
+                f"{suite.file} on {tried.name}: no test ran: {said[-1]}",
+                next_step="run that file there by hand; --no-tests leaves these tests out",
+            )
         found |= seen
     return found
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.index import provenance, site, wheel
 from decouple.index.check import check
 from decouple.index.remote import Index
+from tests.support.server import FaultyServer, wrong_bytes
 from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
 
 
@@ -103,6 +106,53 @@ def test_check_names_a_link_that_leads_nowhere(dist: Path, tmp_path: Path) -> No
     site.build(dist, root)
     next((root / "files/2.6").glob("torch_cuda-*.whl")).unlink()
     assert "leads nowhere" in "\n".join(str(fault) for fault in check(Index(str(root))))
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[FaultyServer]:
+    """A site with one core wheel of 32 MiB on a web server."""
+    many = {f"torch/lib/{number}.so": bytes([number]) * (1 << 20) for number in range(32)}
+    make_wheel(tmp_path / "dist", "torch", "2.6.0+decoupled.1", extra_members=many)
+    site.build(tmp_path / "dist", tmp_path / "site")
+    with FaultyServer({"/": tmp_path / "site"}) as server:
+        for path in (tmp_path / "site/simple").rglob("index.html"):
+            folder = path.parent.relative_to(tmp_path / "site").as_posix()
+            server.files[f"/{folder}/"] = path
+        yield server
+
+
+def test_a_remote_wheel_is_checked_without_being_held_in_memory(served: FaultyServer) -> None:
+    (wheel_path,) = (path for path in _files(served) if path.endswith(".whl"))
+    served.files[wheel_path] = _files(served)[wheel_path].read_bytes()  # the server's own copy is made before we look
+    tracemalloc.start()
+    try:
+        assert check(Index(served.url("/simple/"))) == []
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 16 << 20
+
+
+def test_a_remote_wheel_longer_than_promised_is_not_read_to_its_end(served: FaultyServer) -> None:
+    (wheel_path,) = (path for path in _files(served) if path.endswith(".whl"))
+    real = _files(served)[wheel_path].read_bytes()
+    served.files[wheel_path] = real + bytes(64 << 20)
+    (fault,) = check(Index(served.url("/simple/")))
+    assert f"more than {len(real)} bytes" in str(fault)
+
+
+def test_remote_bytes_that_changed_are_named_by_their_sha256(served: FaultyServer) -> None:
+    (wheel_path,) = (path for path in _files(served) if path.endswith(".whl"))
+    served.fault(wheel_path, wrong_bytes())
+    (fault,) = check(Index(served.url("/simple/")))
+    assert "the link says" in str(fault)
+
+
+def _files(server: FaultyServer) -> dict[str, Path]:
+    """What the server has, by address."""
+    root = server.files["/"]
+    assert isinstance(root, Path)
+    return {f"/{path.relative_to(root).as_posix()}": path for path in root.rglob("*")}
 
 
 @pytest.mark.parametrize("member", ["../evil.py", "/etc/evil", "a/../../evil.py", "C:/evil.py", "a\\..\\evil.py"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import subprocess
@@ -185,6 +186,22 @@ def test_git_trees_and_folders(repository: Path) -> None:
         )
     with pytest.raises(DecoupleError, match="ls-tree"):
         open_path(repository, "nonesuch", (), None)
+
+
+def test_git_ends_when_the_tree_that_it_was_asked_for_is_no_longer_used(repository: Path) -> None:
+    opened = open_path(repository, "HEAD", (), None)
+    assert opened.source.read("src/f.c") == SOURCE["src/f.c"]
+    (process,) = _children("cat-file")
+    del opened
+    gc.collect()
+    assert not process.exists()
+
+
+def _children(word: str) -> list[Path]:
+    """The processes that this one started with ``word`` in their command, as folders of /proc."""
+    of_here = Path("/proc/self/task").glob("*/children")
+    every = [Path("/proc") / number for path in of_here for number in path.read_text().split()]
+    return [path for path in every if word.encode() in (path / "cmdline").read_bytes()]
 
 
 def test_a_path_that_is_nothing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -180,8 +181,12 @@ def test_the_environment_of_a_git_hook_does_not_lead_astray(world: World, monkey
     monkeypatch.setenv("GIT_DIR", str(world.upstream))
     monkeypatch.setenv("GIT_INDEX_FILE", "/nonexistent/index")
     monkeypatch.setenv("GIT_WORK_TREE", "/nonexistent")
+    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", "/nonexistent/objects")
+    monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'apply.whitespace=fix'")
+    before = dict(os.environ)
     with Stack.open(world.places) as stack:
         stack.push(None, overlay=False)
+    assert dict(os.environ) == before, "what the process that uses us was given is still there for it"
     assert tree_of(world.source) == world.final_tree
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,6 +63,45 @@ def test_a_forged_index_is_refused() -> None:
         pytest.skip("needs gpgv and debian-archive-keyring")
     with pytest.raises(DecoupleError, match="the signature of Debian's InRelease does not hold"):
         fill.check_signature(SIGNED)
+
+
+@pytest.fixture
+def sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
+    """Signs a text inline with a key made here, the one that the archive's keyring then holds."""
+    if not shutil.which("gpg") or not shutil.which("gpgv"):
+        pytest.skip("needs gpg and gpgv")
+    with tempfile.TemporaryDirectory(prefix="gpg") as home:  # gpg-agent's socket wants a short path
+        gpg = ["gpg", "--homedir", home, "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]
+
+        def run(*words: str, stdin: str = "") -> bytes:
+            return subprocess.run([*gpg, *words], input=stdin.encode(), capture_output=True, check=True).stdout
+
+        run("--quick-generate-key", "archive@example.org", "ed25519", "sign", "never")
+        (tmp_path / "archive.gpg").write_bytes(run("--export"))
+        monkeypatch.setattr(fill, "KEYRING", tmp_path / "archive.gpg")
+        yield lambda text: run("--clearsign", stdin=text).decode()
+        subprocess.run(["gpgconf", "--homedir", home, "--kill", "gpg-agent"], check=True)
+
+
+def test_only_what_is_signed_is_read(sign: Callable[[str], str]) -> None:
+    """gpgv passes over text around the signed block, and takes a space behind the block's first line as part of it; a
+    parser that is stricter than gpgv finds no block there and would read the forged list."""
+    real = f"Suite: sid\nSHA256:\n {'a' * 64} 10 main/source/Sources.xz\n- dash\n"
+    signed = sign(real)
+    assert fill.check_signature(signed) == (real, "signed by Debian's archive key")
+    forged = f"SHA256:\n {'b' * 64} 10 main/source/Sources.xz\n\n"
+    for around in (
+        forged + signed,
+        signed + forged,
+        forged + signed.replace("MESSAGE-----\n", "MESSAGE----- \n"),
+        forged.replace("\n\n", "\r\n\r\n") + signed.replace("MESSAGE-----\n", "MESSAGE-----\r\n"),
+    ):
+        assert fill.check_signature(around)[0] == real
+
+
+def test_a_second_signed_text_is_refused(sign: Callable[[str], str]) -> None:
+    with pytest.raises(DecoupleError, match="the signature of Debian's InRelease does not hold"):
+        fill.check_signature(sign("SHA256:\n") + sign("SHA256:\n"))
 
 
 HTML = """<!DOCTYPE html><body>

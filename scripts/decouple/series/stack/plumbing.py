@@ -17,11 +17,9 @@ from git import Git
 
 from decouple.base.errors import DecoupleError
 
-#: Variables that would point git at another repository; a hook that calls us sets some of them.
+#: Variables that would point git at other objects or configuration; a hook that calls us sets some of them. Those that
+#: name the repository, the work tree and the index are given to each call, so they are not among these.
 _FOREIGN = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
     "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
@@ -31,6 +29,16 @@ _FOREIGN = (
     "GIT_CONFIG_PARAMETERS",
     "GIT_CONFIG_COUNT",
 )
+
+
+def _without_foreign() -> list[str]:
+    """What a command line begins with to drop those variables: nothing, unless there are any.
+
+    GitPython gives git a copy of the process's environment and can only add to it; env(1) can take away.
+    """
+    there = [name for name in _FOREIGN if name in os.environ]
+    return ["env", *(word for name in there for word in ("-u", name))] if there else []
+
 
 #: Configuration of every call.
 _CONFIG = (
@@ -65,8 +73,6 @@ class Repository:
         """``root`` is the work tree; the repository is ``root/.git`` unless ``git_dir`` names it (bare)."""
         self.root = root.absolute()
         self.git_dir = (git_dir or root / ".git").absolute()
-        for name in _FOREIGN:
-            os.environ.pop(name, None)
         self._git = Git(str(self.root))
         self._trees: dict[str, str] = {}
         self.held: tuple[int, ...] = ()
@@ -93,7 +99,7 @@ class Repository:
         if not user_config:
             environment |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
         process = self._git.execute(
-            [Git.GIT_PYTHON_GIT_EXECUTABLE or "git", *_CONFIG, *arguments],
+            [*_without_foreign(), Git.GIT_PYTHON_GIT_EXECUTABLE or "git", *_CONFIG, *arguments],
             as_process=True,
             istream=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
             env=environment,

@@ -127,7 +127,10 @@ def git_version(remote: RemoteZip) -> str:
     """The commit that ``torch/version.py`` of the wheel names. Raises DecoupleError."""
     match = re.search(r"^git_version = '([0-9a-f]{40})'", remote.read("torch/version.py").decode(), re.M)
     if not match:
-        raise DecoupleError(f"{remote.url}: torch/version.py names no commit")
+        raise DecoupleError(
+            f"{remote.url}: torch/version.py names no commit",
+            next_step="is this an official wheel? take another source with --source",
+        )
     return match[1]
 
 
@@ -155,7 +158,10 @@ def _lay_out(remote: RemoteZip, members: list[Member], recorded: dict[str, str],
         digest = hashlib.sha256(data).digest()
         if written.setdefault(target, digest) is not digest:
             if written[target] != digest:
-                raise DecoupleError(f"{remote.url}: {name} and another member both claim to be {target}, and differ")
+                raise DecoupleError(
+                    f"{remote.url}: {name} and another member both claim to be {target}, and differ",
+                    next_step="take another source with --source",
+                )
             continue
         writer.file(name, writer.parts(target), len(data), io.BytesIO(data), executable=False)
     context.progress.finish()

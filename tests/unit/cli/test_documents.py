@@ -1,0 +1,60 @@
+"""What README.md and docs/ tell people to type and to read is there."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from decouple.base.paths import find_project
+from decouple.cli import parser
+
+PROJECT = find_project()
+PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+
+
+def named(text: str) -> tuple[set[str], set[str]]:
+    """The commands of ``decouple`` and the sessions of nox that a page names."""
+    return (
+        set(re.findall(r"(?:`|^\$ |^ {4})decouple ([a-z][a-z-]*)", text, re.M)),
+        set(re.findall(r"\bnox -s ([a-z][\w.-]*\w)", text)),
+    )
+
+
+def verbs() -> set[str]:
+    """The commands of ``decouple``."""
+    (commands,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return set(commands.choices)
+
+
+@functools.cache
+def sessions() -> set[str]:
+    """The sessions of noxfile.py."""
+    command = [sys.executable, "-m", "nox", "-l"]
+    menu = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^[*-] (\S+)", menu, re.M))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_exists(page: Path) -> None:
+    ours, menu = named(page.read_text(encoding="utf-8"))
+    assert (ours - verbs(), menu - sessions()) == (set(), set())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_that_is_linked_or_run_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    linked = [page.parent / name for name in re.findall(r"\]\((?!https?:)([^)#\s]+)", text)]
+    run = [PROJECT / name for name in re.findall(r"\bpython3? ((?:scripts|third_device|ci|tests)/[\w./-]+)", text)]
+    tests = [PROJECT / name for name in re.findall(r"\btests/[\w/]+(?:\.py)?", text)]
+    assert [str(path) for path in (*linked, *run, *tests) if not path.exists()] == []
+
+
+def test_each_way_of_naming_a_command_is_seen() -> None:
+    text = "`decouple one`, `nox -s two-2.6`:\n\n$ decouple three x\n    decouple four\n    nox -s five -- a\n"
+    assert named(text) == ({"one", "three", "four"}, {"two-2.6", "five"})
