@@ -145,6 +145,27 @@ def test_a_real_nvcc_is_asked(inside: RootEnvironment) -> None:
         probe.check_stage2(hidden, wanted)
 
 
+KERNEL = """
+namespace { __device__ float twice(float x) { return x + x; } }
+__global__ void kernel(float* x) { x[threadIdx.x] = twice(x[threadIdx.x]); }
+"""
+
+
+def test_nvcc_compiles_to_the_same_bytes(inside: RootEnvironment) -> None:
+    """nvcc names symbols after its process number; behind ``same_names.sh`` that is always the same."""
+    folder, seen = inside.places.verify, inside.names()["verify"]
+    (folder / "kernel.cu").write_text(KERNEL)
+    variables = variables_for(2, "rootfs", inside.names(), {})
+    nvcc = f"nvcc -ccbin {variables['CUDAHOSTCXX']} -arch=sm_90 -c kernel.cu -o"
+    both = f"{nvcc} $1.o & $CCACHE_PREFIX {nvcc} $1.same.o & wait -n && wait -n"
+    for name in ("first", "second"):
+        done = subprocess.run(inside.argv(["bash", "-c", both, "bash", name], variables, seen), capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+    plain, same = ([(folder / f"{n}{kind}.o").read_bytes() for n in ("first", "second")] for kind in ("", ".same"))
+    assert b"tmpxft_00000002_" in same[0] and same[0] == same[1]
+    assert b"tmpxft_" in plain[0] and b"tmpxft_00000002_" not in plain[0]  # what it would be otherwise
+
+
 def test_a_stage_is_recorded_with_its_own_packages_whatever_else_the_root_has(inside: RootEnvironment) -> None:
     # Stage 1 built together with stage 2 named CUDA's packages in its manifest, so its wheel had other bytes.
     variables = variables_for(1, "rootfs", inside.names(), {})
