@@ -59,26 +59,30 @@ def test_an_sdist_with_two_folders_at_its_top_is_refused(tmp_path: Path) -> None
         extensions.lay(sdist(tmp_path, "one", "two"), tmp_path / "laid")
 
 
-def test_a_project_that_does_not_build_is_a_failed_check_that_names_the_log(tmp_path: Path) -> None:
-    place = Workplace(Here(), tmp_path / "verify", str(tmp_path / "verify"), tmp_path / "verify.log")
-    place.folder.mkdir()
-    both: Tried = install(place, "both", [])
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "setup.py").write_text("raise SystemExit('error: no compiler for you')\n")
-    check = extensions.compile_and_try(place, both, extensions.Extension("project", project, "", ""), project, {})
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workplace, Tried]:
+    """A place to compile in, and a virtual environment there. Making one takes seconds, so the tests share it."""
+    folder = tmp_path_factory.mktemp("verify")
+    place = Workplace(Here(), folder, str(folder), folder / "verify.log")
+    return place, install(place, "both", [])
+
+
+def test_a_project_that_does_not_build_is_a_failed_check_that_names_the_log(
+    workplace: tuple[Workplace, Tried], tmp_path: Path
+) -> None:
+    place, both = workplace
+    (tmp_path / "setup.py").write_text("raise SystemExit('error: no compiler for you')\n")
+    check = extensions.compile_and_try(place, both, extensions.Extension("broken", tmp_path, "", ""), tmp_path, {})
     assert not check.ok
-    assert str(tmp_path / "verify.log") in check.seen
+    assert str(place.log) in check.seen
 
 
-def test_a_wheel_of_an_earlier_run_is_not_taken_for_the_one_that_was_asked_for(tmp_path: Path) -> None:
-    place = Workplace(Here(), tmp_path / "verify", str(tmp_path / "verify"), tmp_path / "verify.log")
-    place.folder.mkdir()
-    both = install(place, "both", [])
-    stale = both.folder / "extensions" / "project" / "wheel" / "project-0.9-py3-none-any.whl"
+def test_a_wheel_of_an_earlier_run_is_not_taken_for_the_one_that_was_asked_for(
+    workplace: tuple[Workplace, Tried], tmp_path: Path
+) -> None:
+    place, both = workplace
+    stale = both.folder / "extensions" / "empty" / "wheel" / "empty-0.9-py3-none-any.whl"
     stale.parent.mkdir(parents=True)
     stale.write_bytes(b"")
-    project = tmp_path / "project"
-    project.mkdir()
-    extensions.compile_and_try(place, both, extensions.Extension("project", project, "", ""), project, {})
+    extensions.compile_and_try(place, both, extensions.Extension("empty", tmp_path, "", ""), tmp_path, {})
     assert not stale.exists()
