@@ -74,8 +74,8 @@ def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
     """README's Markdown table: newest release first; neighbours of which the status files say the same share a row."""
     lines = [
         "| release | patches | proven | apply to | couplings left | stage 1 | stage 2 | parity with the monolith "
-        "| ELF audit |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| ELF audit | contract of backends |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for cells, same in itertools.groupby(_newest_first(statuses), lambda release: _cells(statuses[release])):
         releases = list(same)
@@ -96,6 +96,7 @@ def _cells(status: Mapping[str, Any]) -> tuple[str, ...]:
         _stage(status.get("stage2")),
         _parity(verify),
         _audit(verify),
+        _contract(status.get("contract")),
     )
 
 
@@ -186,4 +187,14 @@ def _audit(verify: Mapping[str, Any]) -> str:
     if not found:
         return "not checked"
     faults = sum(len(one["faults"]) for one in found)
-    return f"{faults} faults" if faults else f"clean ({sum(one['files'] for one in found)} files)"
+    # every rule looks at the libraries anew, the last ones at those of both wheels
+    return f"{faults} faults" if faults else f"clean ({max(one['files'] for one in found)} files)"
+
+
+def _contract(contract: Mapping[str, Any] | None) -> str:
+    """The items that torch_sim keeps on this release, where most of them could be asked."""
+    if not contract:
+        return "not checked"
+    best = max((run["items"] for run in contract.values()), key=lambda items: int(items.get("supported", 0)))
+    rest = ", ".join(f"{count} {status}" for status, count in best.items() if status != "supported" and count)
+    return f"{best['supported']} of {sum(best.values())}" + (f" ({rest})" if rest else "")

@@ -32,8 +32,10 @@ def test_sections_do_not_disturb_each_other(tmp_path: Path) -> None:
 
 def test_the_table_says_what_the_files_say() -> None:
     parity = [{"total": 10, "missing": ["a"], "extra": [], "different": []}]
-    audit = [{"files": 24, "faults": []}]
-    text = status.table({"2.6": {"stage1": STAGE, "verify": {"parity": parity, "audit": audit}}, "2.10": {}})
+    audit = [{"files": 9, "faults": []}, {"files": 24, "faults": []}]  # a rule on one wheel, a rule on both
+    contract = {"core": {"items": {"supported": 45}}, "both": {"items": {"supported": 46, "upstream gap": 2}}}
+    built = {"stage1": STAGE, "verify": {"parity": parity, "audit": audit}, "contract": contract}
+    text = status.table({"2.6": built, "2.10": {}})
     rows = text.splitlines()[2:]
     assert rows[0].startswith(
         "| 2.10 | not known | not checked | not checked | not counted | not built | not built | not"
@@ -41,6 +43,7 @@ def test_the_table_says_what_the_files_say() -> None:
     assert "1528 objects, at least 120 min of compiling on 2 cores, 100 MiB" in rows[1]
     assert "90.00 % of 10" in rows[1]
     assert "clean (24 files)" in rows[1]
+    assert rows[1].endswith("| 46 of 48 (2 upstream gap) |") and rows[0].endswith("| not checked |")
 
 
 def test_releases_of_which_the_same_is_known_share_a_row() -> None:
