@@ -105,12 +105,14 @@ def test_trixies_cpu_build_is_clean_and_its_cuda_build_is_not() -> None:
 
 @pytest.fixture
 def inside(tmp_path: Path) -> RootEnvironment:
+    """The Debian root with the layers that the smoke test needs, too, and folders of this test's own."""
     places = dataclasses.replace(Places.of(find_project(), "2.6", tmp_path, tmp_path), ccache=tmp_path / "ccache")
     places.make()
-    return RootEnvironment(places, made_root("core", "cuda", "stock", "monolith"))
+    return RootEnvironment(places, made_root("core", "cuda", "stock"))
 
 
 def test_parity_of_the_monolith_with_itself_and_with_the_cpu_build(inside: RootEnvironment) -> None:
+    inside = dataclasses.replace(inside, root=made_root("core", "cuda", "stock", "monolith"))
     folder, seen = inside.places.verify, inside.names()["verify"]
     theirs = checks.monolith(Workplace(inside, folder, seen, folder / "log"))
     assert all(one.percent == 100.0 and not one.extra for one in parity.compare(theirs, theirs))
