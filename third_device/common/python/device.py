@@ -44,8 +44,11 @@ def _is_in_bad_fork() -> bool:
 
 
 def _lazy_init() -> None:
-    """Start the driver, once. Raises RuntimeError in a forked child, and without a device."""
-    if is_initialized():
+    """Start the driver, once. Raises RuntimeError in a forked child, and without a device.
+
+    PyTorch's C++ starts it, too (pinned memory, a torch.Stream): then what was put off until now is still to be done.
+    """
+    if is_initialized() and not _lazy_calls:
         return
     with _lazy_lock:
         if _is_in_bad_fork():
@@ -54,9 +57,8 @@ def _lazy_init() -> None:
                 "multiprocessing, you must use the 'spawn' start method"
             )
         _C.init()
-        calls, _lazy_calls[:] = list(_lazy_calls), []
-        for call in calls:
-            call()
+        while _lazy_calls:
+            _lazy_calls.pop(0)()
 
 
 def init() -> None:
@@ -67,6 +69,7 @@ def init() -> None:
 def _lazy_call(call: Callable[[], None]) -> None:
     """Run ``call`` now, or as soon as the driver is started."""
     if is_initialized():
+        _lazy_init()  # earlier calls first
         call()
     else:
         _lazy_calls.append(call)
