@@ -218,23 +218,27 @@ class Event(torch.Event):
 
 
 def _stream(index: int, stream_id: int) -> Stream:
+    if not 0 <= index < device_count():
+        raise RuntimeError(f"invalid device ordinal {index}: there are {device_count()} devices")
     kind = torch._C._autograd.DeviceType.PrivateUse1
     return Stream(stream_id=stream_id, device_index=index, device_type=int(kind))
 
 
 def current_stream(device: Device = None) -> Stream:
-    """This thread's current stream of a device."""
+    """This thread's current stream of a device. Raises RuntimeError for an index out of range."""
     index = _index(device)
     return _stream(index, _C.current_stream(index))
 
 
 def default_stream(device: Device = None) -> Stream:
-    """The stream every thread begins with."""
+    """The stream every thread begins with. Raises RuntimeError for an index out of range."""
     return _stream(_index(device), 0)
 
 
-def set_stream(stream: torch.Stream) -> None:
-    """Make ``stream`` current, and its device with it."""
+def set_stream(stream: torch.Stream | None) -> None:
+    """Make ``stream`` current, and its device with it; None changes nothing."""
+    if stream is None:
+        return
     _lazy_init()
     _C.set_stream(stream.device_index, stream.stream_id)
     _C.set_device(stream.device_index)
@@ -282,8 +286,11 @@ def empty_cache() -> None:
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
-    """Statistics of the caching allocator with the keys of ``torch.cuda.memory_stats`` (bytes and counts)."""
-    if not is_available():
+    """Statistics of the caching allocator with the keys of ``torch.cuda.memory_stats`` (bytes and counts).
+
+    Empty before the driver is started: asking does not start it.
+    """
+    if not is_initialized():
         return {}
     flat: dict[str, Any] = {}
     for key, value in _C.memory_statistics(_index(device)).items():

@@ -80,6 +80,7 @@ def test_a_refused_resize_restores_the_device(name: str, mod: types.ModuleType, 
 
 @pytest.mark.contract_item(22)
 def test_a_refused_allocation_is_tried_again(name: str, mod: types.ModuleType, knob: Knob) -> None:
+    mod.init()
     mod.empty_cache()
     knob("fail_allocations", 1)
     before = mod.memory_stats()["num_alloc_retries"]
