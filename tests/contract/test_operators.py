@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import backend_env
-import pytest
 
 COMMON = backend_env.THIRD_DEVICE / "common"
 GENERATE = """
@@ -24,15 +23,6 @@ for path in map(Path, sys.argv[2:]):
         results.append(str(error))
 print(json.dumps(results))
 """
-
-
-@pytest.fixture(scope="session")
-def interpreter() -> Path:
-    """An interpreter that has torch (and its torchgen)."""
-    try:
-        return backend_env.python()
-    except backend_env.NoTorchError as error:
-        pytest.skip(f"torch {backend_env.TORCH} cannot be installed here: {error}")
 
 
 def generated(interpreter: Path, *paths: Path) -> list[object]:
@@ -60,6 +50,15 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
     assert "KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)" in source
 
 
+def test_a_key_with_nothing_after_it_is_as_none(interpreter: Path, tmp_path: Path) -> None:
+    texts = ("namespace: acme\n", "namespace: acme\nkernels:\nstubs:\ncustom:\nfallback:\nautocast:\n")
+    paths = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+    without, empty = generated(interpreter, *paths)
+    assert isinstance(empty, list) and empty == without
+
+
 BAD = {
     "kernels: [mm.uot]": "no operator 'mm.uot'; did you mean",
     "kernels: [mm.out, mm.out]": "'mm.out' is there twice",
@@ -75,6 +74,10 @@ BAD = {
     "autocast: {fp8: [mm]}": "unknown policy 'fp8'",
     "autocast: {fp32: [nothing]}": "no operator 'nothing'",
     "kernel: [mm.out]": "unknown key 'kernel'",
+    "kernels: {op: mm.out}": "kernels: a list is needed",
+    "kernels: [{op: mm.out, dtypes: float32}]": "dtypes: a list is needed, not 'float32'",
+    "fallback: [conv2d]": "fallback: a mapping is needed",
+    "autocast: [mm]": "autocast: a mapping is needed",
 }
 
 

@@ -53,6 +53,8 @@ _KEYS = {
     "custom": {"func", "backward", "like"},
     "fallback": {"deny"},
 }
+_KINDS: dict[str, type] = {"kernels": list, "stubs": list, "custom": list, "fallback": dict, "autocast": dict}
+_KIND_NAMES: dict[type, str] = {list: "list", dict: "mapping"}
 
 
 class OperatorsError(ValueError):
@@ -183,6 +185,10 @@ def _read(path: Path) -> dict[str, Any]:
         raise OperatorsError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(spec, dict):
         raise OperatorsError(f"{path}: a mapping is needed at the top")
+    spec = {key: value for key, value in spec.items() if value is not None}  # a key with nothing after it is as none
+    for group, kind in _KINDS.items():
+        if not isinstance(spec.get(group, kind()), kind):
+            raise OperatorsError(f"{path}: {group}: a {_KIND_NAMES[kind]} is needed, not {spec[group]!r}")
     for group, allowed in _KEYS.items():
         for entry in [spec] if group == "" else spec.get(group) or []:
             found = set(entry) if isinstance(entry, dict) else set()
@@ -235,6 +241,8 @@ class _Writer:
 
     def _dtypes(self, entry: Mapping[str, Any], where: str) -> list[str]:
         wanted = entry.get("dtypes") or []
+        if not isinstance(wanted, list):
+            raise OperatorsError(f"{where}: dtypes: a list is needed, not {wanted!r}")
         unknown = [name for name in wanted if name not in DTYPES]
         if unknown:
             raise OperatorsError(f"{where}: unknown dtype {unknown[0]!r}; there are {', '.join(DTYPES)}")
