@@ -48,6 +48,8 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
     assert 'm.impl("mm.out", TORCH_FN(wrap_mm_out));' in source
     assert "REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &sim::abs_kernel)" in source
     assert "KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)" in source
+    for output in ("grad_input", "out"):  # an operator runs where its output is
+        assert f"guard(at::device_of({output}))" in source
 
 
 def test_a_key_with_nothing_after_it_is_as_none(interpreter: Path, tmp_path: Path) -> None:
@@ -69,6 +71,8 @@ BAD = {
     "stubs: [{op: abs, stub: s, header: h, kernel: k}]": "name the .out variant",
     "custom: [{func: 'swish(Tensor self -> Tensor'}]": "not a schema",
     "custom: [{func: swish(Tensor self) -> Tensor}]": "needs 'like'",
+    "custom: [{func: swish.two(Tensor self) -> Tensor, like: self}]": "overloads are not possible",
+    "custom: [{func: f(Tensor a) -> Tensor, like: a}, {func: 'f(Tensor a, Tensor b) -> Tensor', like: a}]": "overloads",
     "fallback: {deny: [nothing]}": "no operator 'nothing'",
     "kernels: [mm.out]\nfallback: {deny: [mm.out]}": "has a kernel",
     "autocast: {fp8: [mm]}": "unknown policy 'fp8'",

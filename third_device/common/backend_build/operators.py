@@ -276,9 +276,8 @@ class _Writer:
             ]
         tensors = [tensor for tensor, optional in signature.tensors() if not optional]
         if tensors:
-            lines.append(
-                f"  const c10::OptionalDeviceGuard guard(at::device_of({tensors[-1] if 'out' in op else tensors[0]}));"
-            )
+            where = tensors[-1] if self.aten.functions[op].func.arguments.out else tensors[0]
+            lines.append(f"  const c10::OptionalDeviceGuard guard(at::device_of({where}));")
         lines += [f"  {line}" for line in body.splitlines()] + ["}", ""]
         self.wrappers.append("\n".join(lines))
         return name
@@ -338,6 +337,8 @@ class _Writer:
         except Exception as error:  # torchgen raises AssertionError, RuntimeError and ValueError alike
             raise OperatorsError(f"{where}: not a schema: {str(error).splitlines()[0]}") from None
         signature = _schema_signature(schema)
+        if schema.name.overload_name or any(other.split(":")[0] == signature.name for _, other in self.customs):
+            raise OperatorsError(f"{where}: overloads are not possible here; give each operator a name of its own")
         tensors = [name for name, optional in signature.tensors() if not optional]
         like = entry.get("like")
         if like not in tensors or signature.returns != "at::Tensor":
