@@ -23,6 +23,8 @@ constexpr size_t kSmallSegment = size_t{2} << 20;
 constexpr size_t kMiddleLimit = size_t{10} << 20;
 constexpr size_t kMiddleSegment = size_t{20} << 20;
 constexpr size_t kLargeStep = size_t{2} << 20;
+// No memory is as large: sizes up to this can be rounded up, and a caller's negative size is above it.
+constexpr size_t kMost = SIZE_MAX / 2;
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
@@ -93,6 +95,10 @@ class DeviceCache {
   Block* allocate(size_t bytes) {
     ensure_init();
     std::unique_lock<std::mutex> hold(mutex_);
+    if (bytes > kMost) {
+      ++statistics_.out_of_memory;
+      throw OutOfMemory(explain(bytes));
+    }
     reclaim();
     const StreamId stream = current_stream(device_);
     const size_t size = round_up(bytes, kUnit);
@@ -444,6 +450,7 @@ HostCache& host_cache() {
 void* allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
   ensure_init();
+  if (bytes > kMost) throw OutOfMemory("out of pinned host memory: tried to allocate " + std::to_string(bytes) + " bytes");
   size_t size = kUnit;  // powers of two, so that blocks find new users
   while (size < bytes) size *= 2;
   HostCache& cache = host_cache();

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -194,6 +195,10 @@ void running_out_tells_the_numbers() {
   std::string text = error_of([] { device_memory::allocate(0, 4 << 20); });
   CHECK(text.find("4194304") != std::string::npos && text.find("8388608") != std::string::npos);
   CHECK(device_memory::statistics(0).out_of_memory == 1);
+  for (size_t bytes : {SIZE_MAX, SIZE_MAX - 600, SIZE_MAX / 2 + 1}) {  // what a negative size becomes
+    CHECK(error_of([=] { device_memory::allocate(0, bytes); }).find(std::to_string(bytes)) != std::string::npos);
+    CHECK(error_of([=] { pinned_memory::allocate(bytes); }).find(std::to_string(bytes)) != std::string::npos);
+  }
   device_memory::release(most);
   void* fits = device_memory::allocate(0, 7 << 20);  // the cache was emptied for it
   CHECK(fits != nullptr && device_memory::statistics(0).retries >= 1);

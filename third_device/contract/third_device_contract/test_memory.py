@@ -287,6 +287,9 @@ def test_storage_resize(name: str) -> None:
     storage = tensor.untyped_storage()
     storage.resize_(64)
     assert storage.nbytes() == 64 and tensor.cpu().tolist() == [0, 1, 2, 3]
+    with pytest.raises(RuntimeError):
+        storage.resize_(-1)
+    assert storage.nbytes() == 64 and tensor.cpu().tolist() == [0, 1, 2, 3]
     storage.resize_(0)
     assert storage.nbytes() == 0
 
