@@ -34,19 +34,20 @@ using Use = std::pair<int, StreamId>;  // device, stream
 struct Pending {
   std::vector<td_event> events;
 
-  // Throws Error if an event cannot be made; then nothing is left behind.
+  // Where no event can be recorded (the device is lost) it waits here: work that runs there may still use the memory, and
+  // the events of other devices count all the same.
   static Pending record(const std::set<Use>& uses) {
     Pending made;
-    try {
-      for (const Use& use : uses) {
-        td_event event = nullptr;
+    for (const Use& use : uses) {
+      td_event event = nullptr;
+      try {
         check(driver().event_create(use.first, 0, &event), "making an event");
-        made.events.push_back(event);
         check(driver().event_record(event, native_stream(use.first, use.second)), "recording an event");
+        made.events.push_back(event);
+      } catch (const Error&) {
+        if (event != nullptr) driver().event_destroy(event);
+        driver().device_synchronize(use.first);
       }
-    } catch (...) {
-      made.destroy();
-      throw;
     }
     return made;
   }
@@ -122,12 +123,9 @@ class DeviceCache {
     statistics_.allocated_bytes.remove(static_cast<int64_t>(block->size));
     statistics_.requested_bytes.remove(static_cast<int64_t>(block->requested));
     if (!block->uses.empty() && !is_bad_fork()) {
-      try {
-        pending_.emplace_back(Pending::record(block->uses), block);
-        block->uses.clear();
-        return;
-      } catch (const Error&) {  // the device is gone, and with it the work
-      }
+      pending_.emplace_back(Pending::record(block->uses), block);
+      block->uses.clear();
+      return;
     }
     give_back(block);
   }
@@ -497,13 +495,10 @@ void release(void* address) noexcept {
   cache.statistics.allocated_bytes.remove(static_cast<int64_t>(block.size));
   cache.statistics.requested_bytes.remove(static_cast<int64_t>(block.requested));
   if (!block.uses.empty() && !is_bad_fork()) {
-    try {
-      block.pending = Pending::record(block.uses);
-      block.uses.clear();
-      cache.waiting.push_back(found->first);
-      return;
-    } catch (const Error&) {  // the device is gone, and with it the work
-    }
+    block.pending = Pending::record(block.uses);
+    block.uses.clear();
+    cache.waiting.push_back(found->first);
+    return;
   }
   block.uses.clear();
   cache.unused.emplace(block.size, found->first);

@@ -290,6 +290,26 @@ void memory_of_a_lost_device_waits_for_its_work() {
   CHECK(d().stream_query(stream) == TD_OK);  // nothing was running any more
 }
 
+void a_lost_device_does_not_free_what_another_still_uses() {
+  StreamId side = stream_from_pool(0, 0);
+  void* address = device_memory::allocate(0, 2048);
+  Gate gate;
+  CHECK(d().stream_call(native_stream(0, side), Gate::run, &gate) == TD_OK);
+  device_memory::record_use(address, 0, side);
+  device_memory::record_use(address, 1, kDefaultStream);
+  CHECK(d().control("lose_device", 1) == TD_OK);
+  device_memory::release(address);
+  void* other = device_memory::allocate(0, 2048);
+  CHECK(other != address);
+  gate.open = true;
+  CHECK(d().control("restore_device", 1) == TD_OK);
+  synchronize_device(0);
+  void* again = device_memory::allocate(0, 2048);
+  CHECK(again == address);
+  device_memory::release(other);
+  device_memory::release(again);
+}
+
 void eight_threads_share_the_allocators() {
   constexpr int kThreads = 8;
   const int rounds = kSanitized ? 300 : 3000;
@@ -388,6 +408,7 @@ int main() {
   failures_in_work_are_reported_once();
   a_lost_device_says_so_and_frees_its_memory();
   memory_of_a_lost_device_waits_for_its_work();
+  a_lost_device_does_not_free_what_another_still_uses();
   eight_threads_share_the_allocators();
   if (!kSanitized) {
     the_host_cannot_touch_device_memory();
