@@ -365,6 +365,11 @@ void release(void* address) noexcept {
   if (directory().find(address, &entry, true)) cache_of(entry.device).release(entry.block);
 }
 
+size_t size(void* address) noexcept {
+  Directory::Entry entry{};
+  return address != nullptr && directory().find(address, &entry, false) ? entry.block->size : 0;  // fixed while in use
+}
+
 void record_use(void* address, int device, StreamId stream) {
   Directory::Entry entry{};
   if (address == nullptr || !directory().find(address, &entry, false)) return;

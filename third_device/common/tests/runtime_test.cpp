@@ -152,6 +152,7 @@ void memory_is_cached_split_and_joined() {
   void* first = device_memory::allocate(0, 1000);
   void* second = device_memory::allocate(0, 3000);
   CHECK(first != second);
+  CHECK(device_memory::size(first) == 1024 && device_memory::size(static_cast<char*>(first) + 1) == 0);
   CHECK(device_memory::statistics(0).driver_allocations == 1);  // one small segment holds both
   device_memory::release(first);
   CHECK(device_memory::allocate(0, 1024) == first);  // reuse: 1000 was rounded to 1024
