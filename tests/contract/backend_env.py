@@ -116,6 +116,8 @@ def install(interpreter: Path, project: Path, flavour: str = "") -> Path:
 
 def build(interpreter: Path, project: Path, target: Path, flavour: str = "") -> None:
     """Build ``project`` and install it into ``target``. Raises CalledProcessError after showing the build's output."""
+    for packed in project.glob("build/lib*"):  # setuptools would pack modules again that the project no longer has
+        shutil.rmtree(packed)
     command = [str(interpreter), "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps"]
     done = subprocess.run(
         [*command, "--target", str(target), str(project)],

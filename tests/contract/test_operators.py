@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import backend_env
-import pytest
 
 COMMON = backend_env.THIRD_DEVICE / "common"
 GENERATE = """
@@ -24,15 +23,6 @@ for path in map(Path, sys.argv[2:]):
         results.append(str(error))
 print(json.dumps(results))
 """
-
-
-@pytest.fixture(scope="session")
-def interpreter() -> Path:
-    """An interpreter that has torch (and its torchgen)."""
-    try:
-        return backend_env.python()
-    except backend_env.NoTorchError as error:
-        pytest.skip(f"torch {backend_env.TORCH} cannot be installed here: {error}")
 
 
 def generated(interpreter: Path, *paths: Path) -> list[object]:
@@ -58,6 +48,17 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
     assert 'm.impl("mm.out", TORCH_FN(wrap_mm_out));' in source
     assert "REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &sim::abs_kernel)" in source
     assert "KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)" in source
+    for output in ("grad_input", "out"):  # an operator runs where its output is
+        assert f"guard(at::device_of({output}))" in source
+
+
+def test_a_key_with_nothing_after_it_is_as_none(interpreter: Path, tmp_path: Path) -> None:
+    texts = ("namespace: acme\n", "namespace: acme\nkernels:\nstubs:\ncustom:\nfallback:\nautocast:\n")
+    paths = [tmp_path / f"{number}.yaml" for number in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+    without, empty = generated(interpreter, *paths)
+    assert isinstance(empty, list) and empty == without
 
 
 BAD = {
@@ -70,11 +71,17 @@ BAD = {
     "stubs: [{op: abs, stub: s, header: h, kernel: k}]": "name the .out variant",
     "custom: [{func: 'swish(Tensor self -> Tensor'}]": "not a schema",
     "custom: [{func: swish(Tensor self) -> Tensor}]": "needs 'like'",
+    "custom: [{func: swish.two(Tensor self) -> Tensor, like: self}]": "overloads are not possible",
+    "custom: [{func: f(Tensor a) -> Tensor, like: a}, {func: 'f(Tensor a, Tensor b) -> Tensor', like: a}]": "overloads",
     "fallback: {deny: [nothing]}": "no operator 'nothing'",
     "kernels: [mm.out]\nfallback: {deny: [mm.out]}": "has a kernel",
     "autocast: {fp8: [mm]}": "unknown policy 'fp8'",
     "autocast: {fp32: [nothing]}": "no operator 'nothing'",
     "kernel: [mm.out]": "unknown key 'kernel'",
+    "kernels: {op: mm.out}": "kernels: a list is needed",
+    "kernels: [{op: mm.out, dtypes: float32}]": "dtypes: a list is needed, not 'float32'",
+    "fallback: [conv2d]": "fallback: a mapping is needed",
+    "autocast: [mm]": "autocast: a mapping is needed",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -31,3 +32,17 @@ def test_runtime(kind: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^\d+ checks passed$", done.stdout, re.MULTILINE)
     assert "WARNING: ThreadSanitizer" not in done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_the_example_of_a_driver_compiles() -> None:
+    """Against the CUDA toolkit's headers, without a warning; nothing here can run it."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    places = [Path(os.environ.get("CUDA_HOME") or "/usr/local/cuda") / "include", Path("/usr/include")]
+    headers = next((place for place in places if (place / "cuda_runtime_api.h").is_file()), None)
+    if compiler is None or headers is None:
+        pytest.skip("no C++ compiler: install g++" if compiler is None else f"no cuda_runtime_api.h in {places[0]}")
+    command = [compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Iinclude"]
+    command += ["-idirafter", str(headers), "../examples/cuda_like_driver.cpp"]
+    done = subprocess.run(command, cwd=COMMON, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

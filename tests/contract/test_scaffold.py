@@ -78,7 +78,7 @@ def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "b" / "file").read_text() == "precious\n"
 
 
-@pytest.mark.parametrize("name", ["cuda", "Acme", "9x", "a-b", "class", "privateuseone", ""])
+@pytest.mark.parametrize("name", ["cuda", "Acme", "9x", "a-b", "class", "new", "std", "privateuseone", ""])
 def test_bad_names_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         scaffold(TEMPLATE, tmp_path / "x", name)

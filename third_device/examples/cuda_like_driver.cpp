@@ -41,10 +41,15 @@ td_status waited(cudaError_t code) {
   return TD_FAILED;
 }
 
+// The caller's device stays current: the layer tells of a change by device_set alone.
 template <typename F>
-td_status on(int device, F&& work) {
-  const cudaError_t code = cudaSetDevice(device);
-  return status_of(code == cudaSuccess ? work() : code);
+cudaError_t on(int device, F&& work) {
+  int former = 0;
+  cudaError_t code = cudaGetDevice(&former);
+  if (code == cudaSuccess) code = cudaSetDevice(device);
+  if (code == cudaSuccess) code = work();
+  (void)cudaSetDevice(former);
+  return code;
 }
 
 const char* error_text() { return last_error; }
@@ -70,21 +75,18 @@ td_status device_properties(int device, td_properties* properties) {
   return TD_OK;
 }
 
-td_status device_synchronize(int device) {
-  const td_status status = device_set(device);
-  return status == TD_OK ? waited(cudaDeviceSynchronize()) : status;
-}
+td_status device_synchronize(int device) { return waited(on(device, cudaDeviceSynchronize)); }
 
 td_status memory_info(int device, size_t* free_bytes, size_t* total_bytes) {
-  return on(device, [&] { return cudaMemGetInfo(free_bytes, total_bytes); });
+  return status_of(on(device, [&] { return cudaMemGetInfo(free_bytes, total_bytes); }));
 }
 
 td_status memory_alloc(int device, size_t bytes, void** address) {
-  return on(device, [&] { return cudaMalloc(address, bytes); });
+  return status_of(on(device, [&] { return cudaMalloc(address, bytes); }));
 }
 
 td_status memory_free(int device, void* address) {
-  return on(device, [&] { return cudaFree(address); });
+  return status_of(on(device, [&] { return cudaFree(address); }));
 }
 
 td_status memory_owner(const void* address, td_memory* kind, int* device) {
@@ -120,9 +122,9 @@ td_status stream_priorities(int* lowest, int* highest) {
 }
 
 td_status stream_create(int device, int priority, td_stream* stream) {
-  return on(device, [&] {
+  return status_of(on(device, [&] {
     return cudaStreamCreateWithPriority(reinterpret_cast<cudaStream_t*>(stream), cudaStreamNonBlocking, priority);
-  });
+  }));
 }
 
 td_status stream_destroy(td_stream stream) { return status_of(cudaStreamDestroy(native(stream))); }
@@ -140,7 +142,12 @@ struct Call {
 
 void run_call(void* given) {
   const std::unique_ptr<Call> call(static_cast<Call*>(given));
-  if (call->function(call->argument) != TD_OK) host_function_failed = true;
+  td_status status = TD_FAILED;
+  try {
+    status = call->function(call->argument);
+  } catch (...) {  // the runtime's thread must not see it
+  }
+  if (status != TD_OK) host_function_failed = true;
 }
 
 td_status stream_call(td_stream stream, td_callback function, void* argument) {
@@ -151,9 +158,9 @@ td_status stream_call(td_stream stream, td_callback function, void* argument) {
 }
 
 td_status event_create(int device, int timing, td_event* event) {
-  return on(device, [&] {
+  return status_of(on(device, [&] {
     return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), timing ? 0 : cudaEventDisableTiming);
-  });
+  }));
 }
 
 td_status event_destroy(td_event event) { return status_of(cudaEventDestroy(native(event))); }
@@ -162,8 +169,9 @@ td_status event_record(td_event event, td_stream stream) {
   return status_of(cudaEventRecord(native(event), native(stream)));
 }
 
-td_status event_query(td_event event) { return waited(cudaEventQuery(native(event))); }
-td_status event_synchronize(td_event event) { return waited(cudaEventSynchronize(native(event))); }
+// Not waited(): a failure is told by streams and devices; the allocators ask events and tell nobody.
+td_status event_query(td_event event) { return status_of(cudaEventQuery(native(event))); }
+td_status event_synchronize(td_event event) { return status_of(cudaEventSynchronize(native(event))); }
 
 td_status event_elapsed(td_event start, td_event end, double* milliseconds) {
   float measured = 0;

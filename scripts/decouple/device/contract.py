@@ -82,9 +82,7 @@ def install(site: Site, third_device: Path, project: str, *, jobs: int | None = 
         return inside
     stamp.unlink(missing_ok=True)
     for source in read:
-        copy = site.folder / "third_device" / source.name
-        # the build folder of the project stays: ninja goes on from there
-        shutil.copytree(source, copy, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if _unread(n)])
+        _copy(source, site.folder / "third_device" / source.name)
     shutil.rmtree(target, ignore_errors=True)
     command = [site.python, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index"]
     command += ["--target", inside, f"{site.inside}/third_device/{project}"]
@@ -120,6 +118,19 @@ def summary(report: Path) -> dict[str, Any]:
         "items": {status: count for status, count in document["counts"].items() if count},
         "tests": dict(Counter(tests.values())),
     }
+
+
+def _copy(source: Path, to: Path) -> None:
+    """Make ``to`` the sources of ``source`` and the objects of earlier builds, from which ninja goes on.
+
+    Not what setuptools packs wheels from: it would pack a module that the sources no longer have.
+    """
+    for path in [*to.glob("*"), *to.glob("build/lib*")]:
+        if path.is_dir() and path.name != "build":
+            shutil.rmtree(path)
+        elif path.is_file():
+            path.unlink()
+    shutil.copytree(source, to, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if _unread(n)])
 
 
 def _digest(folders: Sequence[Path]) -> str:

@@ -52,6 +52,17 @@ RESERVED = frozenset(
     ]
 )
 
+#: words of C++ and namespaces of torch's own that a name could be: it becomes a namespace of the kernels
+CPP = frozenset([
+    "alignas", "alignof", "asm", "at", "auto", "bitand", "bitor", "bool", "c10", "case", "catch", "char",
+    "compl", "concept", "const", "consteval", "constexpr", "constinit", "decltype", "default", "delete", "do",
+    "double", "enum", "explicit", "export", "extern", "false", "float", "friend", "goto", "inline", "int",
+    "long", "mutable", "namespace", "new", "noexcept", "nullptr", "operator", "private", "protected", "public",
+    "register", "requires", "short", "signed", "sizeof", "static", "std", "struct", "switch", "template",
+    "this", "throw", "torch", "true", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual",
+    "void", "volatile", "xor",
+])  # fmt: skip
+
 
 @dataclasses.dataclass(frozen=True)
 class Scaffolded:
@@ -69,8 +80,8 @@ def check_name(name: str) -> str:
     """``name`` if a device can be called so. Raises UsageError."""
     if not re.fullmatch(r"[a-z][a-z0-9]*", name):
         raise UsageError(f"device name {name!r}: lower-case letters and digits, a letter first", next_step="e.g. acme")
-    if name in RESERVED or keyword.iskeyword(name):
-        raise UsageError(f"device name {name!r} is taken by PyTorch or Python", next_step="choose another")
+    if name in RESERVED | CPP or keyword.iskeyword(name):
+        raise UsageError(f"device name {name!r} is taken by PyTorch, Python or C++", next_step="choose another")
     return name
 
 

@@ -69,6 +69,21 @@ def test_a_backend_is_built_once_for_its_sources_and_the_checkout_stays_clean(tm
     assert (built / "torch_tiny.py").read_text() == "mark = 2\n" and len(asked) == 2
 
 
+def test_a_module_that_the_sources_no_longer_have_is_not_packed_again(tmp_path: Path) -> None:
+    place, home = site(tmp_path, []), sources(tmp_path)
+    project = home / "torch_tiny"
+    setup = (project / "setup.py").read_text().replace("py_modules=['torch_tiny']", "packages=['torch_tiny']")
+    (project / "setup.py").write_text(setup)
+    (project / "torch_tiny.py").unlink()
+    (project / "torch_tiny").mkdir()
+    for module in ("__init__", "kept", "gone"):
+        (project / "torch_tiny" / f"{module}.py").touch()
+    contract.install(place, home, "torch_tiny", jobs=3)
+    (project / "torch_tiny" / "gone.py").unlink()
+    built = Path(contract.install(place, home, "torch_tiny", jobs=3)) / "torch_tiny"
+    assert sorted(path.name for path in built.glob("*.py")) == ["__init__.py", "kept.py"]
+
+
 def test_a_build_that_fails_is_tried_again(tmp_path: Path) -> None:
     place, home = site(tmp_path, []), sources(tmp_path)
     (home / "torch_tiny" / "setup.py").write_text("raise SystemExit('error: no such operator')\n")

@@ -42,6 +42,17 @@ def test_a_project_that_moved_with_its_build_is_configured_anew(source: Path, tm
     assert project.configure() and project.cache()["CMAKE_HOME_DIRECTORY"] == str(moved)
 
 
+def test_cmake_s_error_is_told_after_a_log_that_is_not_ascii(source: Path, tmp_path: Path) -> None:
+    """GCC quotes with three bytes a character where the locale is UTF-8."""
+    project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
+    project.configure()
+    with project.log.open("a", encoding="utf-8") as log:
+        log.write("error: \N{LEFT SINGLE QUOTATION MARK}x\N{RIGHT SINGLE QUOTATION MARK} was not declared\n" * 500)
+    (source / "CMakeLists.txt").write_text(PROJECT + 'message(FATAL_ERROR "no runtime of acme")\n')
+    with pytest.raises(WrappedCMakeError, match=r"CMake Error at CMakeLists\.txt:7 \(message\): no runtime of acme"):
+        project.configure({"A_TEXT": "again"})
+
+
 def test_the_toolkit_in_a_checkout_lies_in_no_tree() -> None:
     assert upstream.find_tree(Settings({})) is None
 

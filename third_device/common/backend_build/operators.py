@@ -53,6 +53,8 @@ _KEYS = {
     "custom": {"func", "backward", "like"},
     "fallback": {"deny"},
 }
+_KINDS: dict[str, type] = {"kernels": list, "stubs": list, "custom": list, "fallback": dict, "autocast": dict}
+_KIND_NAMES: dict[type, str] = {list: "list", dict: "mapping"}
 
 
 class OperatorsError(ValueError):
@@ -183,6 +185,10 @@ def _read(path: Path) -> dict[str, Any]:
         raise OperatorsError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(spec, dict):
         raise OperatorsError(f"{path}: a mapping is needed at the top")
+    spec = {key: value for key, value in spec.items() if value is not None}  # a key with nothing after it is as none
+    for group, kind in _KINDS.items():
+        if not isinstance(spec.get(group, kind()), kind):
+            raise OperatorsError(f"{path}: {group}: a {_KIND_NAMES[kind]} is needed, not {spec[group]!r}")
     for group, allowed in _KEYS.items():
         for entry in [spec] if group == "" else spec.get(group) or []:
             found = set(entry) if isinstance(entry, dict) else set()
@@ -235,6 +241,8 @@ class _Writer:
 
     def _dtypes(self, entry: Mapping[str, Any], where: str) -> list[str]:
         wanted = entry.get("dtypes") or []
+        if not isinstance(wanted, list):
+            raise OperatorsError(f"{where}: dtypes: a list is needed, not {wanted!r}")
         unknown = [name for name in wanted if name not in DTYPES]
         if unknown:
             raise OperatorsError(f"{where}: unknown dtype {unknown[0]!r}; there are {', '.join(DTYPES)}")
@@ -268,9 +276,8 @@ class _Writer:
             ]
         tensors = [tensor for tensor, optional in signature.tensors() if not optional]
         if tensors:
-            lines.append(
-                f"  const c10::OptionalDeviceGuard guard(at::device_of({tensors[-1] if 'out' in op else tensors[0]}));"
-            )
+            where = tensors[-1] if self.aten.functions[op].func.arguments.out else tensors[0]
+            lines.append(f"  const c10::OptionalDeviceGuard guard(at::device_of({where}));")
         lines += [f"  {line}" for line in body.splitlines()] + ["}", ""]
         self.wrappers.append("\n".join(lines))
         return name
@@ -330,6 +337,8 @@ class _Writer:
         except Exception as error:  # torchgen raises AssertionError, RuntimeError and ValueError alike
             raise OperatorsError(f"{where}: not a schema: {str(error).splitlines()[0]}") from None
         signature = _schema_signature(schema)
+        if schema.name.overload_name or any(other.split(":")[0] == signature.name for _, other in self.customs):
+            raise OperatorsError(f"{where}: overloads are not possible here; give each operator a name of its own")
         tensors = [name for name, optional in signature.tensors() if not optional]
         like = entry.get("like")
         if like not in tensors or signature.returns != "at::Tensor":

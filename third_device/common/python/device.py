@@ -44,8 +44,11 @@ def _is_in_bad_fork() -> bool:
 
 
 def _lazy_init() -> None:
-    """Start the driver, once. Raises RuntimeError in a forked child, and without a device."""
-    if is_initialized():
+    """Start the driver, once. Raises RuntimeError in a forked child, and without a device.
+
+    PyTorch's C++ starts it, too (pinned memory, a torch.Stream): then what was put off until now is still to be done.
+    """
+    if is_initialized() and not _lazy_calls:
         return
     with _lazy_lock:
         if _is_in_bad_fork():
@@ -54,9 +57,8 @@ def _lazy_init() -> None:
                 "multiprocessing, you must use the 'spawn' start method"
             )
         _C.init()
-        calls, _lazy_calls[:] = list(_lazy_calls), []
-        for call in calls:
-            call()
+        while _lazy_calls:
+            _lazy_calls.pop(0)()
 
 
 def init() -> None:
@@ -67,6 +69,7 @@ def init() -> None:
 def _lazy_call(call: Callable[[], None]) -> None:
     """Run ``call`` now, or as soon as the driver is started."""
     if is_initialized():
+        _lazy_init()  # earlier calls first
         call()
     else:
         _lazy_calls.append(call)
@@ -215,23 +218,27 @@ class Event(torch.Event):
 
 
 def _stream(index: int, stream_id: int) -> Stream:
+    if not 0 <= index < device_count():
+        raise RuntimeError(f"invalid device ordinal {index}: there are {device_count()} devices")
     kind = torch._C._autograd.DeviceType.PrivateUse1
     return Stream(stream_id=stream_id, device_index=index, device_type=int(kind))
 
 
 def current_stream(device: Device = None) -> Stream:
-    """This thread's current stream of a device."""
+    """This thread's current stream of a device. Raises RuntimeError for an index out of range."""
     index = _index(device)
     return _stream(index, _C.current_stream(index))
 
 
 def default_stream(device: Device = None) -> Stream:
-    """The stream every thread begins with."""
+    """The stream every thread begins with. Raises RuntimeError for an index out of range."""
     return _stream(_index(device), 0)
 
 
-def set_stream(stream: torch.Stream) -> None:
-    """Make ``stream`` current, and its device with it."""
+def set_stream(stream: torch.Stream | None) -> None:
+    """Make ``stream`` current, and its device with it; None changes nothing."""
+    if stream is None:
+        return
     _lazy_init()
     _C.set_stream(stream.device_index, stream.stream_id)
     _C.set_device(stream.device_index)
@@ -279,8 +286,11 @@ def empty_cache() -> None:
 
 
 def memory_stats(device: Device = None) -> dict[str, Any]:
-    """Statistics of the caching allocator with the keys of ``torch.cuda.memory_stats`` (bytes and counts)."""
-    if not is_available():
+    """Statistics of the caching allocator with the keys of ``torch.cuda.memory_stats`` (bytes and counts).
+
+    Empty before the driver is started: asking does not start it.
+    """
+    if not is_initialized():
         return {}
     flat: dict[str, Any] = {}
     for key, value in _C.memory_statistics(_index(device)).items():

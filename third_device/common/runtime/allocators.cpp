@@ -23,6 +23,8 @@ constexpr size_t kSmallSegment = size_t{2} << 20;
 constexpr size_t kMiddleLimit = size_t{10} << 20;
 constexpr size_t kMiddleSegment = size_t{20} << 20;
 constexpr size_t kLargeStep = size_t{2} << 20;
+// No memory is as large: sizes up to this can be rounded up, and a caller's negative size is above it.
+constexpr size_t kMost = SIZE_MAX / 2;
 
 size_t round_up(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
@@ -32,19 +34,20 @@ using Use = std::pair<int, StreamId>;  // device, stream
 struct Pending {
   std::vector<td_event> events;
 
-  // Throws Error if an event cannot be made; then nothing is left behind.
+  // Where no event can be recorded (the device is lost) it waits here: work that runs there may still use the memory, and
+  // the events of other devices count all the same.
   static Pending record(const std::set<Use>& uses) {
     Pending made;
-    try {
-      for (const Use& use : uses) {
-        td_event event = nullptr;
+    for (const Use& use : uses) {
+      td_event event = nullptr;
+      try {
         check(driver().event_create(use.first, 0, &event), "making an event");
-        made.events.push_back(event);
         check(driver().event_record(event, native_stream(use.first, use.second)), "recording an event");
+        made.events.push_back(event);
+      } catch (const Error&) {
+        if (event != nullptr) driver().event_destroy(event);
+        driver().device_synchronize(use.first);
       }
-    } catch (...) {
-      made.destroy();
-      throw;
     }
     return made;
   }
@@ -93,6 +96,10 @@ class DeviceCache {
   Block* allocate(size_t bytes) {
     ensure_init();
     std::unique_lock<std::mutex> hold(mutex_);
+    if (bytes > kMost) {
+      ++statistics_.out_of_memory;
+      throw OutOfMemory(explain(bytes));
+    }
     reclaim();
     const StreamId stream = current_stream(device_);
     const size_t size = round_up(bytes, kUnit);
@@ -116,12 +123,9 @@ class DeviceCache {
     statistics_.allocated_bytes.remove(static_cast<int64_t>(block->size));
     statistics_.requested_bytes.remove(static_cast<int64_t>(block->requested));
     if (!block->uses.empty() && !is_bad_fork()) {
-      try {
-        pending_.emplace_back(Pending::record(block->uses), block);
-        block->uses.clear();
-        return;
-      } catch (const Error&) {  // the device is gone, and with it the work
-      }
+      pending_.emplace_back(Pending::record(block->uses), block);
+      block->uses.clear();
+      return;
     }
     give_back(block);
   }
@@ -361,6 +365,11 @@ void release(void* address) noexcept {
   if (directory().find(address, &entry, true)) cache_of(entry.device).release(entry.block);
 }
 
+size_t size(void* address) noexcept {
+  Directory::Entry entry{};
+  return address != nullptr && directory().find(address, &entry, false) ? entry.block->size : 0;  // fixed while in use
+}
+
 void record_use(void* address, int device, StreamId stream) {
   Directory::Entry entry{};
   if (address == nullptr || !directory().find(address, &entry, false)) return;
@@ -444,6 +453,7 @@ HostCache& host_cache() {
 void* allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
   ensure_init();
+  if (bytes > kMost) throw OutOfMemory("out of pinned host memory: tried to allocate " + std::to_string(bytes) + " bytes");
   size_t size = kUnit;  // powers of two, so that blocks find new users
   while (size < bytes) size *= 2;
   HostCache& cache = host_cache();
@@ -490,13 +500,10 @@ void release(void* address) noexcept {
   cache.statistics.allocated_bytes.remove(static_cast<int64_t>(block.size));
   cache.statistics.requested_bytes.remove(static_cast<int64_t>(block.requested));
   if (!block.uses.empty() && !is_bad_fork()) {
-    try {
-      block.pending = Pending::record(block.uses);
-      block.uses.clear();
-      cache.waiting.push_back(found->first);
-      return;
-    } catch (const Error&) {  // the device is gone, and with it the work
-    }
+    block.pending = Pending::record(block.uses);
+    block.uses.clear();
+    cache.waiting.push_back(found->first);
+    return;
   }
   block.uses.clear();
   cache.unused.emplace(block.size, found->first);

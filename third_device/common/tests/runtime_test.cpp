@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -151,6 +152,7 @@ void memory_is_cached_split_and_joined() {
   void* first = device_memory::allocate(0, 1000);
   void* second = device_memory::allocate(0, 3000);
   CHECK(first != second);
+  CHECK(device_memory::size(first) == 1024 && device_memory::size(static_cast<char*>(first) + 1) == 0);
   CHECK(device_memory::statistics(0).driver_allocations == 1);  // one small segment holds both
   device_memory::release(first);
   CHECK(device_memory::allocate(0, 1024) == first);  // reuse: 1000 was rounded to 1024
@@ -194,6 +196,10 @@ void running_out_tells_the_numbers() {
   std::string text = error_of([] { device_memory::allocate(0, 4 << 20); });
   CHECK(text.find("4194304") != std::string::npos && text.find("8388608") != std::string::npos);
   CHECK(device_memory::statistics(0).out_of_memory == 1);
+  for (size_t bytes : {SIZE_MAX, SIZE_MAX - 600, SIZE_MAX / 2 + 1}) {  // what a negative size becomes
+    CHECK(error_of([=] { device_memory::allocate(0, bytes); }).find(std::to_string(bytes)) != std::string::npos);
+    CHECK(error_of([=] { pinned_memory::allocate(bytes); }).find(std::to_string(bytes)) != std::string::npos);
+  }
   device_memory::release(most);
   void* fits = device_memory::allocate(0, 7 << 20);  // the cache was emptied for it
   CHECK(fits != nullptr && device_memory::statistics(0).retries >= 1);
@@ -283,6 +289,26 @@ void memory_of_a_lost_device_waits_for_its_work() {
   CHECK(d().stream_query(stream) == TD_DEVICE_LOST);
   CHECK(d().control("restore_device", 1) == TD_OK && d().control("copy_delay_us", 0) == TD_OK);
   CHECK(d().stream_query(stream) == TD_OK);  // nothing was running any more
+}
+
+void a_lost_device_does_not_free_what_another_still_uses() {
+  StreamId side = stream_from_pool(0, 0);
+  void* address = device_memory::allocate(0, 2048);
+  Gate gate;
+  CHECK(d().stream_call(native_stream(0, side), Gate::run, &gate) == TD_OK);
+  device_memory::record_use(address, 0, side);
+  device_memory::record_use(address, 1, kDefaultStream);
+  CHECK(d().control("lose_device", 1) == TD_OK);
+  device_memory::release(address);
+  void* other = device_memory::allocate(0, 2048);
+  CHECK(other != address);
+  gate.open = true;
+  CHECK(d().control("restore_device", 1) == TD_OK);
+  synchronize_device(0);
+  void* again = device_memory::allocate(0, 2048);
+  CHECK(again == address);
+  device_memory::release(other);
+  device_memory::release(again);
 }
 
 void eight_threads_share_the_allocators() {
@@ -383,6 +409,7 @@ int main() {
   failures_in_work_are_reported_once();
   a_lost_device_says_so_and_frees_its_memory();
   memory_of_a_lost_device_waits_for_its_work();
+  a_lost_device_does_not_free_what_another_still_uses();
   eight_threads_share_the_allocators();
   if (!kSanitized) {
     the_host_cannot_touch_device_memory();

@@ -150,6 +150,9 @@ void order_after(int later, int earlier) {
 
 int index_of(const Tensor& tensor) { return tensor.is_privateuseone() ? tensor.get_device() : TD_HOST; }
 
+// Neither here nor on the host: CUDA's, say. No driver knows such an address.
+bool is_elsewhere(const Tensor& tensor) { return !tensor.is_privateuseone() && !tensor.is_cpu(); }
+
 // The bytes from the first to the last element of a device tensor, as a CPU tensor of the same strides and dtype.
 Tensor span_to_host(const Tensor& source) {
   Tensor host = at::empty_strided(source.sizes(), source.strides(), source.options().device(at::kCPU));
@@ -172,6 +175,11 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
 
 Tensor copy_from(const Tensor& given, const Tensor& target, bool non_blocking) {
   if (target.numel() == 0 || given.is_same(target)) return target;
+  if (is_elsewhere(given)) return copy_from(given.cpu(), target, false);
+  if (is_elsewhere(target)) {
+    target.copy_(given.cpu());
+    return target;
+  }
   const Tensor source = given.sizes() == target.sizes() ? given : given.expand(target.sizes());
   const int from = index_of(source);
   const int to = index_of(target);

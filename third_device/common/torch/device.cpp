@@ -115,11 +115,11 @@ void release_device_memory(void* address) {
     td_memory kind{};
     int device = 0;
     if (driver().memory_owner(address, &kind, &device) == TD_OK && kind == TD_MEMORY_DEVICE) {
-      int64_t before = device_memory::statistics(device).allocated_bytes.current;
+      const auto bytes = static_cast<int64_t>(device_memory::size(address));
       device_memory::release(address);
       MemoryStatistics now = device_memory::statistics(device);
-      c10::reportMemoryUsageToProfiler(address, now.allocated_bytes.current - before, now.allocated_bytes.current,
-                                       now.reserved_bytes.current, device_of(device));
+      c10::reportMemoryUsageToProfiler(address, -bytes, now.allocated_bytes.current, now.reserved_bytes.current,
+                                       device_of(device));
       return;
     }
   }
@@ -151,8 +151,8 @@ struct DeviceAllocator final : AllocatorBase {
     }
     if (c10::memoryProfilingEnabled() && address != nullptr) {
       MemoryStatistics now = device_memory::statistics(device);
-      c10::reportMemoryUsageToProfiler(address, static_cast<int64_t>(bytes), now.allocated_bytes.current,
-                                       now.reserved_bytes.current, device_of(device));
+      c10::reportMemoryUsageToProfiler(address, static_cast<int64_t>(device_memory::size(address)),
+                                       now.allocated_bytes.current, now.reserved_bytes.current, device_of(device));
     }
     return {address, address, &release_device_memory, device_of(device)};
   }

@@ -146,12 +146,14 @@ Knob = Callable[[str, int], None]
 def knob(mod: ModuleType) -> Iterator[Knob]:
     """Turns a fault knob of the driver; what it turned is turned back."""
     control: Knob | None = getattr(mod, "_driver_control", None)
-    back = {"memory_bytes": 1 << 30, "fail_allocations": 0, "fail_calls": 0, "copy_delay_us": 0}
+    back = {"fail_allocations": 0, "fail_calls": 0, "copy_delay_us": 0}
     turned: list[str] = []
 
     def turn(key: str, value: int) -> None:
         if control is None:
             pytest.skip("this backend has no _driver_control to inject faults with")
+        if key == "memory_bytes":
+            back.setdefault(key, mod.get_device_properties(0).total_memory)
         try:
             control(key, value)
         except RuntimeError as error:

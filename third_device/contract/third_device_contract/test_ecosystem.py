@@ -50,6 +50,8 @@ def test_memory_is_profiled(name: str, mod: types.ModuleType) -> None:
 
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as session:
         torch.empty(1 << 20, dtype=torch.uint8, device=name)
+        torch.empty(3, device=name)
+    assert sum(getattr(event, "device_memory_usage", 0) for event in session.events()) == 0, "what was freed differs"
     assert any(getattr(event, "device_memory_usage", 0) >= 1 << 20 for event in session.events())
 
 

@@ -58,6 +58,9 @@ def test_invalid_indices_raise(name: str, mod: types.ModuleType) -> None:
         torch.empty(1, device=f"{name}:{count}")
     with pytest.raises(RuntimeError):
         mod.synchronize(count + 5)
+    for of_device in (mod.current_stream, mod.default_stream):
+        with pytest.raises(RuntimeError):
+            of_device(count)
     with pytest.raises((RuntimeError, ValueError)):
         mod.set_device("cpu")
     assert mod.current_device() == 0
@@ -123,6 +126,8 @@ def test_kinds_of_streams(name: str, mod: types.ModuleType) -> None:
         with mod.stream(second):
             assert mod.current_stream() == second
         assert mod.current_stream() == first
+    assert mod.current_stream() == default
+    mod.set_stream(None)
     assert mod.current_stream() == default
     generic = torch.Stream(device=name)
     assert generic.device.type == name and generic.query()

@@ -132,6 +132,7 @@ def command(suite: Suite, folder: Path, release: str, results: Path) -> list[str
 def run(suite: Suite, folder: Path, release: str, scratch: Path, timeout: float) -> tuple[list[Outcome], str]:
     """Run the suite; its outcomes and the end of what it printed. Raises subprocess.TimeoutExpired."""
     results = scratch / "results.xml"
+    results.unlink(missing_ok=True)  # of an earlier run, which would be taken for this one's if it ends without any
     environment = dict(os.environ, PYTORCH_TESTING_DEVICE_ONLY_FOR="privateuse1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     environment.pop("PYTEST_ADDOPTS", None)
     done = subprocess.run(

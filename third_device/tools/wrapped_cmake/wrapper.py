@@ -141,8 +141,11 @@ def write_report(build_dir: Path, result: ninja.Result, limits: jobs.JobLimits) 
 
 
 def _first_error(log: Path, offset: int) -> str:
-    """CMake prints 'CMake Error at file:line (command):' and the message two lines below; join them."""
-    lines = log.read_text(errors="replace")[offset:].splitlines()
+    """CMake prints 'CMake Error at file:line (command):' and the message two lines below; join them.
+
+    ``offset`` is where this run's part of the log begins, in bytes.
+    """
+    lines = log.read_bytes()[offset:].decode(errors="replace").splitlines()
     for number, line in enumerate(lines):
         if line.startswith("CMake Error"):
             message = next((text.strip() for text in lines[number + 1 :] if text.strip()), "")

@@ -39,6 +39,8 @@ namespace device_memory {
 TD_API void* allocate(int device, size_t bytes);
 // Never throws; null is allowed.
 TD_API void release(void* address) noexcept;
+// Bytes that the statistics count for the block that starts at `address`; 0 if none does.
+TD_API size_t size(void* address) noexcept;
 // The block that holds `address` (its start) is in use on `stream` too: no reuse before that stream's work so far.
 TD_API void record_use(void* address, int device, StreamId stream);
 // Gives every unused segment of `device` (all devices if negative) back. Throws Error.

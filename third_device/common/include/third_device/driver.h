@@ -10,7 +10,8 @@
  *    but the one that events give;
  *  - a failure of enqueued work is reported by the next query or synchronize of its stream or device;
  *  - a device index is 0..count-1; TD_HOST stands for the host;
- *  - C++ exceptions never cross this boundary.
+ *  - C++ exceptions never cross this boundary, but for those of a td_callback: the driver catches them, and the work has
+ *    failed.
  */
 #ifndef THIRD_DEVICE_DRIVER_H
 #define THIRD_DEVICE_DRIVER_H

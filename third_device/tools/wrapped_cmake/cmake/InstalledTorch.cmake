@@ -39,6 +39,14 @@ file(STRINGS "${CORE_PACKAGE_DIR}/version.py" version_line REGEX "^__version__ *
 string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" TORCH_VERSION "${version_line}")
 string(REGEX REPLACE "^__version__ *= *['\"]([^'\"]+)['\"].*$" "\\1" CORE_VERSION "${version_line}")
 
+# What is found stays in CMake's cache: look again when the package lies elsewhere than it did.
+if(NOT "${CORE_FOUND_BESIDE}" STREQUAL "${CORE_PACKAGE_DIR}")
+  foreach(found HEADERS c10 torch_cpu torch_python TORCH_CONFIG)
+    unset(CORE_${found} CACHE)
+  endforeach()
+  set(CORE_FOUND_BESIDE "${CORE_PACKAGE_DIR}" CACHE INTERNAL "the torch package that CORE_* belong to")
+endif()
+
 find_path(CORE_HEADERS "ATen/Config.h" HINTS ${core_hints} PATH_SUFFIXES include NO_DEFAULT_PATH REQUIRED)
 foreach(library c10 torch_cpu torch_python)
   find_library(CORE_${library} ${library} HINTS ${core_hints}

@@ -1,0 +1,65 @@
+"""InstalledTorch.cmake on a folder like an installed torch: files of the right names, which is all that it asks for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import wrapped_cmake
+from wrapped_cmake import WrappedCMake, WrappedCMakeError
+
+PROJECT = f"""
+cmake_minimum_required(VERSION 3.20)
+project(tiny LANGUAGES CXX)
+list(APPEND CMAKE_MODULE_PATH "{Path(wrapped_cmake.__file__).parent / "cmake"}")
+include(InstalledTorch)
+set(FOUND "${{CORE_VERSION}} ${{CORE_CXX_STANDARD}} ${{CORE_HEADERS}}" CACHE INTERNAL "")
+get_target_property(library core::torch_cpu IMPORTED_LOCATION)
+set(LIBRARY "${{library}}" CACHE INTERNAL "")
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(PROJECT)
+    return folder
+
+
+def make_torch(prefix: Path) -> Path:
+    """A prefix with the files of a torch package that are looked for."""
+    package = prefix / "torch"
+    for path in ("version.py", "include/ATen/Config.h", "share/cmake/Torch/TorchConfig.cmake"):
+        (package / path).parent.mkdir(parents=True, exist_ok=True)
+        (package / path).touch()
+    (package / "lib").mkdir()
+    for library in ("c10", "torch_cpu", "torch_python"):
+        (package / "lib" / f"lib{library}.so").touch()
+    (package / "version.py").write_text("__version__ = '2.6.0+here'\n")
+    (package / "share/cmake/Torch/TorchConfig.cmake").write_text(
+        "set_property(TARGET torch PROPERTY CXX_STANDARD 17)\n"
+    )
+    return prefix
+
+
+def test_a_torch_that_moved_is_looked_for_again(source: Path, tmp_path: Path) -> None:
+    """A build folder outlives the virtual environment that its torch was in."""
+    project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
+    for place in (make_torch(tmp_path / "old"), tmp_path / "new"):
+        if place.name == "new":
+            shutil.move(tmp_path / "old", place)
+        project.configure({"TORCH_PREFIX": str(place)})
+        found = project.cache()
+        assert found["FOUND"] == f"2.6.0+here 17 {place}/torch/include"
+        assert found["LIBRARY"] == f"{place}/torch/lib/libtorch_cpu.so"
+
+
+def test_what_a_torch_lacks_is_named(source: Path, tmp_path: Path) -> None:
+    project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
+    prefix = make_torch(tmp_path / "torch")
+    (prefix / "torch/lib/libtorch_python.so").unlink()
+    with pytest.raises(WrappedCMakeError, match=r"libtorch_python\.so not found under"):
+        project.configure({"TORCH_PREFIX": str(prefix)})
