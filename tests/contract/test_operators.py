@@ -48,6 +48,7 @@ def test_the_same_yaml_gives_the_same_bytes(interpreter: Path) -> None:
     assert 'm.impl("mm.out", TORCH_FN(wrap_mm_out));' in source
     assert "REGISTER_PRIVATEUSE1_DISPATCH(abs_stub, &sim::abs_kernel)" in source
     assert "KERNEL_PRIVATEUSEONE(mm, lower_precision_fp)" in source
+    assert 'third_device::check_one_device("mm.out", {&self, &mat2, &out});' in source
     for output in ("grad_input", "out"):  # an operator runs where its output is
         assert f"guard(at::device_of({output}))" in source
 

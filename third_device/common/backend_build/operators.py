@@ -291,6 +291,12 @@ class _Writer:
         self.declared.append(f"{signature.returns} {signature.name}({signature.parameters});  // {op}")
         condition = self._accepts(signature.tensors(), dtypes, contiguous) if dtypes or contiguous else ""
         body = f"return {self.namespace}::{signature.name}({signature.names});"
+        tensors = signature.tensors()
+        if len(tensors) > 1:
+            places = (
+                f"{one}.has_value() ? &{one}.value() : nullptr" if optional else f"&{one}" for one, optional in tensors
+            )
+            body = f'third_device::check_one_device("{op}", {{{", ".join(places)}}});\n{body}'
         self._register(op, self._wrapper(op, signature, condition, body))
 
     def stub(self, entry: Mapping[str, Any]) -> None:

@@ -65,11 +65,17 @@ def test_native_operators_equal_the_cpu(name: str) -> None:
 
 
 @pytest.mark.contract_item(34)
-def test_an_output_elsewhere_is_refused(name: str) -> None:
+def test_an_output_elsewhere_is_refused(name: str, mod: types.ModuleType) -> None:
     with pytest.raises(RuntimeError, match="on the same device"):
         torch.nonzero(torch.ones(3, device=name), out=torch.empty(0, dtype=torch.long))
     with pytest.raises(RuntimeError):
         torch.ones(3).add_(torch.ones(3, device=name))
+    if mod.device_count() > 1 and hasattr(mod, "no_fallback"):  # a kernel sees operands of one device
+        near, far = (torch.ones(2, 2, device=f"{name}:{index}") for index in (0, 1))
+        with mod.no_fallback(), pytest.raises(RuntimeError):
+            near @ far
+        with mod.no_fallback(), pytest.raises(RuntimeError):
+            torch.mm(near, near, out=far)
 
 
 @pytest.mark.contract_item(34)

@@ -7,6 +7,7 @@
 #include <ATen/core/stack.h>
 #include <c10/core/Allocator.h>
 
+#include <initializer_list>
 #include <memory>
 #include <utility>
 
@@ -32,6 +33,8 @@ TD_API bool set_fallback_enabled(bool enabled);
 
 // What generated registrations ask before they call a kernel that is limited to some operands.
 TD_API bool is_plain(const at::Tensor& tensor, bool contiguous);
+// Raises unless those of `tensors` that are on a device of ours are on the same one; null is allowed.
+TD_API void check_one_device(const char* op, std::initializer_list<const at::Tensor*> tensors);
 
 // Enqueues a callable on the current stream of `device`. It must not free or allocate device memory. An exception in it
 // is reported at the next synchronisation of that stream.
