@@ -93,6 +93,35 @@ def test_a_missing_part_of_third_device_is_named(extension: ModuleType, tmp_path
         extension.backend("acme", tmp_path / "torch_acme", tmp_path)
 
 
+@pytest.mark.parametrize(("name", "taken"), [("fft", "fft"), ("add", "add"), ("leaf", "Tensor.is_leaf")])
+def test_a_name_that_pytorch_uses_is_refused(interpreter: Path, tmp_path: Path, name: str, taken: str) -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(backend_env.THIRD_DEVICE / 'common')!r})\n"
+        "from pathlib import Path; from backend_build.extension import backend\n"
+        f"backend({name!r}, Path({str(tmp_path)!r}), Path({str(backend_env.THIRD_DEVICE)!r}))"
+    )
+    done = subprocess.run([str(interpreter), "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1 and f"has torch.{taken}; next: give the device another name" in done.stderr
+
+
+@pytest.mark.timeout(600)
+def test_the_wheel_wants_the_release_it_was_built_for(torch_sim: Path) -> None:
+    (metadata,) = torch_sim.glob("torch_sim-*.dist-info/METADATA")
+    assert f"Requires-Dist: torch=={backend_env.TORCH}" in metadata.read_text()
+
+
+def test_sources_without_their_keyword_are_told(
+    extension: ModuleType, tmp_path: Path, interpreter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(acme LANGUAGES CXX)\n"
+        'include("${THIRD_DEVICE}/common/cmake/Backend.cmake")\nthird_device_backend(acme csrc/driver.cpp)\n'
+    )
+    monkeypatch.setattr(sys, "executable", str(interpreter))
+    with pytest.raises(SystemExit, match=r"'csrc/driver\.cpp' belongs to nothing"):
+        extension.build_library(tmp_path, backend_env.THIRD_DEVICE, tmp_path / "build")
+
+
 def test_an_error_of_cmake_is_told_in_one_line(
     extension: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

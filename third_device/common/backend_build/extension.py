@@ -38,14 +38,17 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
                 f"torch_{name}: {third_device / part} is missing; next: set THIRD_DEVICE to the folder third_device of "
                 "a checkout, with all that is in it"
             )
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # what an earlier build is like does not matter to this one
     import torch
     from setuptools import Extension
 
+    refuse_taken(name)
     package = f"torch_{name}"
     layer = third_device / "common"
     work = root / "build" / f"torch-{torch.__version__}-{sysconfig.get_config_var('SOABI')}"
     # Paths relative to the project, as setuptools wants them: absolute ones would leave the build folder.
     return {
+        "install_requires": [f"torch=={torch.__version__.split('+')[0]}"],
         "packages": [package, f"{package}._layer"],
         "package_dir": {package: package, f"{package}._layer": os.path.relpath(layer / "python", root)},
         "ext_modules": [Extension(f"{package}._C", [os.path.relpath(layer / MODULE, root)])],
@@ -54,6 +57,21 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
             "build_py": _build_py(package, name, third_device, torch.__version__),
         },
     }
+
+
+def refuse_taken(name: str) -> None:
+    """Raises SystemExit when PyTorch has ``torch.<name>``, ``Tensor.<name>`` or ``Tensor.is_<name>`` already.
+
+    They are made when the backend is loaded (``torch/utils/backend_registration.py``), so ``import torch`` would fail.
+    """
+    import torch
+
+    for owner, made in ((torch, name), (torch.Tensor, name), (torch.Tensor, f"is_{name}")):
+        if hasattr(owner, made):
+            taken = f"torch.{'' if owner is torch else 'Tensor.'}{made}"
+            raise SystemExit(
+                f"torch_{name}: PyTorch {torch.__version__} has {taken}; next: give the device another name"
+            )
 
 
 def generate_operators(root: Path, layer: Path, into: Path) -> None:

@@ -15,6 +15,10 @@ include(InstalledTorch)
 
 function(third_device_backend name)
   cmake_parse_arguments(arg "SIMULATED" "" "SOURCES" ${ARGN})
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+    message(FATAL_ERROR "third_device_backend(${name}): '${arg_UNPARSED_ARGUMENTS}' belongs to nothing, SOURCES are "
+                        "'${arg_SOURCES}'; next: third_device_backend(${name} SOURCES csrc/driver.cpp csrc/kernels.cpp)")
+  endif()
   if(NOT EXISTS "${THIRD_DEVICE_GENERATED}/operators.cpp")
     message(FATAL_ERROR "no generated operators in '${THIRD_DEVICE_GENERATED}'; next: build with pip, which generates them "
                         "from operators.yaml and runs this project")
@@ -38,4 +42,7 @@ function(third_device_backend name)
   target_link_options(torch_${name} PRIVATE -Wl,--no-undefined)
   install(TARGETS torch_${name} LIBRARY DESTINATION lib)
   install(DIRECTORY "${layer}/include/third_device" DESTINATION include)
+  if(NOT arg_SIMULATED)
+    install(CODE "file(REMOVE \"\${CMAKE_INSTALL_PREFIX}/include/third_device/sim_driver.h\")")
+  endif()
 endfunction()
