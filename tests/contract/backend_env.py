@@ -15,13 +15,12 @@ from packaging.version import Version
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, write_atomically
 from decouple.base.paths import cache_dir, find_project
+from decouple.device.sources import SHARED, digest, mirror
 from decouple.release.manifest import load_release
 from decouple.upstream import fetch
 
 ROOT = Path(__file__).parents[2]
 THIRD_DEVICE = ROOT / "third_device"
-SHARED = ("common", "core", "tools")
-"""What every backend's build reads beside itself."""
 TORCH = "2.13.0"
 PACKAGES = (
     "numpy",
@@ -74,17 +73,6 @@ def python(torch: str = TORCH) -> Path:
                 raise NoTorchError((done.stderr.strip() or "pip failed").splitlines()[-1])
             write_atomically(ready, wanted)
     return binary
-
-
-def digest(folders: list[Path]) -> str:
-    """A hash over what a build reads."""
-    total = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            parts = path.relative_to(folder).parts
-            if path.is_file() and not {"build", "__pycache__"} & set(parts) and not any("egg-info" in p for p in parts):
-                total.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes())
-    return total.hexdigest()
 
 
 def install(interpreter: Path, project: Path, flavour: str = "") -> Path:
@@ -157,7 +145,7 @@ def copy_sources(project: Path, to: Path) -> Path:
     """
     shutil.rmtree(to, ignore_errors=True)
     for folder in (project, *(THIRD_DEVICE / shared for shared in SHARED)):
-        shutil.copytree(folder, to / folder.name, ignore=shutil.ignore_patterns("build", "__pycache__", "*.egg-info"))
+        mirror(folder, to / folder.name)
     return to / project.name
 
 

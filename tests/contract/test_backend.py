@@ -12,6 +12,7 @@ import backend_env
 import pytest
 
 from decouple.device.scaffold import scaffold
+from decouple.device.sources import SHARED
 
 REPORT = backend_env.ROOT / "build" / "contract"
 GUIDE = backend_env.ROOT / "docs" / "backends.md"
@@ -49,7 +50,7 @@ def test_a_scaffolded_backend_builds_and_holds(
     interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path
 ) -> None:
     home = tmp_path / "third_device"
-    for shared in backend_env.SHARED:
+    for shared in SHARED:
         shutil.copytree(backend_env.THIRD_DEVICE / shared, home / shared)
     scaffold(backend_env.THIRD_DEVICE / "template", home / "torch_acme", "acme")
     acme = backend_env.install(interpreter, home / "torch_acme")

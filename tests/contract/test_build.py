@@ -13,6 +13,8 @@ from types import ModuleType
 import backend_env
 import pytest
 
+from decouple.device.sources import SHARED
+
 EXAMPLE = backend_env.THIRD_DEVICE / "examples" / "extension"
 
 USE_EXTENSION = """
@@ -60,7 +62,7 @@ def test_somebody_s_extension_of_a_backend(interpreter: Path, torch_sim: Path, t
 def test_an_editable_install(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
     """The Python half is read from the checkout; library, headers and module lie in the package there."""
     home = tmp_path / "third_device"
-    for part in (*backend_env.SHARED, "torch_sim"):
+    for part in (*SHARED, "torch_sim"):
         shutil.copytree(backend_env.THIRD_DEVICE / part, home / part, ignore=shutil.ignore_patterns("build"))
     asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = run([str(interpreter), "-c", asked], tmp_path, dict(os.environ)).strip()

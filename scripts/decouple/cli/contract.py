@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import shlex
 import shutil
 from pathlib import Path
@@ -79,8 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
     layers = ["core", *(["stock"] if stock else []), *(["cuda"] if cuda else [])]
     environment = environment_for(arguments, places, layers)
     table = settings.choose("core", arguments.core)
-    libraries = table["environment"]["LD_LIBRARY_PATH"] if environment.kind == "rootfs" else ""
-    beside = table["prefix"] if stock and environment.kind == "rootfs" else ""
+    libraries, packages, prefix = "", "", ""
+    if environment.kind == "rootfs":  # a host finds its own
+        libraries, packages = table["environment"]["LD_LIBRARY_PATH"], table["packages"]
+        prefix = table["prefix"] if stock else ""
     inside = environment.names()["verify"]
     place = venvs.Workplace(environment, places.verify, inside, places.logs / "contract.log")
     progress = output.progress()
@@ -88,13 +91,20 @@ def run(arguments: argparse.Namespace) -> int:
     if core:
         built = venvs.install(place, "contract-core", [core])
     else:
-        packages = f"{beside}/lib/python3/dist-packages" if beside else ""
         built = venvs.install(place, "contract-stock", [], packages=packages, libraries=libraries)
-    tried = venvs.install(place, "contract-both", [core, cuda], libraries=libraries) if core and cuda else built
-    needed = libraries if stock else ""
     site = contract.Site(
-        environment, built.folder, built.inside, needed, environment.names()["ccache"], place.log, beside
+        environment,
+        built.folder,
+        built.inside,
+        libraries if stock else "",
+        environment.names()["ccache"],
+        place.log,
+        prefix,
     )
+    tried, used = built, site
+    if core and cuda:
+        tried = venvs.install(place, "contract-both", [core, cuda], libraries=libraries)
+        used = dataclasses.replace(site, folder=tried.folder, inside=tried.inside, libraries=libraries)
     folders = []
     for project in (backend, contract.CONTRACT):
         progress.start(f"{project} for {core.name if core else 'the stock PyTorch'}")
@@ -103,8 +113,6 @@ def run(arguments: argparse.Namespace) -> int:
     more = shlex.split(arguments.pytest)
     if arguments.upstream:
         more.append(f"--upstream-tests={environment.names()['tree']}/test")
-    needed = libraries if stock or cuda else ""
-    used = contract.Site(environment, tried.folder, tried.inside, needed, site.ccache, place.log)
     report = tried.folder / "report"
     shutil.rmtree(report, ignore_errors=True)  # an earlier run's would be taken for this one's
     told = ["--contract-report", f"{tried.inside}/report"]

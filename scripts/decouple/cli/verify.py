@@ -156,9 +156,10 @@ def _install_both(environment: Environment, kind: str, core: Path | None, backen
 
     table = settings.choose("core", kind)
     libraries = table["environment"]["LD_LIBRARY_PATH"] if environment.kind == "rootfs" else ""
-    packages = f"{table['prefix']}/lib/python3/dist-packages" if kind == "stock" else ""
     wheels = [core, backend] if core else [backend]
-    return venvs.install(_workplace(environment), f"both-{kind}", wheels, packages=packages, libraries=libraries)
+    return venvs.install(
+        _workplace(environment), f"both-{kind}", wheels, packages=table["packages"], libraries=libraries
+    )
 
 
 def _upstream_tests(environment: Environment, core: Path) -> Check:
@@ -172,7 +173,7 @@ def _upstream_tests(environment: Environment, core: Path) -> Check:
         place,
         "stock",
         [],
-        packages=f"{table['prefix']}/lib/python3/dist-packages",
+        packages=table["packages"],
         libraries=table["environment"]["LD_LIBRARY_PATH"],
     )
     tests, suites = f"{environment.names()['tree']}/test", upstream_tests.load()

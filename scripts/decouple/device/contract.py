@@ -6,7 +6,6 @@ them (its Python, its libraries), so compiling and checking happen in there, in 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import subprocess
@@ -19,9 +18,8 @@ from typing import Any
 from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
 from decouple.base.process import Inside, run_logged
+from decouple.device.sources import SHARED, digest, mirror
 
-#: what a build of a backend reads beside itself: the layer, NewDeviceCppExtension, the toolkit
-SHARED = ("common", "core", "tools")
 CONTRACT = "contract"
 
 
@@ -77,12 +75,12 @@ def install(site: Site, third_device: Path, project: str, *, jobs: int | None = 
     target, stamp = site.folder / "site" / project, site.folder / f"{project}.digest"
     inside = f"{site.inside}/site/{project}"
     read = [third_device / name for name in (project, *SHARED)]
-    key = _digest(read)
+    key = digest(read)
     if stamp.exists() and stamp.read_text(encoding="utf-8") == key:
         return inside
     stamp.unlink(missing_ok=True)
     for source in read:
-        _copy(source, site.folder / "third_device" / source.name)
+        mirror(source, site.folder / "third_device" / source.name)
     shutil.rmtree(target, ignore_errors=True)
     command = [site.python, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index"]
     command += ["--target", inside, f"{site.inside}/third_device/{project}"]
@@ -118,32 +116,3 @@ def summary(report: Path) -> dict[str, Any]:
         "items": {status: count for status, count in document["counts"].items() if count},
         "tests": dict(Counter(tests.values())),
     }
-
-
-def _copy(source: Path, to: Path) -> None:
-    """Make ``to`` the sources of ``source`` and the objects of earlier builds, from which ninja goes on.
-
-    Not what setuptools packs wheels from: it would pack a module that the sources no longer have.
-    """
-    for path in [*to.glob("*"), *to.glob("build/lib*")]:
-        if path.is_dir() and path.name != "build":
-            shutil.rmtree(path)
-        elif path.is_file():
-            path.unlink()
-    shutil.copytree(source, to, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if _unread(n)])
-
-
-def _digest(folders: Sequence[Path]) -> str:
-    """SHA-256 over name and content of every file that a build reads."""
-    total = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder.parent)
-            if path.is_file() and not any(map(_unread, name.parts)):
-                total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return total.hexdigest()
-
-
-def _unread(name: str) -> bool:
-    """Whether a file or folder of this name is what an earlier build left."""
-    return name in ("build", "__pycache__", ".mypy_cache") or name.endswith(".egg-info")

@@ -14,6 +14,7 @@ import pytest
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
 from decouple.device import contract
+from decouple.device.sources import SHARED
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def site(tmp_path: Path, asked: list[Sequence[str]]) -> contract.Site:
 def sources(tmp_path: Path) -> Path:
     """``third_device`` with a backend of one Python file."""
     home = tmp_path / "third_device"
-    for name in (*contract.SHARED, "torch_tiny"):
+    for name in (*SHARED, "torch_tiny"):
         (home / name).mkdir(parents=True)
     (home / "common" / "layer.h").write_text("1\n")
     (home / "torch_tiny" / "setup.py").write_text(

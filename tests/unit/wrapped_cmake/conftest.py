@@ -34,6 +34,15 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def source(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A folder with the CMakeLists.txt that the test's file has as ``PROJECT``."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(request.module.PROJECT)
+    return folder
+
+
 def configure(folder: Path, *definitions: str) -> None:
     """Run CMake on ``folder/source`` in ``folder/build``."""
     subprocess.run(

@@ -21,14 +21,6 @@ set(LIBRARY "${{library}}" CACHE INTERNAL "")
 """
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    (folder / "CMakeLists.txt").write_text(PROJECT)
-    return folder
-
-
 def make_torch(prefix: Path) -> Path:
     """A prefix with the files of a torch package that are looked for."""
     package = prefix / "torch"

@@ -18,14 +18,6 @@ add_custom_target(install_nothing ALL)
 """
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    (folder / "CMakeLists.txt").write_text(PROJECT)
-    return folder
-
-
 def test_a_project_outside_any_pytorch_tree_is_configured_once(source: Path, tmp_path: Path) -> None:
     project = WrappedCMake(source, tmp_path / "build", environ={**os.environ, "USE_SOMETHING": "1"})
     assert project.configure({"A_TEXT": "a b=c"})

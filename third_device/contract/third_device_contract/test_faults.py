@@ -33,14 +33,19 @@ print("fine")
 """
 
 
-@pytest.mark.contract_item(22)
-def test_a_lost_device_is_told_and_others_go_on(python: Run, name: str, mod: types.ModuleType, two: None) -> None:
+def with_a_lost_device(python: Run, mod: types.ModuleType, code: str) -> None:
+    """Run ``code``, which loses a device and ends with "fine"; a driver that cannot lose one skips the test."""
     if not hasattr(mod, "_driver_control"):
         pytest.skip("this backend has no _driver_control to inject faults with")
-    done = python(LOST.replace("NAME", name))
+    done = python(code)
     if "no knob: " in done.stderr:
         pytest.skip(f"this driver has no knob 'lose_device': {done.stderr.strip()}")
     assert done.returncode == 0 and "fine" in done.stdout, done.stderr
+
+
+@pytest.mark.contract_item(22)
+def test_a_lost_device_is_told_and_others_go_on(python: Run, name: str, mod: types.ModuleType, two: None) -> None:
+    with_a_lost_device(python, mod, LOST.replace("NAME", name))
 
 
 LOST_BEFORE_BACKWARD = f"""
@@ -68,12 +73,7 @@ os._exit(0)
 @pytest.mark.contract_item(36)
 def test_backward_on_a_lost_device_is_told(python: Run, name: str, mod: types.ModuleType, two: None) -> None:
     """The engine's thread makes its device current where nobody catches what that raises; the process must go on."""
-    if not hasattr(mod, "_driver_control"):
-        pytest.skip("this backend has no _driver_control to inject faults with")
-    done = python(LOST_BEFORE_BACKWARD.replace("NAME", name))
-    if "no knob: " in done.stderr:
-        pytest.skip(f"this driver has no knob 'lose_device': {done.stderr.strip()}")
-    assert done.returncode == 0 and "fine" in done.stdout, done.stderr
+    with_a_lost_device(python, mod, LOST_BEFORE_BACKWARD.replace("NAME", name))
 
 
 @pytest.mark.contract_item(13)

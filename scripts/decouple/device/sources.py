@@ -1,0 +1,40 @@
+"""What a build of a backend reads: which folders, whether something in them changed, and a copy of them to build in."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+SHARED = ("common", "core", "tools")
+"""Beside the project itself, in ``third_device``: the layer, NewDeviceCppExtension, the toolkit."""
+
+
+def mirror(source: Path, to: Path) -> None:
+    """Make ``to`` the sources of ``source`` and the objects of earlier builds, from which ninja goes on.
+
+    Not what setuptools packs wheels from: it would pack a module that the sources no longer have.
+    """
+    for path in [*to.glob("*"), *to.glob("build/lib*")]:
+        if path.is_dir() and path.name != "build":
+            shutil.rmtree(path)
+        elif path.is_file():
+            path.unlink()
+    shutil.copytree(source, to, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if _unread(n)])
+
+
+def digest(folders: Sequence[Path]) -> str:
+    """SHA-256 over name and content of every file that a build reads."""
+    total = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder.parent)
+            if path.is_file() and not any(map(_unread, name.parts)):
+                total.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def _unread(name: str) -> bool:
+    """Whether a file or folder of this name is what an earlier build left."""
+    return name in ("build", "__pycache__", ".mypy_cache") or name.endswith(".egg-info")
