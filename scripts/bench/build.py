@@ -28,7 +28,7 @@ from decouple.base.paths import cache_dir, find_project
 from decouple.build import inputs, settings
 from decouple.build.environment import Places
 from decouple.build.wheels import read_manifest
-from decouple.verify import status
+from decouple.release import status
 
 KERNEL = "third_device/torch_cuda/torch_cuda/csrc/aten/native/cuda/ActivationThresholdKernel.cu"
 HEADER = "c10/core/TensorImpl.h"

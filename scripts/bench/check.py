@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.paths import cache_dir, find_project
+from decouple.patch.seriesfile import read
 from decouple.release.manifest import DebianSource, load_release
-from decouple.series.seriesfile import read
 from decouple.upstream.download import Downloader
 
 

@@ -27,17 +27,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from decouple.series import apply_memory, patch, reference
-from decouple.series.apply_memory import File, Tree
-from decouple.series.patch import EXECUTABLE, REGULAR
+from tests.support import reference
+
+from decouple.patch import apply as apply_memory
+from decouple.patch import parse as patch
+from decouple.patch.apply import File, Tree
+from decouple.patch.parse import EXECUTABLE, REGULAR
 
 #: a second for one input is a hang: the largest input is some 100 KB, which takes milliseconds
 TIME_LIMIT = 1.0
 
-#: problems of the reader that git does not share, each a decision (see decouple.series.patch)
+#: problems of the reader that git does not share, each a decision (see decouple.patch.parse)
 #: ("orphan-hunk": git skips hunks that belong to no file as junk, behind a binary patch for instance, and says nothing)
 REFUSED_READING = {"hunk-line", "hunk-header", "name", "mode", "lone-header", "orphan-hunk"}
-#: failures of the applier that git does not share (see decouple.series.apply_memory)
+#: failures of the applier that git does not share (see decouple.patch.apply)
 REFUSED_APPLYING = {"unsupported", "exists", "path"}
 
 
@@ -452,9 +455,9 @@ def run_atheris(seconds: int, seed: int) -> None:
     for name in [name for name in sys.modules if name.startswith("decouple.series")]:
         del sys.modules[name]  # imported again, with counters in it
     with atheris.instrument_imports(include=["decouple.series"]):
-        applier = importlib.import_module("decouple.series.apply_memory")
-        reader = importlib.import_module("decouple.series.patch")
-        linter = importlib.import_module("decouple.series.lint_patch")
+        applier = importlib.import_module("decouple.patch.apply")
+        reader = importlib.import_module("decouple.patch.parse")
+        linter = importlib.import_module("decouple.patch.lint")
     base = {"f0.c": b"".join(b"%d\n" % number for number in range(40)), "dir/f1": b"int a;\n"}
 
     def one(data: bytes) -> None:

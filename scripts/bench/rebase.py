@@ -23,9 +23,9 @@ from typing import Any
 from decouple.base.paths import cache_dir, find_project
 from decouple.release.manifest import WheelSource, load_release
 from decouple.series import check
-from decouple.series.provided import open_provided
 from decouple.upstream import ensure_baseline, fetch
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifest_sources import open_provided
 
 _DECOUPLE = [sys.executable, "-m", "decouple"]
 

@@ -20,12 +20,15 @@ from pathlib import Path
 from scripts.bench.fuzz import Files
 
 from decouple.base.paths import cache_dir
+from decouple.patch import apply as apply_memory
+from decouple.patch import parse as patch
+from decouple.patch import seriesfile
+from decouple.patch.apply import File, Source, Tree
+from decouple.patch.parse import REGULAR, FilePatch, Hunk, Patch
 from decouple.release.manifest import RemoteFile
-from decouple.series import apply_memory, patch, reference, seriesfile
-from decouple.series.apply_memory import File, Source, Tree
-from decouple.series.patch import REGULAR, FilePatch, Hunk, Patch
-from decouple.series.sources import from_archive
 from decouple.upstream.download import Downloader
+from decouple.upstream.readers import from_archive
+from tests.support import reference
 
 DATA = Path(__file__).with_name("corpus.toml")
 

@@ -15,9 +15,9 @@ from decouple.census.finding import Census
 from decouple.census.report import files_of_category
 from decouple.census.scan import scan
 from decouple.inventory import rules as rule_files
+from decouple.patch import seriesfile
 from decouple.release.manifest import load_release
 from decouple.relocate.plan import make_plan
-from decouple.series import seriesfile
 from decouple.upstream import fetch
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

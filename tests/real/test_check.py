@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import cache_dir, find_project
+from decouple.patch import apply as apply_memory
+from decouple.patch.apply import Tree
+from decouple.patch.parse import Patch
 from decouple.release.manifest import DebianSource, load_release
-from decouple.series import apply_memory, check, reference
-from decouple.series.apply_memory import Tree
+from decouple.series import check
 from decouple.series.check import Status
 from decouple.series.lint import lint
-from decouple.series.named import open_named
-from decouple.series.patch import Patch
-from decouple.series.sources import from_archive
 from decouple.upstream.download import Downloader
+from decouple.upstream.readers import from_archive
+from decouple.upstream.source_word import open_named
+from tests.support import reference
 
 pytestmark = pytest.mark.real
 

@@ -12,9 +12,9 @@ import pytest
 
 from decouple.base.paths import cache_dir, find_project
 from decouple.release.manifest import DebianSource, load_release
-from decouple.series.sources import from_archive
 from decouple.upstream import dsc as control
 from decouple.upstream.download import Downloader
+from decouple.upstream.readers import from_archive
 from tests.real import corpus
 from tests.real.corpus import Package, Row
 

@@ -13,8 +13,8 @@ import pytest
 
 from decouple import upstream
 from decouple.base.paths import cache_dir, find_project
+from decouple.patch import seriesfile
 from decouple.release.manifest import load_release
-from decouple.series import seriesfile
 from tests.support.series import ENVIRONMENT, git
 
 pytestmark = pytest.mark.real

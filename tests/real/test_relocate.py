@@ -16,8 +16,8 @@ from decouple.inventory.tree import list_files
 from decouple.release.manifest import load_release
 from decouple.relocate.patch import render
 from decouple.relocate.plan import Plan, make_plan
-from decouple.source.conditions import Macros
-from decouple.source.preprocessor import includes
+from decouple.syntax.conditions import Macros
+from decouple.syntax.preprocessor import includes
 from decouple.upstream import fetch
 
 pytestmark = pytest.mark.real

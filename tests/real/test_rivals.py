@@ -16,13 +16,13 @@ import pytest
 
 from decouple.base.paths import cache_dir
 from decouple.cli import rebase
+from decouple.patch import seriesfile
+from decouple.rebase.series import Rebase
+from decouple.rebase.stop import Waiting
+from decouple.rebase.verdicts import Carried, Verdict
 from decouple.release.manifest import known_releases
-from decouple.series import seriesfile
-from decouple.series.rebase.series import Rebase
-from decouple.series.rebase.stop import Waiting
-from decouple.series.rebase.verdicts import Carried, Verdict
-from decouple.series.stack import applier
-from decouple.series.stack.patchtext import load
+from decouple.stack import applier
+from decouple.stack.patchtext import load
 from decouple.upstream.download import Downloader
 from tests.real.test_rebase import OLD, project  # noqa: F401 - a fixture
 from tests.support import rivals

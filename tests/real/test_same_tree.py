@@ -14,11 +14,11 @@ import pytest
 
 from decouple import upstream
 from decouple.base.paths import cache_dir, find_project
+from decouple.patch import seriesfile
 from decouple.release.manifest import load_release
-from decouple.series import seriesfile
-from decouple.series.stack import edits
-from decouple.series.stack.engine import Places, Stack, create
-from decouple.series.stack.release import apply_release
+from decouple.stack import edits
+from decouple.stack.engine import Places, Stack, create
+from decouple.stack.release import apply_release
 from decouple.upstream import Baseline
 from tests.support.series import ENVIRONMENT, git, header, tree_of
 

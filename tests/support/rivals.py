@@ -8,10 +8,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from decouple.series.rebase.verdicts import Carried
-from decouple.series.stack.patchtext import PatchText
-from decouple.series.stack.plumbing import Repository
-from decouple.series.stack.trees import blobs
+from decouple.rebase.verdicts import Carried
+from decouple.stack.patchtext import PatchText
+from decouple.stack.plumbing import Repository
+from decouple.stack.trees import blobs
 
 Effect = Mapping[str, bytes | None]
 """Path -> content after the patch, None: deleted. Only what it changed."""

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from decouple.series.stack.engine import Places, create
+from decouple.stack.engine import Places, create
 
 RELEASE = "2.6"
 

@@ -1,4 +1,4 @@
-"""Imports run downwards only (DESIGN, section 3): a room knows the rooms below it, and none beside it or above it."""
+"""Imports run downwards only (docs/architecture.md): a room knows the rooms below it, none beside or above it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ import decouple
 PACKAGE = Path(decouple.__file__).parent
 LAYERS = (
     {"base"},
-    {"release", "source"},
+    {"release", "syntax", "patch"},
     {"upstream", "inventory"},
-    {"build", "verify", "index", "device", "series", "relocate", "census"},
+    {"stack", "series", "relocate", "census", "build", "verify", "index", "device"},
+    {"rebase"},
+    {"flows"},
     {"cli"},
     {"__main__"},
 )
-"""From the lowest up. `source` reads text, `inventory` says what the text of one tree means for CUDA."""
+"""From the lowest up. `syntax` reads text, `inventory` says what the text of one tree means for CUDA."""
 ONLY_CLI = {"argparse", "rich"}
 """What parses arguments and writes to a terminal."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from decouple.census.finding import Raw
 from decouple.census.taxonomy import Taxonomy
-from decouple.source.build_lists import CMakeCommand, read_cmake
+from decouple.syntax.build_lists import CMakeCommand, read_cmake
 
 _STARLARK = ("BUILD", "BUILD.bazel", "BUILD.oss", "BUCK", "BUCK.oss", "WORKSPACE")
 

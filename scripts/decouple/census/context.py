@@ -9,8 +9,8 @@ from pathlib import Path
 from decouple.inventory.rules import RuleFile
 from decouple.inventory.stage1 import stage1_closure, stage1_units
 from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, include_names, is_suspect, list_files
-from decouple.source.globs import matches
-from decouple.source.include_graph import Edge
+from decouple.syntax.globs import matches
+from decouple.syntax.include_graph import Edge
 
 
 @dataclass(frozen=True)

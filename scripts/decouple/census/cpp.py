@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from decouple.census.finding import Raw
 from decouple.census.taxonomy import Taxonomy
-from decouple.source.conditions import Macros, evaluate, names_in
-from decouple.source.preprocessor import Branch, Directive, Spans, branches, directives, hidden, is_live
+from decouple.syntax.conditions import Macros, evaluate, names_in
+from decouple.syntax.preprocessor import Branch, Directive, Spans, branches, directives, hidden, is_live
 
 NVCC_ONLY = "nvcc's branch"
 """How the detail of a finding begins that stands only where nvcc compiles."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from decouple.census.finding import Raw
 from decouple.census.taxonomy import Taxonomy
-from decouple.source.globs import matches
+from decouple.syntax.globs import matches
 
 SUFFIXES = (".py",)
 MODULE = "torch._C"

@@ -12,8 +12,8 @@ from typing import Any
 
 from decouple.base.errors import UsageError
 from decouple.census.finding import CATEGORIES, Raw
-from decouple.source.conditions import Macros
-from decouple.source.globs import matches
+from decouple.syntax.conditions import Macros
+from decouple.syntax.globs import matches
 
 DEFAULT = Path(__file__).with_name("taxonomy.toml")
 JUDGEMENTS = {"dispatch": "dispatch", "coupling": "name", "mention": "mention"}

@@ -355,7 +355,7 @@ def _overlay_digest(project: Path, tree: Path) -> str:
 def _report(outcome: Outcome, places: Places, provenance: Provenance, choices: Choices, jobs: int) -> None:
     """Print what was made; a whole stage of the two-stage build is recorded in ``ci/status``, a slice is a check."""
     from decouple.build.estimate import object_seconds
-    from decouple.verify import status
+    from decouple.release import status
 
     if outcome.built and choices.slice == "all" and (outcome.stage == 1 or choices.core == "built"):
         path = status.path_of(places.project, places.release)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from decouple.census.compare import Comparison, Edit
     from decouple.census.finding import Census
     from decouple.inventory.rules import RuleFile
-    from decouple.source.include_graph import Edge
+    from decouple.syntax.include_graph import Edge
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -86,7 +86,8 @@ def _census(
 def _edits(project: Path, release: str) -> dict[str, Sequence[Edit]]:
     """Which patch of the series removes which lines of which file."""
     from decouple.census.compare import Edit
-    from decouple.series import patch, seriesfile
+    from decouple.patch import parse as patch
+    from decouple.patch import seriesfile
 
     out: dict[str, list[Edit]] = {}
     for name in seriesfile.read(project / "series" / release).names:

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from decouple.base.paths import find_project
     from decouple.cli.output import progress
     from decouple.series import check
-    from decouple.series.named import open_named, read_series
+    from decouple.upstream.source_word import open_named, read_series
 
     project = find_project()
     series = check.load(project, arguments.release)

@@ -60,7 +60,7 @@ def _burn_down(arguments: argparse.Namespace) -> int:
     from decouple.base.files import write_atomically
     from decouple.base.paths import find_project
     from decouple.series import burndown
-    from decouple.series.stack.engine import partial_releases, releases
+    from decouple.stack.engine import partial_releases, releases
 
     project = find_project()
     census = dict(word.split("=", 1) for word in arguments.census if "=" in word)
@@ -83,7 +83,8 @@ def _burn_down(arguments: argparse.Namespace) -> int:
 
 def _range_diff(arguments: argparse.Namespace) -> int:
     from decouple.base.paths import find_project
-    from decouple.series import check, rangediff, seriesfile
+    from decouple.patch import seriesfile
+    from decouple.series import check, rangediff
 
     project = find_project()
     lacking = {one.name for one in seriesfile.read(project / "series" / arguments.new).not_carried}
@@ -100,7 +101,7 @@ def _depends(arguments: argparse.Namespace) -> int:
     from decouple.base.paths import find_project
     from decouple.series import check
     from decouple.series.depends import dependencies
-    from decouple.series.named import open_named
+    from decouple.upstream.source_word import open_named
 
     project = find_project()
     series = check.load(project, arguments.release)
@@ -114,8 +115,8 @@ def _bisect(arguments: argparse.Namespace) -> int:
     import sys
 
     from decouple.base.paths import find_project
-    from decouple.series import bisect
-    from decouple.series.stack.engine import Places, Stack
+    from decouple.flows import bisect
+    from decouple.stack.engine import Places, Stack
 
     words: list[str] = arguments.oracle  # argparse leaves all behind the release to it, our own options too
     at = words.index("--") if "--" in words else len(words) if words[:1] and words[0].startswith("-") else 0

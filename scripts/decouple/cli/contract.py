@@ -60,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     from decouple.cli import output
     from decouple.cli.build import environment_for
     from decouple.device import contract
-    from decouple.verify import status, venvs
+    from decouple.release import status
+    from decouple.verify import venvs
 
     places = Places.of(find_project(), arguments.release, cache_dir(), arguments.tree)
     third_device = places.project / "third_device"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from decouple.base.errors import CHECK_FAILED, OK, DecoupleError
 
 if TYPE_CHECKING:
+    from decouple.patch.parse import Patch
     from decouple.series.forecast import Column
-    from decouple.series.patch import Patch
-    from decouple.series.sources import Opened
+    from decouple.upstream.readers import Opened
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     from decouple.cli.output import progress
     from decouple.release.manifest import known_releases
     from decouple.series import check, forecast
-    from decouple.series.stack.engine import releases
+    from decouple.stack.engine import releases
 
     project = find_project()
     series = arguments.release or max(releases(project), key=Version)
@@ -95,7 +95,7 @@ def _opened(project: Path, name: str, source: str, wanted: set[str], *, full: bo
 
     The wheel's text is a few MiB; the archive of a release is hundreds, and a forecast looks at ten of them.
     """
-    from decouple.series.named import open_named
+    from decouple.upstream.source_word import open_named
 
     ways = [(source, offline)] if source else [("auto", True), ("wheel", offline), ("auto", offline)]
     if full and not source:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from decouple.base.errors import CHECK_FAILED, OK
 
 if TYPE_CHECKING:
-    from decouple.series.faults import Fault
+    from decouple.patch.faults import Fault
     from decouple.series.lint import Report
 
 
@@ -30,7 +30,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """Lint and print; 1 if anything is wrong."""
     from decouple.base.paths import find_project
-    from decouple.series.faults import CODES
+    from decouple.patch.faults import CODES
     from decouple.series.lint import lint
 
     if arguments.codes:

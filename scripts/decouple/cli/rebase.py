@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from decouple.base.errors import CHECK_FAILED, OK, DecoupleError, UsageError
 
 if TYPE_CHECKING:
+    from decouple.rebase.series import Outcome, Rebase, Regenerate
+    from decouple.rebase.stop import Waiting
     from decouple.release.manifest import Manifest
     from decouple.relocate.plan import Move
-    from decouple.series.rebase.series import Outcome, Rebase, Regenerate
-    from decouple.series.rebase.stop import Waiting
-    from decouple.series.stack.patchtext import PatchText
-    from decouple.series.stack.plumbing import Repository
+    from decouple.stack.patchtext import PatchText
+    from decouple.stack.plumbing import Repository
 
 RELOCATION = "relocate-cuda-sources"
 
@@ -50,7 +50,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """One call: start, go on, or give up; 1 while a patch waits for a person or --report found one that would."""
     from decouple.base.paths import find_project
-    from decouple.series.rebase import stop
+    from decouple.rebase import stop
 
     project = find_project()
     state_file = project / "build" / "rebase" / "state.json"
@@ -75,8 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _start(arguments: argparse.Namespace, project: Path) -> Waiting:
     from packaging.version import Version
 
-    from decouple.series.rebase.stop import Waiting
-    from decouple.series.stack.engine import partial_releases, releases
+    from decouple.rebase.stop import Waiting
+    from decouple.stack.engine import partial_releases, releases
 
     named = arguments.releases
     if not 1 <= len(named) <= 2:
@@ -110,7 +110,7 @@ def _go(arguments: argparse.Namespace, project: Path, state_file: Path, waiting:
     import dataclasses
 
     from decouple.cli import output
-    from decouple.series.rebase import resolutions, result, stop
+    from decouple.rebase import resolutions, result, stop
 
     work, manifests = prepare(project, waiting, arguments.from_source)
     source = project / "build" / "rebase" / "src"
@@ -155,8 +155,8 @@ def _decide(step: str, project: Path, work: Rebase, waiting: Waiting, source: Pa
     """Take over what a person did in the work tree, and remember it for the next time."""
     import dataclasses
 
-    from decouple.series.rebase import resolutions, stop
-    from decouple.series.rebase.series import Decision, resolution_of
+    from decouple.rebase import resolutions, stop
+    from decouple.rebase.series import Decision, resolution_of
 
     assert waiting.stopped_at
     assert waiting.tip
@@ -177,7 +177,7 @@ def _decide(step: str, project: Path, work: Rebase, waiting: Waiting, source: Pa
 
 def _drop_conflict(project: Path, waiting: Waiting) -> None:
     """Take the open conflict out of the work tree, as ``git rebase --abort`` does."""
-    from decouple.series.stack.plumbing import Repository
+    from decouple.stack.plumbing import Repository
 
     source = project / "build" / "rebase" / "src"
     if waiting.tip and source.exists():
@@ -188,13 +188,13 @@ def _drop_conflict(project: Path, waiting: Waiting) -> None:
 
 def prepare(project: Path, waiting: Waiting, from_source: str = "auto") -> tuple[Rebase, tuple[Manifest, Manifest]]:
     """The work, with the trees of both releases at hand."""
+    from decouple.patch import seriesfile
+    from decouple.rebase import resolutions
+    from decouple.rebase.partial import Partial
+    from decouple.rebase.series import Rebase, Sides
+    from decouple.rebase.workspace import open_workspace
     from decouple.release.manifest import load_release
-    from decouple.series import seriesfile
-    from decouple.series.rebase import resolutions
-    from decouple.series.rebase.partial import Partial
-    from decouple.series.rebase.series import Rebase, Sides
-    from decouple.series.rebase.workspace import open_workspace
-    from decouple.series.stack.patchtext import load
+    from decouple.stack.patchtext import load
 
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
     series = seriesfile.read(project / "series" / waiting.old)
@@ -250,10 +250,10 @@ def _wheel_side(
     """A commit with what the official wheel has of the files that matter, and the relocation of its Python files."""
     from decouple.cli import output
     from decouple.inventory.rules import load
+    from decouple.rebase.partial import commit_of
     from decouple.relocate.plan import python_moves
-    from decouple.series.named import open_named
-    from decouple.series.rebase.partial import commit_of
-    from decouple.series.sources import paths_of
+    from decouple.upstream.readers import paths_of
+    from decouple.upstream.source_word import open_named
 
     rules = load()
     wanted = {path for patch in patches for touched in patch.touched for path in touched.paths}
@@ -280,9 +280,9 @@ def _wheel_name(manifest: Manifest) -> str:
 def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:
     """The relocation of what a wheel shows: Python files."""
     from decouple.inventory.rules import load
+    from decouple.rebase.series import Regenerated
+    from decouple.rebase.verdicts import Note
     from decouple.relocate.patch import render_python
-    from decouple.series.rebase.series import Regenerated
-    from decouple.series.rebase.verdicts import Note
 
     def regenerate(patch: PatchText) -> Regenerated | None:
         if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
@@ -303,10 +303,10 @@ def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifes
 def _regenerate(tree: Path, release: str) -> Regenerate:
     """The relocation is a rule set: on another release it is generated, never merged (DESIGN section 4)."""
     from decouple.inventory.rules import load
+    from decouple.rebase.series import Regenerated
+    from decouple.rebase.verdicts import Note
     from decouple.relocate.patch import render
     from decouple.relocate.plan import make_plan, unclassified
-    from decouple.series.rebase.series import Regenerated
-    from decouple.series.rebase.verdicts import Note
 
     def regenerate(patch: PatchText) -> Regenerated | None:
         if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
@@ -332,7 +332,7 @@ def _regenerate(tree: Path, release: str) -> Regenerate:
 
 def _work_tree(work: Rebase, source: Path) -> Repository:
     """The work tree for conflicts: plain git, the objects borrowed from the workspace."""
-    from decouple.series.rebase.workspace import open_workspace
+    from decouple.rebase.workspace import open_workspace
 
     return open_workspace(source, [work.repository.git_dir])
 
@@ -340,7 +340,7 @@ def _work_tree(work: Rebase, source: Path) -> Repository:
 def _explained(clone: Path, work: Rebase, outcome: Outcome) -> Outcome:
     import dataclasses
 
-    from decouple.series.rebase.history import explained
+    from decouple.rebase.history import explained
 
     moved = {t.new: t.old for patch in work.patches for t in patch.touched if t.new and t.old and t.new != t.old}
     old, new = (tag.split("+")[0] for tag in (work.sides.old_tag, work.sides.new_tag))
@@ -349,7 +349,7 @@ def _explained(clone: Path, work: Rebase, outcome: Outcome) -> Outcome:
 
 def _tell(arguments: argparse.Namespace, outcome: Outcome, manifests: tuple[Manifest, Manifest]) -> None:
     from decouple.base.files import write_atomically
-    from decouple.series.rebase import report
+    from decouple.rebase import report
 
     old, new = (manifest.version for manifest in manifests)
     makers = {
@@ -367,7 +367,7 @@ def _tell(arguments: argparse.Namespace, outcome: Outcome, manifests: tuple[Mani
 
 
 def _text(outcome: Outcome) -> str:
-    from decouple.series.rebase import report
+    from decouple.rebase import report
 
     width = max((len(one.name) for one in outcome.carried), default=0)
     lines = []

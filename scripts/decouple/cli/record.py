@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from decouple.base.errors import CHECK_FAILED, OK, DecoupleError
 
 if TYPE_CHECKING:
-    from decouple.series.patch import Patch
-    from decouple.series.sources import Opened
+    from decouple.patch.parse import Patch
+    from decouple.upstream.readers import Opened
 
 _FINE = {"clean", "offset"}
 
@@ -31,9 +31,11 @@ def run(arguments: argparse.Namespace) -> int:
     official wheel shows.
     """
     from decouple.base.paths import find_project
-    from decouple.series import check, proven, seriesfile
+    from decouple.patch import seriesfile
+    from decouple.release import status
+    from decouple.series import check
+    from decouple.series import evidence as proven
     from decouple.series.digest import series_digest
-    from decouple.verify import status
 
     project, release = find_project(), arguments.release
     path = status.path_of(project, release)
@@ -76,7 +78,7 @@ def _sources(
     """Name, source, and what Debian lays under the series, of each tree; the first decides what is proven."""
     from decouple.release.manifest import load_release
     from decouple.series import check
-    from decouple.series.named import open_named
+    from decouple.upstream.source_word import open_named
 
     wanted = check.wanted(series)
     if partial:
@@ -99,7 +101,7 @@ def _configured(project: Path, release: str, series: list[Patch]) -> bool:
     """Whether CMake has run on the tree that the series makes: no build file in it is newer than the result."""
     from decouple.base.paths import build_dir
     from decouple.series.digest import patch_digests
-    from decouple.series.stack.journal import State
+    from decouple.stack.journal import State
 
     tree = build_dir(project, release) / "src"
     state, made = tree / ".git" / "decouple" / "state.json", tree / "build" / "build.ninja"
@@ -114,7 +116,7 @@ def _configured(project: Path, release: str, series: list[Patch]) -> bool:
 
 def _identity(project: Path, name: str) -> str:
     """The Decouple-Id of a patch that another series lists; its name where the file is gone."""
-    from decouple.series import patch as patches
+    from decouple.patch import parse as patches
 
     path = project / "patches" / name
     return (patches.read(path, name=name).header.decouple_id if path.is_file() else None) or name

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from decouple.base.errors import CHECK_FAILED, OK, DecoupleError, UsageError
 
 if TYPE_CHECKING:
-    from decouple.series.stack.engine import Moved, Places, Stack
-    from decouple.series.stack.plumbing import Repository
-    from decouple.series.stack.writeback import Written
+    from decouple.stack.engine import Moved, Places, Stack
+    from decouple.stack.plumbing import Repository
+    from decouple.stack.writeback import Written
 
 Parser = argparse.ArgumentParser
 
@@ -100,7 +100,7 @@ def _strip(parser: Parser) -> None:
 def _where(arguments: argparse.Namespace) -> tuple[Places, list[str]]:
     """The release's places, and the words that are left. Raises UsageError if the release is not clear."""
     from decouple.base.paths import find_project
-    from decouple.series.stack.engine import Places, releases
+    from decouple.stack.engine import Places, releases
 
     project = find_project()
     have = releases(project)
@@ -121,7 +121,7 @@ def _where(arguments: argparse.Namespace) -> tuple[Places, list[str]]:
 def _open(
     arguments: argparse.Namespace, most: int = 0, least: int = 0
 ) -> tuple[AbstractContextManager[Stack], list[str]]:
-    from decouple.series.stack.engine import Stack
+    from decouple.stack.engine import Stack
 
     places, words = _where(arguments)
     if not least <= len(words) <= most:
@@ -160,7 +160,7 @@ def _one(stack: Stack, words: list[str]) -> str:
 
 def _apply(arguments: argparse.Namespace) -> int:
     from decouple.cli.output import progress
-    from decouple.series.stack.release import apply_release
+    from decouple.stack.release import apply_release
 
     places, words = _where(arguments)
     if words or places.project is None:
@@ -179,7 +179,7 @@ def _apply(arguments: argparse.Namespace) -> int:
 
 def _status(arguments: argparse.Namespace) -> int:
     """Exit 0 if everything agrees, 1 if not."""
-    from decouple.series.stack.release import status
+    from decouple.stack.release import status
 
     places, words = _where(arguments)
     if words or places.project is None:
@@ -273,8 +273,8 @@ def _top(arguments: argparse.Namespace) -> int:
 
 
 def _series(arguments: argparse.Namespace) -> int:
-    from decouple.series import seriesfile
-    from decouple.series.stack.engine import Stack
+    from decouple.patch import seriesfile
+    from decouple.stack.engine import Stack
 
     places, _ = _where(arguments)
     if not arguments.verbose:
@@ -306,7 +306,7 @@ def _unapplied(arguments: argparse.Namespace) -> int:
 
 
 def _new(arguments: argparse.Namespace) -> int:
-    from decouple.series.stack import edits
+    from decouple.stack import edits
 
     opened, words = _open(arguments, most=1, least=1)
     with opened as stack:
@@ -352,7 +352,7 @@ def _edit(arguments: argparse.Namespace) -> int:
 
 
 def _refresh(arguments: argparse.Namespace) -> int:
-    from decouple.series.stack import edits
+    from decouple.stack import edits
 
     opened, _ = _open(arguments)
     with opened as stack:
@@ -381,7 +381,7 @@ def _say_written(written: Written) -> None:
 
 
 def _fold(arguments: argparse.Namespace) -> int:
-    from decouple.series.stack import edits
+    from decouple.stack import edits
 
     opened, words = _open(arguments, most=1)
     data = Path(words[0]).read_bytes() if words else sys.stdin.buffer.read()
@@ -393,7 +393,7 @@ def _fold(arguments: argparse.Namespace) -> int:
 
 
 def _rename(arguments: argparse.Namespace) -> int:
-    from decouple.series.stack import edits
+    from decouple.stack import edits
 
     opened, words = _open(arguments, most=2, least=1)
     with opened as stack:
@@ -403,7 +403,7 @@ def _rename(arguments: argparse.Namespace) -> int:
 
 
 def _delete(arguments: argparse.Namespace) -> int:
-    from decouple.series.stack import edits
+    from decouple.stack import edits
 
     opened, words = _open(arguments, most=1)
     with opened as stack:
@@ -414,7 +414,7 @@ def _delete(arguments: argparse.Namespace) -> int:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    from decouple.series.stack import edits
+    from decouple.stack import edits
 
     opened, words = _open(arguments, most=10_000, least=1)
     with opened as stack:
@@ -425,7 +425,7 @@ def _import(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    from decouple.series.stack import edits
+    from decouple.stack import edits
 
     opened, words = _open(arguments, most=1, least=1)
     with opened as stack:
@@ -445,7 +445,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _diff(arguments: argparse.Namespace) -> int:
-    from decouple.series.stack import edits
+    from decouple.stack import edits
 
     opened, words = _open(arguments, most=10_000)
     with opened as stack:
@@ -454,7 +454,7 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 
 def _header(arguments: argparse.Namespace) -> int:
-    from decouple.series.stack import edits
+    from decouple.stack import edits
 
     opened, words = _open(arguments, most=1)
     with opened as stack:
@@ -493,7 +493,7 @@ def _editor(files: list[Path]) -> int:
 
 
 def _branch(arguments: argparse.Namespace) -> int:
-    from decouple.series.stack import branch
+    from decouple.stack import branch
 
     places, words = _where(arguments)
     if words:
@@ -507,7 +507,7 @@ def _branch(arguments: argparse.Namespace) -> int:
 
 
 def _from_branch(arguments: argparse.Namespace) -> int:
-    from decouple.series.stack import branch
+    from decouple.stack import branch
 
     places, _ = _where(arguments)
     repository, base = _repository(arguments, places)
@@ -523,7 +523,7 @@ def _from_branch(arguments: argparse.Namespace) -> int:
 
 def _repository(arguments: argparse.Namespace, places: Places) -> tuple[Repository, str]:
     from decouple.release.manifest import load_release
-    from decouple.series.stack import branch
+    from decouple.stack import branch
 
     repository = branch.open_repository(arguments.repo or places.source)
     if arguments.base:

@@ -103,7 +103,7 @@ def _record(places: Places, directory: PurePosixPath, units: Sequence[Unit], ent
 def _differences(places: Places, given: Path | None) -> list[str]:
     """What keeps the tree from being the series, and a line that says which tree it is."""
     from decouple.build.inputs import tree_state
-    from decouple.series.stack.release import status
+    from decouple.stack.release import status
 
     tree, dirty = tree_state(places.tree)
     print(f"tree: git {tree[:12]}{', with uncommitted edits' if dirty else ''}, {places.tree}")

@@ -92,8 +92,9 @@ def _verify(arguments: argparse.Namespace) -> int:
     from decouple.build import inputs
     from decouple.build.environment import Places, RootEnvironment
     from decouple.cli.build import environment_for
+    from decouple.release import status
     from decouple.release.manifest import load_release
-    from decouple.verify import audit, checks, parity, status
+    from decouple.verify import audit, checks, parity
 
     places = Places.of(find_project(), arguments.release, cache_dir(), arguments.tree)
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
@@ -255,7 +256,7 @@ def smoke(arguments: argparse.Namespace, places: Places) -> int:
 
 def _table(arguments: argparse.Namespace) -> int:
     from decouple.base.paths import find_project
-    from decouple.verify import status
+    from decouple.release import status
 
     project = find_project()
     files = sorted(path for path in (project / "ci" / "status").glob("*.json") if path.stem[:1].isdigit())

@@ -62,8 +62,8 @@ def _rebuilt(project: Path, read: Wheel) -> str:
     Raises DecoupleError when neither gives the tree that the wheel names.
     """
     from decouple.cli.output import progress
-    from decouple.series.stack.plumbing import Repository
-    from decouple.series.stack.release import apply_release
+    from decouple.stack.plumbing import Repository
+    from decouple.stack.release import apply_release
     from decouple.upstream.gitrun import git
 
     release, wanted = read.manifest.release, read.manifest.tree

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import DecoupleError
-from decouple.source.preprocessor import code_and_strings
+from decouple.syntax.preprocessor import code_and_strings
 
 DEFAULT = Path(__file__).with_name("reuse.toml")
 KINDS = ("framework", "library", "device", "hand")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import environment
-from decouple.source.preprocessor import without_comments
+from decouple.syntax.preprocessor import without_comments
 
 _C = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".hh", ".inl", ".mm"}
 _HASH = {".yaml", ".yml", ".toml", ".cmake"}

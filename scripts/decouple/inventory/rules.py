@@ -1,4 +1,4 @@
-"""The rule file, ``relocate/rules.toml``: what is looked at, what moves where, what stays and why. Types here."""
+"""The rule file, ``rules.toml``: what is looked at, what moves where, what stays and why. Types here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from decouple.base.errors import UsageError
 
-DEFAULT = Path(__file__).parents[1] / "relocate/rules.toml"
+DEFAULT = Path(__file__).with_name("rules.toml")
 """Relocation's data, which each generated patch names there; the types are here because the census reads it, too."""
 KINDS = ("directory", "file-name", "suffix", "build-list")
 

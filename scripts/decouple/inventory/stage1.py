@@ -8,9 +8,9 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError
 from decouple.inventory.rules import RuleFile
 from decouple.inventory.tree import BuildLists
-from decouple.source.conditions import Macros
-from decouple.source.globs import matches
-from decouple.source.include_graph import Edge, IncludeGraph
+from decouple.syntax.conditions import Macros
+from decouple.syntax.globs import matches
+from decouple.syntax.include_graph import Edge, IncludeGraph
 
 
 def stage1_units(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> frozenset[str]:
@@ -39,7 +39,7 @@ def stage1_closure(
         for source in entry.included_by:
             if source not in present or not any(edge.target == entry.header for edge in graph.edges(source)):
                 raise DecoupleError(
-                    f"{source} does not include {entry.header}: the [[cut]] in relocate/rules.toml is out of date",
+                    f"{source} does not include {entry.header}: the [[cut]] in inventory/rules.toml is out of date",
                     next_step="remove that entry",
                 )
             cut.add((source, entry.header))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.inventory.rules import RuleFile
-from decouple.source.build_lists import CMakeLists, read_bzl
-from decouple.source.globs import matches
+from decouple.syntax.build_lists import CMakeLists, read_bzl
+from decouple.syntax.globs import matches
 
 HEADER_SUFFIXES = (".h", ".hpp", ".cuh")
 

@@ -11,8 +11,8 @@ from decouple.base.errors import DecoupleError
 from decouple.inventory.rules import Rule, RuleFile
 from decouple.inventory.stage1 import stage1_closure, stage1_units
 from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, is_suspect, list_files
-from decouple.source.globs import matches
-from decouple.source.include_graph import Edge, chain
+from decouple.syntax.globs import matches
+from decouple.syntax.include_graph import Edge, chain
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def make_plan(tree: Path, rules: RuleFile) -> Plan:
     if unplaced:
         more = f" and {len(unplaced) - 1} more" if len(unplaced) > 1 else ""
         raise DecoupleError(
-            f"{unplaced[0]}{more}: unclassified CUDA file, no rule of relocate/rules.toml places or keeps it",
+            f"{unplaced[0]}{more}: unclassified CUDA file, no rule of inventory/rules.toml places or keeps it",
             next_step="add a [[rule]] or a [[keep]] with its reason; `decouple relocate --unclassified` lists all",
         )
     _no_collision(moves, files)
@@ -172,7 +172,7 @@ def _agreed(path: str, hits: list[Rule], rules: RuleFile) -> Move:
         told = ", ".join(f"{name} says {target}" for target, name in sorted(targets.items(), key=str))
         raise DecoupleError(
             f"{path}: rules disagree where it goes ({told})",
-            next_step="narrow one of them in relocate/rules.toml with `except`",
+            next_step="narrow one of them in inventory/rules.toml with `except`",
         )
     (target,) = targets
     return Move(path, f"{rules.root}/{target}", tuple(rule.name for rule in hits))
@@ -185,6 +185,6 @@ def _no_collision(moves: list[Move], files: list[str]) -> None:
         if other is not None:
             raise DecoupleError(
                 f"{move.source} and {other} would both become {move.target}",
-                next_step="give one of their rules another `to` in relocate/rules.toml",
+                next_step="give one of their rules another `to` in inventory/rules.toml",
             )
         taken[move.target] = move.source

@@ -12,8 +12,9 @@ from html import escape
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.series import check, seriesfile
-from decouple.series.stack.release import measure
+from decouple.patch import seriesfile
+from decouple.patch.size import measure
+from decouple.series import check
 
 
 @dataclasses.dataclass(frozen=True)

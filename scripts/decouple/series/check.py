@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from decouple.series import apply_memory, seriesfile
-from decouple.series import patch as patches
-from decouple.series.apply_memory import Failure, FileResult, Result, Source, Tree
-from decouple.series.patch import Patch
+from decouple.patch import apply as apply_memory
+from decouple.patch import parse as patches
+from decouple.patch import seriesfile
+from decouple.patch.apply import Failure, FileResult, Result, Source, Tree
+from decouple.patch.parse import Patch
 
 
 class Status(enum.Enum):

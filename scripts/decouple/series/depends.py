@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from decouple.base.errors import DecoupleError
-from decouple.series import apply_memory
-from decouple.series.apply_memory import Source, Tree
-from decouple.series.patch import Patch
+from decouple.patch import apply as apply_memory
+from decouple.patch.apply import Source, Tree
+from decouple.patch.parse import Patch
 
 
 def dependencies(series: Sequence[Patch], source: Source) -> dict[str, tuple[str, ...]]:

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.series import seriesfile
+from decouple.patch import seriesfile
 
 
 def patch_digests(project: Path, release: str) -> tuple[tuple[str, str], ...]:

@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import dataclass
 from importlib import resources
 
+from decouple.patch.parse import Patch
 from decouple.series.check import Status, Verdict
-from decouple.series.patch import Patch
 
 NOT_SEEN = "not seen"
 _ORDER = (Status.CONFLICT, Status.GONE, Status.AMBIGUOUS, Status.UPSTREAM, Status.OFFSET, Status.CLEAN, Status.UNSEEN)

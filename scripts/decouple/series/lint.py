@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.series import seriesfile
-from decouple.series.faults import Fault
-from decouple.series.lint_patch import lint_patch
+from decouple.patch import seriesfile
+from decouple.patch.faults import Fault
+from decouple.patch.lint import lint_patch
+from decouple.patch.parse import Patch
+from decouple.patch.seriesfile import SeriesFile
 from decouple.series.overlap import overlaps
-from decouple.series.patch import Patch
-from decouple.series.seriesfile import SeriesFile
 
 _NAME = re.compile(r"(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.patch\Z")
 

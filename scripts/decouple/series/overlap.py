@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from decouple.series.patch import FilePatch, Hunk, Patch
+from decouple.patch.parse import FilePatch, Hunk, Patch
 
 _WHOLE_FILE = 2**31
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from decouple.base.errors import DecoupleError
-from decouple.series.patch import Patch
+from decouple.patch.parse import Patch
 
 _NUMBERS = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from scripts.bench import fuzz
 
 from decouple.base.errors import DecoupleError
-from decouple.series import apply_memory, header, lint_patch, patch, seriesfile
-from decouple.series.apply_memory import File, Reader, Tree
+from decouple.patch import apply as apply_memory
+from decouple.patch import header, seriesfile
+from decouple.patch import lint as lint_patch
+from decouple.patch import parse as patch
+from decouple.patch.apply import File, Reader, Tree
 
 SLICE = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 #: text that means something to a reader of patches, so that generated text gets past its first line

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from decouple.series.stack.engine import Stack
-from decouple.series.stack.journal import Journal, Plan
-from decouple.series.stack.plumbing import Repository
-from decouple.series.stack.trees import differences
+from decouple.stack.engine import Stack
+from decouple.stack.journal import Journal, Plan
+from decouple.stack.plumbing import Repository
+from decouple.stack.trees import differences
 from tests.support.series import World, contents, git, tree_of, usual_world
 
 #: A user's edit in a file that no patch touches: it must be there, untouched, after every kill.

@@ -19,7 +19,7 @@ from decouple.base.files import sha256_of
 from decouple.build import inputs, stages
 from decouple.build.environment import HostEnvironment, Places
 from decouple.cli import parser
-from decouple.source.globs import matches
+from decouple.syntax.globs import matches
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "ci"))

@@ -10,14 +10,14 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.cli import main
+from decouple.flows.bisect import bisect, command_oracle, touched_objects
+from decouple.patch import parse as patches
+from decouple.patch.parse import Patch
 from decouple.series import burndown, check, rangediff
-from decouple.series import patch as patches
-from decouple.series.bisect import bisect, command_oracle, touched_objects
 from decouple.series.depends import dependencies
-from decouple.series.patch import Patch
 from decouple.series.rangediff import Status
-from decouple.series.sources import GitTree
-from decouple.series.stack.engine import Stack
+from decouple.stack.engine import Stack
+from decouple.upstream.readers import GitTree
 from tests.support.series import LINES, World
 
 BODY = "---\n--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+{}\n c\n"

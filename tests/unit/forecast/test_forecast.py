@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
+from decouple.patch import parse as patches
+from decouple.patch.apply import Reader
+from decouple.patch.parse import Patch
 from decouple.series import check, forecast
-from decouple.series import patch as patches
-from decouple.series.apply_memory import Reader
 from decouple.series.check import Status
-from decouple.series.patch import Patch
 
 PYTHON = b"""Decouple-Id: python
 ---

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from decouple.series.rebase.carry import carry
-from decouple.series.rebase.verdicts import Carried, Verdict
+from decouple.rebase.carry import carry
+from decouple.rebase.verdicts import Carried, Verdict
 from tests.unit.rebase.releases import Files, Upstream, numbered
 
 OLD = numbered(1, 400)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
-from decouple.series.rebase.history import explained
-from decouple.series.rebase.verdicts import Carried, Note, Verdict
+from decouple.rebase.history import explained
+from decouple.rebase.verdicts import Carried, Note, Verdict
 from tests.unit.rebase.releases import numbered
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
+from decouple.patch import seriesfile
 from decouple.release.manifest import Manifest, WheelSource
 from decouple.release.render import render
-from decouple.series import seriesfile
 from tests.support import releases
 from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
 from tests.unit.rebase.releases import numbered

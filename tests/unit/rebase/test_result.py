@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.series.rebase import result
-from decouple.series.rebase.series import Rebase, Sides
-from decouple.series.stack.patchtext import PatchText
+from decouple.rebase import result
+from decouple.rebase.series import Rebase, Sides
+from decouple.stack.patchtext import PatchText
 from tests.unit.rebase.releases import Upstream, numbered
 
 

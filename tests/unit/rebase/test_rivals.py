@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from decouple.series.rebase import carry as merging
-from decouple.series.rebase.carry import carry
+from decouple.rebase import carry as merging
+from decouple.rebase.carry import carry
 from tests.support import rivals
 from tests.unit.rebase.releases import Files, Upstream, numbered
 

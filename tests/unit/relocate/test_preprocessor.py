@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from decouple.source.conditions import Macros, evaluate
-from decouple.source.preprocessor import branches, code_and_strings, directives, includes, without_comments
+from decouple.syntax.conditions import Macros, evaluate
+from decouple.syntax.preprocessor import branches, code_and_strings, directives, includes, without_comments
 
 NO_CUDA = Macros(undefined=frozenset({"USE_CUDA", "USE_ROCM", "__CUDACC__"}))
 

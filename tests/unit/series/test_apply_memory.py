@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from scripts.bench.fuzz import Files
 
-from decouple.series import apply_memory, patch, reference
-from decouple.series.apply_memory import File, Result, Tree
-from decouple.series.patch import EXECUTABLE, REGULAR, SYMLINK
+from decouple.patch import apply as apply_memory
+from decouple.patch import parse as patch
+from decouple.patch.apply import File, Result, Tree
+from decouple.patch.parse import EXECUTABLE, REGULAR, SYMLINK
+from tests.support import reference
 
 NUMBERS = b"".join(b"%d\n" % number for number in range(1, 31))
 

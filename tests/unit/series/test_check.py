@@ -14,11 +14,12 @@ import pytest
 
 from decouple import cli
 from decouple.base.errors import DecoupleError
-from decouple.series import patch, sources
-from decouple.series.apply_memory import File, Reader
+from decouple.patch import parse as patch
+from decouple.patch.apply import File, Reader
+from decouple.patch.parse import REGULAR, Patch
 from decouple.series.check import Status, Verdict, check
-from decouple.series.patch import REGULAR, Patch
-from decouple.series.sources import from_archive, open_path
+from decouple.upstream import readers as sources
+from decouple.upstream.readers import from_archive, open_path
 
 LINES = [f"line {number}\n" for number in range(1, 41)]
 SOURCE = {"src/f.c": "".join(LINES).encode(), "src/g.c": b"alpha\nbeta\ngamma\n", "empty": b""}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from decouple.series import header
+from decouple.patch import header
 
 MAIL = """\
 From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001

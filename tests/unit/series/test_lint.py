@@ -9,8 +9,8 @@ import pytest
 
 from decouple import cli
 from decouple.base.errors import UsageError
-from decouple.series import patch
-from decouple.series.faults import CODES
+from decouple.patch import parse as patch
+from decouple.patch.faults import CODES
 from decouple.series.lint import lint
 from decouple.series.overlap import overlaps
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decouple.series.patch import scan
+from decouple.patch.parse import scan
 
 PATCH = b"""\
 diff --git a/f b/f

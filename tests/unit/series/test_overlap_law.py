@@ -11,8 +11,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decouple.series import apply_memory, patch
-from decouple.series.apply_memory import Reader, Tree
+from decouple.patch import apply as apply_memory
+from decouple.patch import parse as patch
+from decouple.patch.apply import Reader, Tree
 from decouple.series.overlap import overlaps
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.series import patch
+from decouple.patch import parse as patch
 
 HUNK = b"@@ -1,3 +1,3 @@ int main()\n a\n-b\n+B\n c\n"
 GIT = (

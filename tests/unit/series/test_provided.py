@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.patch.parse import Patch, parse
 from decouple.release.manifest import GithubSource, Manifest, WheelSource
 from decouple.series.check import Status, check
-from decouple.series.named import read_series
-from decouple.series.patch import Patch, parse
-from decouple.series.provided import open_provided
 from decouple.upstream import fetch
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifest_sources import open_provided
+from decouple.upstream.source_word import read_series
 from tests.support import releases
 from tests.support.server import FaultyServer, http_server, not_found, range_ignored  # noqa: F401 - a fixture
 

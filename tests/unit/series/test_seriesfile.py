@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.series import seriesfile
+from decouple.patch import seriesfile
 
 TEXT = """\
 # our series

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from decouple.series.stack.engine import link_objects
+from decouple.stack.engine import link_objects
 
 
 def test_linking_again_after_the_baseline_grew(tmp_path: Path) -> None:

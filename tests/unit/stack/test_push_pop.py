@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.series.stack import worktree
-from decouple.series.stack.engine import Stack
-from decouple.series.stack.worktree import EditedError
+from decouple.stack import worktree
+from decouple.stack.engine import Stack
+from decouple.stack.worktree import EditedError
 from tests.support.series import LINES, World, git, header, snapshot, tree_of
 
 

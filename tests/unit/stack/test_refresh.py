@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.series.stack import edits
-from decouple.series.stack.engine import Stack
+from decouple.stack import edits
+from decouple.stack.engine import Stack
 from tests.support.series import LINES, World, contents, git, header, tree_of
 
 
@@ -269,7 +269,7 @@ def test_a_patch_that_another_release_lists_gets_a_body_of_its_own(world: World)
     assert (world.project / "patches/2.6/0003-split.patch").read_bytes() != shared
     assert here.read_text() == "2.6/0002-hooks.patch\n2.6/0003-split.patch\n"
     # seen from 2.7, 2.6's file is not ours to change
-    from decouple.series.stack.engine import Places, create
+    from decouple.stack.engine import Places, create
 
     (world.project / "patches/2.6/0003-split.patch").write_bytes(shared)
     here.write_text("2.6/0002-hooks.patch\n")

@@ -12,10 +12,10 @@ import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
-from decouple.series.stack import branch, edits
-from decouple.series.stack.commits import CommitText, from_header, raw_date, rfc2822, to_header
-from decouple.series.stack.engine import Stack
-from decouple.series.stack.release import status
+from decouple.stack import branch, edits
+from decouple.stack.commits import CommitText, from_header, raw_date, rfc2822, to_header
+from decouple.stack.engine import Stack
+from decouple.stack.release import status
 from tests.support.series import LINES, World, contents, git, header, tree_of
 
 

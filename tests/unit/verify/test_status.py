@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.verify import status
+from decouple.release import status
 
 STAGE = {
     "wheel": "torch.whl",

@@ -1,0 +1,170 @@
+"""Which patch of a series breaks a command: a binary search over the stack, cheap checks first."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.stack.engine import Stack
+
+Oracle = Callable[[Path, Sequence[str]], str | None]
+"""Looks at a tree and the paths that the applied patches touch: None when it is good, else what is wrong with it."""
+
+Run = Callable[[str], int]
+"""Runs a shell command in the tree, on this machine or in the build environment; returns its exit status."""
+
+CANNOT_TELL = 125
+"""The exit status of a command that cannot tell, as in git-bisect(1). The search ends there: it guesses no answer."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The patch that broke it: ``first_bad``, what the oracle said there, and how many trees were looked at."""
+
+    first_bad: str
+    said: str
+    looked_at: int
+
+
+def parses(tree: Path, paths: Sequence[str]) -> str | None:
+    """The cheapest oracle: every touched Python file that is there compiles."""
+    for name in paths:
+        path = tree / name
+        if path.suffix == ".py" and path.is_file():
+            try:
+                compile(path.read_bytes(), name, "exec", dont_inherit=True)
+            except (SyntaxError, ValueError) as error:
+                return f"{name} does not compile: {error}"
+    return None
+
+
+def configures(run: Run, command: str) -> Oracle:
+    """An oracle that configures the tree with CMake by ``command``. One that cannot configure cannot be compiled."""
+
+    def look(tree: Path, paths: Sequence[str]) -> str | None:
+        status = run(command)
+        return f"configure fails: `{command}` exits with {status}" if status else None
+
+    return look
+
+
+def compiles(run: Run, build: str = "build") -> Oracle:
+    """An oracle that compiles just the objects of the touched sources, with whatever ninja must make for them first.
+
+    ``build``: the configured build directory, relative to the tree. Which object is whose comes from its
+    ``compile_commands.json``, so what this configuration does not compile is passed over, and so is a header.
+    """
+
+    def look(tree: Path, paths: Sequence[str]) -> str | None:
+        objects = touched_objects(tree / build / "compile_commands.json", paths)
+        if not objects:
+            return None
+        command = f"ninja -C {shlex.quote(build)} {shlex.join(objects)}"
+        status = run(command)
+        return f"compiling what is touched fails: `{command}` exits with {status}" if status else None
+
+    return look
+
+
+def touched_objects(listing: Path, paths: Sequence[str]) -> list[str]:
+    """The objects that ``listing`` (CMake's compile_commands.json) makes of ``paths``, relative to its build folder.
+
+    Paths there are those of the place the build ran in, so a source is known by the end of its path. Raises
+    DecoupleError when there is no listing.
+    """
+    try:
+        entries = json.loads(listing.read_bytes())
+    except FileNotFoundError:
+        raise DecoupleError(
+            f"{listing}: no such file", next_step="--configure, with CMAKE_EXPORT_COMPILE_COMMANDS on"
+        ) from None
+    endings = tuple(f"/{path}" for path in paths)
+    found = []
+    for entry in entries:
+        if entry["file"].endswith(endings):
+            words = shlex.split(entry.get("command", "")) or entry["arguments"]
+            output = entry.get("output") or words[words.index("-o") + 1]
+            folder = entry["directory"].rstrip("/") + "/"
+            found.append(output.removeprefix(folder))
+    return sorted(found)
+
+
+def command_oracle(command: Sequence[str]) -> Oracle:
+    """An oracle that runs ``command`` in the tree: status 0 is good, 125 cannot tell, anything else is bad."""
+
+    def run(tree: Path, paths: Sequence[str]) -> str | None:
+        try:
+            done = subprocess.run(command, cwd=tree, check=False, stdout=sys.stderr)
+        except OSError as error:
+            raise UsageError(f"{command[0]}: {error.strerror}", next_step="give a command after --") from error
+        if done.returncode == CANNOT_TELL:
+            raise CannotTellError
+        return None if done.returncode == 0 else f"`{' '.join(command)}` exits with {done.returncode}"
+
+    return run
+
+
+class CannotTellError(DecoupleError):
+    """The oracle cannot judge this tree."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the command cannot judge this tree (exit status {CANNOT_TELL})",
+            next_step="give a command that ends with 0 or another status on every tree of the series",
+        )
+
+
+def bisect(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] = lambda line: None) -> Found:
+    """Push and pop until the first bad patch is known; the stack is left as it was, whatever happens.
+
+    Every touched Python file is compiled first, because that costs next to nothing; then ``oracles`` are asked in
+    order, the cheapest first, until one finds the tree bad. Raises DecoupleError when the whole series is good, the
+    pristine tree is bad, or a command cannot tell.
+    """
+    names = stack.series.names
+    was = len(stack.applied)
+    had_overlay = bool(stack.state.overlay)
+    looked_at = 0
+
+    def judge(count: int) -> str | None:
+        nonlocal looked_at
+        looked_at += 1
+        _go_to(stack, count)
+        touched = [touched.path for name in names[:count] for touched in stack.patch(name).touched]
+        answers = (oracle(stack.places.source, touched) for oracle in (parses, *oracles))
+        said = next((answer for answer in answers if answer), None)
+        tell(f"{names[count - 1] if count else 'pristine'}: {said or 'good'}")
+        return said
+
+    try:
+        if said := judge(0):
+            raise DecoupleError(f"the pristine tree fails too: {said}", next_step="no patch is to blame")
+        good, bad = 0, len(names)
+        said = judge(bad)
+        if said is None:
+            raise DecoupleError("the whole series is good", next_step="the command passes with every patch applied")
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            words = judge(middle)
+            if words is None:
+                good = middle
+            else:
+                bad, said = middle, words
+        return Found(names[bad - 1], said, looked_at)
+    finally:
+        _go_to(stack, was)
+        if had_overlay:
+            stack.push(None)
+
+
+def _go_to(stack: Stack, count: int) -> None:
+    done = len(stack.applied)
+    moved = stack.push(count - done, overlay=False) if count > done else stack.pop(done - count)
+    if moved.stopped:
+        raise moved.stopped

@@ -1,0 +1,229 @@
+"""The rules for one patch: its header, its text, its sections and its hunks. None of them stops at the first fault."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import logging
+import re
+from collections.abc import Iterator
+
+import patch_ng
+
+from decouple.patch import parse as patches
+from decouple.patch.apply import path_fault
+from decouple.patch.faults import Fault
+from decouple.patch.header import Header
+from decouple.patch.parse import FilePatch, Hunk, Patch
+
+#: Header fields that each patch needs, and why (DESIGN section 4); Origin and Forwarded stand in for each other.
+REQUIRED = {
+    "Last-Update": "the day of the last change, YYYY-MM-DD",
+    "Decouple-Id": "the id that ties its bodies together across releases",
+    "Verify": "the command or upstream test that fails without it and passes with it",
+    "Drop-When": "what upstream must do for it to go",
+}
+CONTEXT = 3
+
+_KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
+_ADDRESS = re.compile(r"[^<>]*<[^<>@\s]+@[^<>@\s]+>\Z")
+_FULL_ID = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\Z")
+_ANCHOR = re.compile(rb"(?:[A-Za-z0-9][^A-Za-z0-9]*){4}")
+
+logging.getLogger("patch_ng").addHandler(logging.NullHandler())
+logging.getLogger("patch_ng").propagate = False
+
+
+def lint_patch(data: bytes, file: str, *, strip: int = 1) -> tuple[Patch, list[Fault]]:
+    """Read a patch and list its faults; ``file`` is what they call it."""
+    patch, problems = patches.scan(data, name=file, strip=strip)
+    faults = [Fault(file, problem.line, problem.code, problem.message) for problem in problems]
+    if not patch.files and not problems:
+        faults.append(Fault(file, 1, "empty", "no diff in it"))
+    if data and not data.endswith(b"\n"):
+        faults.append(Fault(file, data.count(b"\n") + 1, "no-newline", "the last line has no newline"))
+    faults += _header(patch, file)
+    faults += _junk(patch, file)
+    for section in patch.files:
+        faults += _section(section, file)
+    if not problems:
+        faults += _second_reader(data, patch, file, strip)
+    return patch, faults
+
+
+# -- header ----------------------------------------------------------------------------------------------------------
+
+
+def _header(patch: Patch, file: str) -> Iterator[Fault]:
+    header = patch.header
+    try:
+        patch.header_bytes.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = patch.header_bytes.count(b"\n", 0, error.start) + 1
+        yield Fault(file, line, "not-utf8", "the header is not UTF-8")
+    for number, line_bytes in enumerate(patch.header_bytes.split(b"\n"), start=1):
+        if line_bytes.endswith(b"\r"):
+            yield Fault(file, number, "crlf", "a header line ends in CR LF")
+            break
+    author = header.find("From")
+    if not author or not _ADDRESS.match(author.value):
+        yield Fault(file, author.line if author else 1, "no-author", "write From: Name <address>; git am needs it")
+    if not header.synopsis:
+        yield Fault(file, 1, "no-purpose", "say in Description (or Subject) what the patch does and why")
+    for name, meaning in REQUIRED.items():
+        if not header.find(name):
+            yield Fault(file, 1, "missing-field", f"{name}: {meaning}")
+    if not header.find("Origin") and not header.find("Forwarded"):
+        yield Fault(file, 1, "missing-field", "Origin or Forwarded: where it comes from, or who upstream has seen it")
+    for field in header.fields:
+        if not field.value.strip():
+            yield Fault(file, field.line, "empty-field", f"{field.name} has no value")
+    yield from _values(header, file)
+
+
+def _values(header: Header, file: str) -> Iterator[Fault]:
+    date = header.find("Last-Update")
+    if date and date.value.strip() and not _is_date(date.value):
+        yield Fault(file, date.line, "bad-date", f"Last-Update {date.value!r} is not a date, YYYY-MM-DD")
+    identity = header.find("Decouple-Id")
+    if identity and identity.value.strip() and not _KEBAB.match(identity.value):
+        yield Fault(file, identity.line, "bad-id", f"Decouple-Id {identity.value!r} is not kebab-case (a-z, 0-9, '-')")
+
+
+def _is_date(text: str) -> bool:
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+        return False
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+# -- text ------------------------------------------------------------------------------------------------------------
+
+
+def _junk(patch: Patch, file: str) -> Iterator[Fault]:
+    for section in patch.files[1:]:
+        if section.preamble.strip():
+            line = section.line - section.preamble.count(b"\n")
+            yield Fault(file, line, "junk", f"text in front of the diff of {section.path}: {_shown(section.preamble)}")
+    if patch.trailer.strip():
+        what = "a mail signature" if patch.trailer.startswith(b"-- \n") else _shown(patch.trailer)
+        yield Fault(file, patch.trailer_line, "junk", f"text behind the last diff: {what}")
+    elif patch.trailer:
+        yield Fault(file, patch.trailer_line, "junk", "blank lines behind the last diff")
+
+
+def _shown(text: bytes) -> str:
+    line = text.strip().split(b"\n", 1)[0][:60]
+    return repr(line.decode("utf-8", "backslashreplace"))
+
+
+# -- sections --------------------------------------------------------------------------------------------------------
+
+
+def _section(section: FilePatch, file: str) -> Iterator[Fault]:
+    for path in section.paths:
+        fault = path_fault(path)
+        if fault:
+            yield Fault(file, section.line, "leaves-tree", f"path {path!r} {fault}")
+    if len(section.paths) == 2 and not section.rename and not section.copy:
+        message = f"{section.old_path} becomes {section.new_path} without a rename line; git apply moves the file"
+        yield Fault(file, section.line, "name", message)
+    if not section.git:
+        yield Fault(file, section.line, "not-git", f"{section.path}: write it with git (`decouple refresh` does)")
+    if section.binary:
+        yield Fault(file, section.line, "binary", f"{section.path}: generate the file, or fetch it with a hash")
+    if section.submodule:
+        yield Fault(file, section.line, "submodule", f"{section.path}: the source manifest pins submodules")
+    if section.index and not all(_FULL_ID.match(identity) for identity in section.index):
+        line = section.line + section.raw_header[: section.raw_header.find(b"\nindex ") + 1].count(b"\n")
+        yield Fault(file, line, "abbreviated-index", f"{section.path}: {'..'.join(section.index)}; use --full-index")
+    if section.git and section.hunks and not section.index:
+        yield Fault(file, section.line, "missing-index", f"{section.path}: no index line")
+    if b"\r\n" in section.raw_header:
+        yield Fault(file, section.line, "crlf", f"{section.path}: the lines of the diff's header end in CR LF")
+    yield from _line_ends(section, file)
+    if not section.creates and not section.deletes:
+        yield from _hunks(section, file)
+
+
+def _line_ends(section: FilePatch, file: str) -> Iterator[Fault]:
+    """CR LF is right in a file that has it throughout, so a hunk is judged by its own lines."""
+    for hunk in section.hunks:
+        ends = [line.text.endswith(b"\r\n") for line in hunk.lines if line.text.endswith(b"\n")]
+        old = [line.text.endswith(b"\r\n") for line in hunk.lines if line.kind != "+" and line.text.endswith(b"\n")]
+        if any(ends) and not (all(ends) and (all(old) and old)):
+            index = next(at for at, line in enumerate(hunk.lines) if line.text.endswith(b"\r\n"))
+            where = "in a new file" if not old else "among lines that end in LF"
+            yield Fault(file, _line_of(hunk, index), "crlf", f"{section.path}: CR LF {where}")
+
+
+def _line_of(hunk: Hunk, index: int) -> int:
+    """The line in the patch of a hunk's line; each missing newline takes one more."""
+    return hunk.line + 1 + index + sum(not line.text.endswith(b"\n") for line in hunk.lines[:index])
+
+
+def _hunks(section: FilePatch, file: str) -> Iterator[Fault]:
+    behind = 0
+    for number, hunk in enumerate(section.hunks):
+        name = f"{section.path}: hunk {number + 1}"
+        if hunk.old_start < behind:
+            yield Fault(file, hunk.line, "hunk-order", f"{name} starts at line {hunk.old_start}, before line {behind}")
+        behind = hunk.old_start + hunk.old_count
+        last = number == len(section.hunks) - 1
+        wrong = list(_context(hunk, last=last))
+        if wrong:
+            yield Fault(file, hunk.line, "context", f"{name} has {' and '.join(wrong)}")
+        fixed = hunk.old_start <= 1 or hunk.trailing == 0
+        if not fixed and not any(_ANCHOR.search(line) for line in hunk.old_lines):
+            yield Fault(file, hunk.line, "fuzz-prone", f"{name}: only blank lines and brackets hold it in its place")
+
+
+def _context(hunk: Hunk, *, last: bool) -> Iterator[str]:
+    """What differs from three lines of context; fewer are right at the start and at the end of a file."""
+    at_start = hunk.old_start - 1 <= hunk.leading or hunk.old_count == 0
+    if hunk.leading > CONTEXT or (hunk.leading < CONTEXT and not at_start):
+        yield f"{hunk.leading} lines of context in front of its changes"
+    if hunk.trailing > CONTEXT or (hunk.trailing < CONTEXT and not last):
+        yield f"{hunk.trailing} lines of context behind its changes"
+    runs = re.findall(" +", "".join(line.kind for line in hunk.lines).strip(" "))
+    if any(len(run) > 2 * CONTEXT for run in runs):
+        yield f"{max(map(len, runs))} lines between two changes, which are two hunks"
+
+
+# -- the second reader -----------------------------------------------------------------------------------------------
+
+
+def _second_reader(data: bytes, patch: Patch, file: str, strip: int) -> Iterator[Fault]:
+    """Compare with patch-ng. It reads; it never decides that a patch applies (True for renames it did not do)."""
+    if (
+        strip != 1
+        or not patch.files
+        or not all(section.git for section in patch.files)
+        or any(s.binary for s in patch.files)
+    ):
+        return
+    try:
+        seen = patch_ng.PatchSet(io.BytesIO(data))
+    except Exception as error:  # it has none of its own: "rename from" in the last line is a TypeError in 1.19.1
+        yield Fault(file, 1, "second-reader", f"patch-ng fails on it: {type(error).__name__}: {error}")
+        return
+    if seen.errors:
+        yield Fault(file, 1, "second-reader", f"patch-ng finds {seen.errors} errors in it")
+        return
+    ours = [(section.path, len(section.hunks)) for section in patch.files]
+    theirs = [(_path_of(item), len(item.hunks)) for item in seen.items]
+    # patch-ng knows a section only by its --- and +++ lines or a rename
+    ours = [(path, hunks) for path, hunks in ours if hunks or (path, hunks) in theirs]
+    for (path, hunks), other in zip(ours, [*theirs, *[("nothing", 0)] * len(ours)], strict=False):
+        if (path, hunks) != other:
+            message = f"{path} with {hunks} hunks, but patch-ng reads {other[0]} with {other[1]}"
+            yield Fault(file, 1, "second-reader", message)
+            return
+
+
+def _path_of(item: patch_ng.Patch) -> str:
+    name: bytes = item.source if item.target == b"/dev/null" else item.target
+    return name.decode("utf-8", "surrogateescape")

@@ -1,0 +1,598 @@
+"""Reading a patch: unified diffs as git, GNU diff, quilt and Subversion write them.
+
+The rules are those of ``git apply`` (git 2.39, documented in git-diff(1) "GENERATING PATCH TEXT WITH -p" and
+git-apply(1)), because git is what applies the series: what is read here as a file, a name or a hunk is what git takes
+for one. Where git accepts text that can only be an accident (a line without newline in the middle of a hunk, a number
+past 2**31), this reader reports it instead. It never decides that a patch applies; ``apply_memory`` and git do.
+
+``scan`` reads everything it can and lists what is wrong; ``parse`` raises at the first problem. Nothing is lost:
+``Patch.text()`` is the input, byte for byte.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.patch import header as headers
+from decouple.patch.header import Header
+from decouple.patch.names import common_name, is_dev_null, is_epoch, name_in, text_of, traditional_name
+
+SYMLINK = 0o120000
+SUBMODULE = 0o160000
+REGULAR = 0o100644
+EXECUTABLE = 0o100755
+_LONGEST_NAME_LINE = 16384  # twice PATH_MAX and its quotes; bounds the search for the middle of "diff --git A B"
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Text that makes a patch unreadable; ``git apply`` refuses it as well unless the message says otherwise."""
+
+    line: int
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class HunkLine:
+    """One line of a hunk."""
+
+    kind: str
+    """``" "`` context, ``"-"`` removed, ``"+"`` added."""
+    text: bytes
+    """The line itself, with its newline unless ``\\ No newline at end of file`` follows it."""
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One ``@@`` block."""
+
+    old_start: int
+    old_count: int
+    new_start: int
+    new_count: int
+    lines: tuple[HunkLine, ...]
+    raw: bytes
+    """The block as it stands in the patch, ``@@`` line and ``\\ No newline`` lines included."""
+    line: int
+    """1-based line of the ``@@`` in the patch."""
+
+    @functools.cached_property
+    def old_lines(self) -> tuple[bytes, ...]:
+        """What the hunk expects to find: context and removed lines."""
+        return tuple(line.text for line in self.lines if line.kind != "+")
+
+    @functools.cached_property
+    def new_lines(self) -> tuple[bytes, ...]:
+        """What the hunk leaves: context and added lines."""
+        return tuple(line.text for line in self.lines if line.kind != "-")
+
+    @property
+    def leading(self) -> int:
+        """Context lines before the first change."""
+        return next((at for at, line in enumerate(self.lines) if line.kind != " "), len(self.lines))
+
+    @property
+    def trailing(self) -> int:
+        """Context lines behind the last change."""
+        return next((at for at, line in enumerate(reversed(self.lines)) if line.kind != " "), len(self.lines))
+
+    @property
+    def changes(self) -> bool:
+        """Whether any line is added or removed."""
+        return any(line.kind != " " for line in self.lines)
+
+
+@dataclass(frozen=True)
+class FilePatch:
+    """What a patch does to one file. Paths have their prefix stripped."""
+
+    old_path: str | None
+    """None if the patch creates the file."""
+    new_path: str | None
+    """None if the patch deletes the file."""
+    old_mode: int | None = None
+    new_mode: int | None = None
+    """Modes as git names them (0o100644, 0o100755, 0o120000, 0o160000), None where the patch does not say."""
+    creates: bool | None = False
+    deletes: bool | None = False
+    """None: the text does not say (a traditional diff whose old or new side is empty); the tree decides."""
+    rename: bool = False
+    copy: bool = False
+    similarity: int | None = None
+    """The percentage of ``similarity index``."""
+    index: tuple[str, str] | None = None
+    """The two blob ids of the ``index`` line."""
+    binary: bool = False
+    git: bool = False
+    """Whether the section starts with ``diff --git``."""
+    hunks: tuple[Hunk, ...] = ()
+    preamble: bytes = b""
+    """Text in front of the section that is no header of a diff: ``Index:`` lines, or junk between two files."""
+    raw_header: bytes = b""
+    """From ``diff --git`` or ``---`` to the first hunk."""
+    raw_tail: bytes = b""
+    """What follows the last hunk and belongs to this file: a binary patch."""
+    line: int = 0
+    """1-based line of the section in the patch (behind its preamble)."""
+
+    @property
+    def path(self) -> str:
+        """The path the section is about: the new one, or the old one of a deletion."""
+        path = self.new_path or self.old_path
+        assert path is not None
+        return path
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every path it reads or writes, old before new, each once."""
+        return tuple(dict.fromkeys(path for path in (self.old_path, self.new_path) if path))
+
+    @property
+    def submodule(self) -> bool:
+        """Whether either side is a submodule."""
+        return SUBMODULE in (self.old_mode, self.new_mode)
+
+    @property
+    def mode_changes(self) -> bool:
+        """Whether it names two different modes."""
+        return None not in (self.old_mode, self.new_mode) and self.old_mode != self.new_mode
+
+    def text(self) -> bytes:
+        """The section as it stands in the patch, preamble included."""
+        return b"".join((self.preamble, self.raw_header, *(hunk.raw for hunk in self.hunks), self.raw_tail))
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One patch file."""
+
+    name: str
+    """What errors call it: its path relative to ``patches/``, or any label."""
+    header: Header
+    header_bytes: bytes
+    """Everything in front of the first file section."""
+    files: tuple[FilePatch, ...]
+    trailer: bytes = b""
+    """Everything behind the last one: a mail signature, junk."""
+    trailer_line: int = 0
+    """1-based line of the trailer in the patch."""
+    strip: int = 1
+    """How many leading components were taken off the paths."""
+
+    def text(self) -> bytes:
+        """The patch as it was read, byte for byte (only if ``scan`` reported no problem)."""
+        return b"".join((self.header_bytes, *(file.text() for file in self.files), self.trailer))
+
+    def diff(self) -> bytes:
+        """The file sections alone, without preambles and trailer."""
+        return b"".join(
+            b"".join((file.raw_header, *(hunk.raw for hunk in file.hunks), file.raw_tail)) for file in self.files
+        )
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """Every path the patch reads or writes, in order, each once."""
+        return tuple(dict.fromkeys(path for file in self.files for path in file.paths))
+
+
+def read(path: Path, *, name: str | None = None, strip: int = 1) -> Patch:
+    """Read the patch file ``path``. Raises DecoupleError if it is missing or :func:`parse` refuses it."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise DecoupleError(
+            f"patch {name or path} is not there", next_step="`decouple lint` checks the series"
+        ) from None
+    return parse(data, name=name or str(path), strip=strip)
+
+
+def parse(data: bytes, *, name: str = "patch", strip: int = 1) -> Patch:
+    """Read a patch that ``strip`` leading path components are taken off. Raises DecoupleError with ``name:line``.
+
+    A patch without any file section is refused, as git does.
+    """
+    patch, problems = scan(data, name=name, strip=strip)
+    if not problems and not patch.files:
+        problems = (Problem(1, "empty", "no diff in it"),)
+    if problems:
+        first = problems[0]
+        raise DecoupleError(f"{name}:{first.line}: {first.message}", next_step="`decouple lint` lists every fault")
+    return patch
+
+
+def scan(data: bytes, *, name: str = "patch", strip: int = 1) -> tuple[Patch, tuple[Problem, ...]]:
+    """Read everything that can be read and list what is wrong, in order. Never raises."""
+    return _Scanner(data, name, strip).run()
+
+
+class _Bad(Exception):
+    """A section that cannot be read."""
+
+    def __init__(self, line: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.problem = Problem(line, code, message)
+
+
+@dataclass
+class _Section:
+    """The header of a file section while it is read; see FilePatch for the fields."""
+
+    old_path: str | None = None
+    new_path: str | None = None
+    old_mode: int | None = None
+    new_mode: int | None = None
+    creates: bool | None = False
+    deletes: bool | None = False
+    rename: bool = False
+    copy: bool = False
+    similarity: int | None = None
+    index: tuple[str, str] | None = None
+
+
+_HUNK = re.compile(rb"@@ -(\d{1,19})(?:,(\d{1,19}))? \+(\d{1,19})(?:,(\d{1,19}))? @@")
+_ORPHAN = re.compile(rb"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+_PREAMBLE = re.compile(rb"(Index: |={20,}\r?\n|diff |Property changes|RCS file: |retrieving revision |index )")
+
+
+class _Scanner:
+    def __init__(self, data: bytes, name: str, strip: int) -> None:
+        self.name = name
+        self.strip = strip
+        self.lines = data.split(b"\n")
+        self.lines = [line + b"\n" for line in self.lines[:-1]] + ([self.lines[-1]] if self.lines[-1] else [])
+        self.problems: list[Problem] = []
+        self.files: list[FilePatch] = []
+        self.at = 0  # index of the line that is looked at
+        self.free = 0  # index of the first line that belongs to no section yet
+
+    def run(self) -> tuple[Patch, tuple[Problem, ...]]:
+        header_bytes: bytes | None = None
+        while self.at < len(self.lines):
+            begin = self.at
+            section = self._section()
+            if section is None:
+                self.at = max(self.at, begin + 1)
+                continue
+            first = self._preamble_start(begin)
+            if header_bytes is None:
+                header_bytes = b"".join(self.lines[self.free : first])
+                self.free = first
+            self._body(section, begin)
+        rest = b"".join(self.lines[self.free :])
+        if header_bytes is None:
+            header_bytes, rest = rest, b""
+        parsed = headers.parse(header_bytes.decode("utf-8", "surrogateescape"))
+        patch = Patch(
+            self.name, parsed, header_bytes, tuple(self.files), rest, self.free + 1 if rest else 0, self.strip
+        )
+        return patch, tuple(self.problems)
+
+    def _preamble_start(self, begin: int) -> int:
+        first = begin
+        while first > self.free and _PREAMBLE.match(self.lines[first - 1]):
+            first -= 1
+        return first
+
+    def _fault(self, index: int, code: str, message: str) -> None:
+        self.problems.append(Problem(index + 1, code, message))
+
+    # -- the header of a section -------------------------------------------------------------------------------------
+
+    def _section(self) -> tuple[_Section, bool] | None:
+        """Read the header that starts at this line, if one does; leaves ``at`` behind it."""
+        line = self.lines[self.at]
+        try:
+            if line.startswith(b"@@ -") and _ORPHAN.match(line):
+                self._fault(self.at, "orphan-hunk", "a hunk without a file header in front of it")
+                return None
+            if line.startswith(b"diff --git "):
+                return self._git_header(), True
+            if self._begins_traditional(self.at) and self._starts(self.at + 2, b"@@ -"):
+                section = self._traditional_header()
+                self.at += 2
+                return section, False
+        except _Bad as bad:
+            self.problems.append(bad.problem)
+            self._skip_section()
+        return None
+
+    def _starts(self, index: int, prefix: bytes) -> bool:
+        return index < len(self.lines) and self.lines[index].startswith(prefix)
+
+    def _skip_section(self) -> None:
+        """Go on at the next line that starts a section (behind the present line)."""
+        self.at += 1
+        while self.at < len(self.lines) and not self._begins_section(self.at):
+            self.at += 1
+
+    def _begins_section(self, index: int) -> bool:
+        line = self.lines[index]
+        return line.startswith(b"diff --git ") or self._begins_traditional(index)
+
+    def _begins_traditional(self, index: int) -> bool:
+        """``---`` with a name (to git a line of five bytes is none) in front of ``+++``."""
+        line = self.lines[index]
+        return line.startswith(b"--- ") and len(line) > 5 and self._starts(index + 1, b"+++ ")
+
+    def _traditional_header(self) -> _Section:
+        old, new = self.lines[self.at][4:], self.lines[self.at + 1][4:]
+        section = _Section(creates=None, deletes=None)
+        if is_dev_null(old):
+            section.creates, section.deletes = True, False
+            section.new_path = name = traditional_name(new, None, self.strip)
+        elif is_dev_null(new):
+            section.creates, section.deletes = False, True
+            section.old_path = name = traditional_name(old, None, self.strip)
+        else:
+            name = traditional_name(new, traditional_name(old, None, self.strip), self.strip)
+            if is_epoch(old):
+                section.creates, section.deletes, section.new_path = True, False, name
+            elif is_epoch(new):
+                section.creates, section.deletes, section.old_path = False, True, name
+            else:
+                section.old_path = section.new_path = name
+        if not name:
+            raise _Bad(self.at + 1, "name", f"no file name is left after stripping {self.strip} path components")
+        return section
+
+    def _git_header(self) -> _Section:
+        begin = self.at
+        if len(self.lines[begin]) > _LONGEST_NAME_LINE:
+            raise _Bad(begin + 1, "name", f"the line is longer than {_LONGEST_NAME_LINE} bytes")
+        default = common_name(self.lines[begin][len(b"diff --git ") :], self.strip)
+        section = _Section()
+        index = begin + 1
+        while index < len(self.lines) and self.lines[index].endswith(b"\n"):
+            if not self._extended(section, index, default):
+                break
+            if sum((section.creates is True, section.deletes is True, section.rename, section.copy)) > 1:
+                raise _Bad(
+                    index + 1, "extended-header", "contradicts an earlier line: one of new, deleted, rename, copy"
+                )
+            index += 1
+        if section.old_path is None and section.new_path is None:
+            if default is None:
+                raise _Bad(begin + 1, "name", f"no file name after stripping {self.strip} path components")
+            section.old_path = section.new_path = default
+        if (section.new_path is None and not section.deletes) or (section.old_path is None and not section.creates):
+            raise _Bad(begin + 1, "name", "one of the two file names is missing")
+        if section.creates and section.old_path is not None:
+            if section.old_path != section.new_path:
+                raise _Bad(begin + 1, "name", "a new file has an old name")
+            section.old_path = None
+        if index == begin + 1:
+            # git goes on, but keeps the name for whatever section comes next and may even end by an assertion there
+            raise _Bad(begin + 1, "lone-header", "a 'diff --git' line without anything that belongs to it")
+        self.at = index
+        return section
+
+    def _extended(self, section: _Section, index: int, default: str | None) -> bool:
+        """Take one extended header line; False if it is none."""
+        line = self.lines[index]
+        number = index + 1
+        rename_strip = max(self.strip - 1, 0)
+        if line.startswith(b"--- "):
+            section.old_path = self._verified(section.old_path, line[4:], bool(section.creates), number)
+        elif line.startswith(b"+++ "):
+            section.new_path = self._verified(section.new_path, line[4:], bool(section.deletes), number)
+        elif line.startswith(b"old mode "):
+            section.old_mode = _mode(line[9:], number)
+        elif line.startswith(b"new mode "):
+            section.new_mode = _mode(line[9:], number)
+        elif line.startswith(b"deleted file mode "):
+            section.deletes, section.old_path = True, default
+            section.old_mode = _mode(line[18:], number)
+        elif line.startswith(b"new file mode "):
+            section.creates, section.new_path = True, default
+            section.new_mode = _mode(line[14:], number)
+        elif line.startswith((b"copy from ", b"rename from ", b"rename old ")):
+            self._moved(section, line)
+            section.old_path = name_in(line.split(b" ", 2)[2], None, rename_strip, stop_at_tab=False)
+        elif line.startswith((b"copy to ", b"rename to ", b"rename new ")):
+            self._moved(section, line)
+            section.new_path = name_in(line.split(b" ", 2)[2], None, rename_strip, stop_at_tab=False)
+        elif line.startswith((b"similarity index ", b"dissimilarity index ")):
+            digits = re.match(rb"\D*(\d{1,3})%?\s*\Z", line)
+            if digits and line.startswith(b"sim") and int(digits.group(1)) <= 100:
+                section.similarity = int(digits.group(1))
+        elif line.startswith(b"index "):
+            match = re.match(rb"index ([^\s.]{1,64})\.\.([^\s.]{1,64})(?: (.*))?\r?\n", line, re.DOTALL)
+            if match:
+                section.index = (text_of(match.group(1)), text_of(match.group(2)))
+                if match.group(3) is not None:
+                    section.old_mode = _mode(match.group(3) + b"\n", number)
+        else:
+            return False
+        return True
+
+    @staticmethod
+    def _moved(section: _Section, line: bytes) -> None:
+        if line.startswith(b"copy"):
+            section.copy = True
+        else:
+            section.rename = True
+
+    def _verified(self, known: str | None, text: bytes, is_null: bool, number: int) -> str | None:
+        """The name of a ``---`` or ``+++`` line, which must agree with what the lines before said."""
+        if known is None and not is_null:
+            return name_in(text, None, self.strip, stop_at_tab=True)
+        if known is None:
+            if not is_dev_null(text):
+                raise _Bad(number, "name", "/dev/null is expected here")
+            return None
+        if is_null:
+            # git: "expected /dev/null": "new file mode" set the new name only, so an old one cannot be known here
+            if is_dev_null(text):
+                raise _Bad(number, "name", f"/dev/null, but the file has the name {known}")
+            raise _Bad(number, "name", "/dev/null is expected here")
+        if name_in(text, None, self.strip, stop_at_tab=True) != known:
+            raise _Bad(number, "name", f"another name than {known}, which a line above gives")
+        return known
+
+    # -- the hunks of a section --------------------------------------------------------------------------------------
+
+    def _body(self, found: tuple[_Section, bool], begin: int) -> None:
+        section, is_git = found
+        raw_header = b"".join(self.lines[begin : self.at])
+        preamble = b"".join(self.lines[self.free : begin])
+        hunks: list[Hunk] = []
+        broken = False
+        while self._starts(self.at, b"@@ -"):
+            try:
+                hunks.append(self._hunk())
+            except _Bad as bad:
+                self.problems.append(bad.problem)
+                broken = True
+                self._skip_hunk()
+        tail, binary = (b"", False) if hunks or broken else self._binary()
+        self._settle(section, hunks, begin, binary=binary, broken=broken)
+        self.files.append(
+            FilePatch(
+                section.old_path,
+                section.new_path,
+                section.old_mode,
+                section.new_mode,
+                section.creates,
+                section.deletes,
+                section.rename,
+                section.copy,
+                section.similarity,
+                section.index,
+                binary,
+                is_git,
+                tuple(hunks),
+                preamble,
+                raw_header,
+                tail,
+                begin + 1,
+            )
+        )
+        self.free = self.at
+
+    def _settle(self, section: _Section, hunks: list[Hunk], begin: int, *, binary: bool, broken: bool) -> None:
+        """What the hunks say about creation and deletion; faults that only the whole section shows."""
+        removes, adds = any(hunk.old_count for hunk in hunks), any(hunk.new_count for hunk in hunks)
+        if section.creates is None and (removes or len(hunks) > 1):
+            section.creates = False
+        if section.deletes is None and (adds or len(hunks) > 1):
+            section.deletes = False
+        if section.creates and removes:
+            self._fault(begin, "new-file", f"new file {section.new_path} depends on old lines")
+        if section.deletes and adds:
+            self._fault(begin, "deleted-file", f"deleted file {section.old_path} still has lines")
+        says = section.rename or section.copy or section.creates or section.deletes
+        modes = section.old_mode is not None and section.new_mode is not None and section.old_mode != section.new_mode
+        if not hunks and not binary and not broken and not says and not modes:
+            self._fault(begin, "no-change", "a file section that changes nothing")
+
+    def _skip_hunk(self) -> None:
+        self.at += 1
+        while self.at < len(self.lines):
+            if self._begins_section(self.at) or _HUNK.match(self.lines[self.at]):
+                return
+            self.at += 1
+
+    def _hunk(self) -> Hunk:
+        begin = self.at
+        match = _HUNK.match(self.lines[begin])
+        if not match or not self.lines[begin].endswith(b"\n"):
+            raise _Bad(begin + 1, "hunk-header", "not a hunk header: @@ -LINE,COUNT +LINE,COUNT @@")
+        old_start, old_count, new_start, new_count = (1 if part is None else int(part) for part in match.groups())
+        if max(old_start, old_count, new_start, new_count) > _LARGEST:
+            raise _Bad(begin + 1, "hunk-header", "a number past 2**31 (git would take it)")
+        old, new, found = old_count, new_count, []
+        index = begin + 1
+        while old > 0 or new > 0:
+            if index >= len(self.lines):
+                raise _Bad(begin + 1, "hunk-count", f"the patch ends {_missing(old, new)} before the count is full")
+            line = self.lines[index]
+            kind = chr(line[0]) if line[:1] in (b" ", b"-", b"+") else " " if line == b"\n" else ""
+            if not kind:
+                if line.startswith(b"\\"):
+                    raise _Bad(index + 1, "hunk-line", "'\\ No newline' without a line in front of it")
+                if line == b"\r\n":
+                    raise _Bad(index + 1, "hunk-line", "an empty line with CR LF is no context line")
+                raise _Bad(begin + 1, "hunk-count", f"{_missing(old, new)} short of its count at line {index + 1}")
+            if not line.endswith(b"\n"):
+                raise _Bad(index + 1, "hunk-count", "the patch ends inside a line of a hunk")
+            old -= kind != "+"
+            new -= kind != "-"
+            if old < 0 or new < 0:
+                raise _Bad(begin + 1, "hunk-count", f"more lines than its count at line {index + 1}")
+            text = b"\n" if line == b"\n" else line[1:]
+            index += 1
+            if self._no_newline(index, inside=old > 0 or new > 0):
+                if line == b"\n":
+                    raise _Bad(index + 1, "hunk-line", "'\\ No newline' behind an empty line (git would drop the line)")
+                text = text[:-1]
+                index += 1
+            found.append(HunkLine(kind, text))
+        hunk = Hunk(
+            old_start,
+            old_count,
+            new_start,
+            new_count,
+            tuple(found),
+            b"".join(self.lines[begin:index]),
+            begin + 1,
+        )
+        if not hunk.changes:
+            raise _Bad(begin + 1, "hunk-empty", "a hunk that changes nothing")
+        for side in (hunk.old_lines, hunk.new_lines):
+            if any(not text.endswith(b"\n") for text in side[:-1]):
+                raise _Bad(begin + 1, "hunk-line", "'\\ No newline' in the middle of a side (git would join two lines)")
+        self.at = index
+        return hunk
+
+    def _no_newline(self, index: int, *, inside: bool) -> bool:
+        """Whether line ``index`` says that the line before has no newline. git wants 12 bytes (13 behind the hunk)."""
+        if index >= len(self.lines) or not self.lines[index].startswith(b"\\"):
+            return False
+        line = self.lines[index]
+        if not inside and not line.startswith(b"\\ "):
+            return False
+        shown = len(line) if inside else sum(len(rest) for rest in self.lines[index : index + 13]) - 1
+        if not line.startswith(b"\\ ") or shown < 12 or (inside and not line.endswith(b"\n")):
+            raise _Bad(index + 1, "hunk-line", "a line that starts with a backslash but is no '\\ No newline' line")
+        return True
+
+    def _binary(self) -> tuple[bytes, bool]:
+        """The text of a binary change behind a header without hunks."""
+        if self.at >= len(self.lines):
+            return b"", False
+        line = self.lines[self.at]
+        if line == b"GIT binary patch\n":
+            begin = self.at
+            self.at += 1
+            while self.at < len(self.lines) and re.match(rb"(?:literal|delta) \d+\r?\n", self.lines[self.at]):
+                self.at += 1
+                while self.at < len(self.lines) and re.match(rb"[A-Za-z][!-~]{5,65}\r?\n", self.lines[self.at]):
+                    self.at += 1
+                if self.at < len(self.lines) and not self.lines[self.at].strip():
+                    self.at += 1
+            return b"".join(self.lines[begin : self.at]), True
+        if line.startswith((b"Binary files ", b"Files ")) and line.rstrip(b"\r\n").endswith(b" differ"):
+            self.at += 1
+            return line, True
+        return b"", False
+
+
+def _missing(old: int, new: int) -> str:
+    return f"{max(old, new)} line{'s' if max(old, new) != 1 else ''}"
+
+
+def _mode(text: bytes, number: int) -> int:
+    """An octal mode; only those that git writes (what it makes of others differs between its versions)."""
+    match = re.match(rb"[ \t]*([0-7]{1,11})[ \t\r\n]", text)
+    if not match:
+        raise _Bad(number, "mode", "not an octal file mode")
+    mode = int(match.group(1), 8)
+    if mode not in (REGULAR, EXECUTABLE, SYMLINK, SUBMODULE):
+        raise _Bad(number, "mode", f"{mode:06o} is none of git's modes 100644, 100755, 120000, 160000")
+    return mode

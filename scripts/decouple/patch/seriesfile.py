@@ -1,0 +1,244 @@
+"""Series files in quilt's syntax: one patch per line, relative to ``patches/``, in the order they apply.
+
+``#`` starts a comment (at the start of a line, or after white space behind a name), blank lines are ignored, and
+``-pN`` behind a name says how many leading path components to strip (quilt(1), "series file"). Reading and writing
+back an untouched file gives the same bytes: every line is kept as it was read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
+from decouple.patch.header import lines_of
+
+_STRIP = re.compile(r"-p(\d{1,2})\Z")
+_COMMENT = re.compile(r"(?:^|\s)#.*\Z")
+_NOT_CARRIED = re.compile(r"# not carried: (\S+): (\S.*)\Z")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One patch of a series."""
+
+    name: str
+    """Path of the patch, relative to ``patches/``, with forward slashes."""
+    strip: int = 1
+    """Leading path components to strip, as ``patch -p`` counts them."""
+    line: int = 0
+    """1-based line in the series file; 0 for an entry that was not read from one."""
+
+    def text(self) -> str:
+        """The entry as a line of a series file, without its newline."""
+        return self.name if self.strip == 1 else f"{self.name} -p{self.strip}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong with one line of a series file."""
+
+    line: int
+    code: str
+    """``series-syntax``, ``series-path`` or ``listed-twice``."""
+    message: str
+
+
+@dataclass(frozen=True)
+class NotCarried:
+    """A patch that a partial series lacks: its name in the series it was carried from, and why, in one line."""
+
+    name: str
+    why: str
+
+    def text(self) -> str:
+        """The comment that says so in a series file, without its newline; quilt passes over it."""
+        return f"# not carried: {self.name}: {self.why}"
+
+
+@dataclass(frozen=True)
+class _Line:
+    raw: str
+    entry: Entry | None = None
+
+
+@dataclass(frozen=True)
+class SeriesFile:
+    """A series: its entries in order, and every other line where it stood. Changes give a new SeriesFile."""
+
+    lines: tuple[_Line, ...] = ()
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The patches in the order they apply."""
+        return tuple(line.entry for line in self.lines if line.entry)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The patches' paths relative to ``patches/``, in order."""
+        return tuple(entry.name for entry in self.entries)
+
+    @property
+    def not_carried(self) -> tuple[NotCarried, ...]:
+        """The patches that it says it lacks, as ``# not carried: NAME: WHY``."""
+        found = (_NOT_CARRIED.match(line.raw.rstrip()) for line in self.lines)
+        return tuple(NotCarried(*match.groups()) for match in found if match)
+
+    @property
+    def partial(self) -> bool:
+        """Whether it holds only the patches that a partial source could prove: nothing can be built from it."""
+        return bool(self.not_carried)
+
+    def text(self) -> str:
+        """The file's content; equal to what was read if nothing was changed."""
+        return "".join(line.raw for line in self.lines)
+
+    def write(self, path: Path) -> None:
+        """Replace ``path`` atomically. Raises OSError."""
+        write_atomically(path, self.text())
+
+    def insert(self, name: str, *, after: str | None = None, strip: int = 1) -> SeriesFile:
+        """With ``name`` put right behind the patch ``after``, or in front of all patches when that is None.
+
+        Comments above the first patch stay on top of the file. Raises DecoupleError if ``name`` is there already,
+        is not a path inside ``patches/``, or ``after`` is not in the series.
+        """
+        fault = _path_fault(name)
+        if fault:
+            raise DecoupleError(f"patch name {name!r} {fault}", next_step="give a path below patches/")
+        if name in self.names:
+            raise DecoupleError(f"patch {name} is in the series already", next_step="choose another name")
+        if after is None:
+            at = next((index for index, line in enumerate(self.lines) if line.entry), len(self.lines))
+        else:
+            at = self._index(after) + 1
+        lines = list(self.lines)
+        if at and not lines[at - 1].raw.endswith("\n"):
+            lines[at - 1] = _Line(lines[at - 1].raw + "\n", lines[at - 1].entry)
+        entry = Entry(name, strip)
+        lines.insert(at, _Line(entry.text() + "\n", entry))
+        return _numbered(lines)
+
+    def append(self, name: str, *, strip: int = 1) -> SeriesFile:
+        """With ``name`` behind the last patch. Raises as :meth:`insert`."""
+        return self.insert(name, after=self.names[-1] if self.names else None, strip=strip)
+
+    def remove(self, name: str) -> SeriesFile:
+        """Without the line of ``name``; comments stay. Raises DecoupleError if it is not in the series."""
+        at = self._index(name)
+        return _numbered([*self.lines[:at], *self.lines[at + 1 :]])
+
+    def rename(self, old: str, new: str) -> SeriesFile:
+        """With ``old`` called ``new`` in the same place, its options and comment kept. Raises as insert and remove."""
+        at = self._index(old)
+        fault = _path_fault(new)
+        if fault:
+            raise DecoupleError(f"patch name {new!r} {fault}", next_step="give a path below patches/")
+        if new in self.names:
+            raise DecoupleError(f"patch {new} is in the series already", next_step="choose another name")
+        line = self.lines[at]
+        assert line.entry
+        changed = _Line(line.raw.replace(old, new, 1), Entry(new, line.entry.strip, line.entry.line))
+        return _numbered([*self.lines[:at], changed, *self.lines[at + 1 :]])
+
+    def reorder(self, names: Iterable[str]) -> SeriesFile:
+        """The same patches in the order ``names``; each slot keeps the comment lines around it.
+
+        Raises DecoupleError if ``names`` is not a permutation of the series.
+        """
+        wanted = list(names)
+        if sorted(wanted) != sorted(self.names):
+            raise DecoupleError("the new order names other patches than the series does", next_step="list each once")
+        by_name = {line.entry.name: line for line in self.lines if line.entry}
+        following = iter(wanted)
+        return _numbered([by_name[next(following)] if line.entry else line for line in self.lines])
+
+    def _index(self, name: str) -> int:
+        for index, line in enumerate(self.lines):
+            if line.entry and line.entry.name == name:
+                return index
+        raise DecoupleError(f"patch {name} is not in the series", next_step="`decouple series` lists what is")
+
+
+def scan(text: str) -> tuple[SeriesFile, tuple[Problem, ...]]:
+    """Read a series and list everything wrong with it; a line with a fault is kept but is no entry.
+
+    A name listed twice is an entry once.
+    """
+    lines: list[_Line] = []
+    problems: list[Problem] = []
+    seen: dict[str, int] = {}
+    for number, raw in enumerate(lines_of(text), start=1):
+        entry = None
+        words = _COMMENT.sub("", raw.rstrip("\r\n")).split()
+        if words:
+            entry, code, message = _entry(words, number)
+            if entry and entry.name in seen:
+                code, message = "listed-twice", f"{entry.name} is listed already in line {seen[entry.name]}"
+                entry = None
+            if raw.endswith("\r\n"):
+                problems.append(Problem(number, "crlf", "the line ends in CR LF"))
+            if not entry:
+                problems.append(Problem(number, code, message))
+            else:
+                seen[entry.name] = number
+        lines.append(_Line(raw, entry))
+    return SeriesFile(tuple(lines)), tuple(problems)
+
+
+def parse(text: str, *, name: str = "series") -> SeriesFile:
+    """Read a series; ``name`` is what errors call the file. Raises DecoupleError at the first fault, with its line."""
+    series, problems = scan(text)
+    if problems:
+        first = problems[0]
+        raise DecoupleError(f"{name}:{first.line}: {first.message}", next_step="`decouple lint` lists every fault")
+    return series
+
+
+def read(path: Path) -> SeriesFile:
+    """Read the series file ``path``. Raises DecoupleError if it is missing, not UTF-8, or has a fault."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise DecoupleError(f"no series file {path}", next_step="name a release that series/ has") from None
+    except UnicodeDecodeError as error:
+        raise DecoupleError(f"{path}: not UTF-8 at byte {error.start}", next_step="save it as UTF-8") from None
+    return parse(text, name=str(path))
+
+
+def _entry(words: list[str], number: int) -> tuple[Entry | None, str, str]:
+    name, *options = words
+    fault = _path_fault(name)
+    if fault:
+        return None, "series-path", f"patch name {name!r} {fault}"
+    strip = 1
+    for option in options:
+        match = _STRIP.match(option)
+        if not match:
+            return None, "series-syntax", f"option {option!r} of {name} is not -pN"
+        strip = int(match.group(1))
+    return Entry(name, strip, number), "", ""
+
+
+def _path_fault(name: str) -> str:
+    """What is wrong with a patch's path, or an empty string."""
+    parts = PurePosixPath(name).parts
+    if not name or any(character.isspace() or character in "#\0\\" for character in name):
+        return "is empty or has white space, '#', a backslash or NUL in it"
+    if name.startswith("-"):
+        return "starts with '-'"
+    if PurePosixPath(name).is_absolute() or ".." in parts or str(PurePosixPath(name)) != name or name == ".":
+        return "is not a plain path below patches/"
+    return ""
+
+
+def _numbered(lines: list[_Line]) -> SeriesFile:
+    return SeriesFile(
+        tuple(
+            _Line(line.raw, Entry(line.entry.name, line.entry.strip, number) if line.entry else None)
+            for number, line in enumerate((line for line in lines if line.raw), start=1)
+        )
+    )

@@ -1,0 +1,36 @@
+"""How big a patch is: lines added, removed and quoted, files and renames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from decouple.patch.parse import Patch
+
+
+@dataclass(frozen=True)
+class Size:
+    """How big a patch is, in lines; renames without hunks count nothing."""
+
+    name: str
+    added: int
+    removed: int
+    context: int
+    """Upstream lines that the patch quotes around its changes."""
+    files: int
+    renames: int
+    in_file: bool
+    """Whether it changes lines at all: a pure relocation does not."""
+
+
+def measure(name: str, patch: Patch) -> Size:
+    """Count a patch's lines."""
+    kinds = [line.kind for file in patch.files for hunk in file.hunks for line in hunk.lines]
+    return Size(
+        name,
+        added=kinds.count("+"),
+        removed=kinds.count("-"),
+        context=kinds.count(" "),
+        files=len(patch.files),
+        renames=sum(file.rename for file in patch.files),
+        in_file=bool(kinds),
+    )

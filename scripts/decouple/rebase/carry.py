@@ -1,0 +1,302 @@
+"""One patch onto another release, with git objects only: forwards, backwards, and as a 3-way merge through renames.
+
+No single test is trusted. A forward apply that lands where a merge would not is a conflict (repeated context led it
+astray); a reverse apply proves "already upstream" only when the merge changes nothing either. What the three say
+together is the verdict; see the table in docs/rebase.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.patch import apply as apply_memory
+from decouple.rebase import beside
+from decouple.rebase.verdicts import Carried, Note, Verdict
+from decouple.stack import applier
+from decouple.stack.commits import CommitText, NewCommit, write_chain
+from decouple.stack.export import diff
+from decouple.stack.patchtext import PatchText
+from decouple.stack.plumbing import Repository
+from decouple.stack.trees import Entry, blobs, differences, look_up
+from decouple.stack.worktree import SUBMODULE
+
+_PLAIN = CommitText("decouple <decouple@localhost>", "0 +0000", "rebase\n")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A patch in its old series: the commits before and after it."""
+
+    patch: PatchText
+    before: str
+    after: str
+
+
+class TreeSource:
+    """The files of a git tree for ``apply_memory``. Those named at first are read at once, others when asked for."""
+
+    def __init__(self, repository: Repository, tree: str, paths: Sequence[str] = ()) -> None:
+        self._repository, self._tree = repository, tree
+        found = look_up(repository, tree, paths)
+        self._entries: dict[str, Entry | None] = {path: found.get(path) for path in paths}
+        self._blobs = blobs(repository, [entry.id for entry in found.values() if entry.mode != SUBMODULE])
+
+    def mode(self, path: str) -> int | None:
+        """See ``apply_memory.Source``."""
+        if path not in self._entries:
+            self._entries[path] = look_up(self._repository, self._tree, [path]).get(path)
+        entry = self._entries[path]
+        return None if entry is None else int(entry.mode, 8)
+
+    def read(self, path: str) -> bytes:
+        """See ``apply_memory.Source``."""
+        entry = self._entries[path]
+        assert entry is not None, path
+        if entry.id not in self._blobs:
+            self._blobs |= blobs(self._repository, [entry.id])
+        return self._blobs[entry.id]
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A 3-way merge: the tree it made (with conflict markers where it could not), and git's words on each conflict."""
+
+    tree: str
+    conflicts: tuple[tuple[str, str], ...]
+    """(path, kind), kind as git names it: "contents", "modify/delete", "rename/delete", …"""
+
+
+def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carried:
+    """What becomes of ``step.patch`` on the commit ``tip``. Only objects are written."""
+    patch = step.patch
+    source = TreeSource(repository, tip, [path for touched in patch.touched for path in touched.paths])
+    forward = apply_memory.apply(patch.parsed, apply_memory.Tree(source))
+    backward = apply_memory.apply(patch.parsed, apply_memory.Tree(source), reverse=True)
+    merge = merged(repository, step, tip)
+    here = repository.tree_of(tip)
+    clean = not merge.conflicts
+    if forward.applies and backward.applies:
+        return Carried(patch.name, Verdict.AMBIGUOUS, notes=_ambiguous(forward, backward))
+    if clean and merge.tree == here:
+        return Carried(patch.name, Verdict.ALREADY_UPSTREAM, {}, _evidence(backward.applies, patch))
+    if forward.applies:
+        outcome = applier.apply(repository, tip, [patch], scratch)[0]
+        if clean and _tree_after(repository, tip, outcome.changes) == merge.tree:
+            return Carried(
+                patch.name,
+                Verdict.OFFSET if outcome.offsets else Verdict.UNMODIFIED,
+                outcome.changes,
+                tuple(
+                    Note(offset.path, offset.line, f"hunk {offset.hunk}: {offset.lines:+d} lines")
+                    for offset in outcome.offsets
+                ),
+                diff(repository, tip, merge.tree) if outcome.offsets else None,
+            )
+        return Carried(patch.name, Verdict.CONFLICT, notes=_misled(outcome, merge))
+    if clean:
+        changes = {change.path: change.new for change in differences(repository, here, merge.tree)}
+        return Carried(patch.name, Verdict.MERGED, changes, _why_not(forward), diff(repository, tip, merge.tree))
+    if found := _beside(repository, step, tip, merge):
+        return found
+    return _stopped(patch, forward, merge, backward.applies, source)
+
+
+def _beside(repository: Repository, step: Step, tip: str, merge: Merge) -> Carried | None:
+    """The verdict where every conflict is one of lines that upstream added beside those that the patch takes out."""
+    files = {file.path: file for file in step.patch.parsed.files}
+    notes: list[Note] = []
+    settled: dict[str, Entry] = {}
+    for path, kind in merge.conflicts:
+        file = files.get(path)
+        entries = [look_up(repository, tree, [path]).get(path) for tree in (step.before, step.after, tip)]
+        old, patched, new = entries
+        if kind != "contents" or file is None or old is None or patched is None or new is None:
+            return None
+        data = blobs(repository, [old.id, patched.id, new.id])
+        found = beside.settle(repository, file, data[old.id], data[patched.id], data[new.id])
+        if found is None:
+            return None
+        blob = repository.run("hash-object", "-w", "--stdin", stdin=found.data).decode().strip()
+        settled[path] = Entry(new.mode, blob)
+        notes += [
+            Note(
+                path, one.new + 1, f"upstream added {len(one.lines)} lines right beside those that the patch takes out"
+            )
+            for one in found.additions
+        ]
+    here = repository.tree_of(tip)
+    changes = {change.path: change.new for change in differences(repository, here, merge.tree)} | settled
+    body = diff(repository, tip, _tree_after(repository, tip, changes))
+    return Carried(step.patch.name, Verdict.MERGED, changes, tuple(notes), body)
+
+
+def merged(repository: Repository, step: Step, tip: str) -> Merge:
+    """Merge what the patch did into ``tip``, with the tree before the patch as base.
+
+    git finds renames on both sides (``git merge-tree``, git 2.38 and later). Raises DecoupleError if git cannot.
+    """
+    ours, theirs = _same_files(repository, step, tip) or _whole_trees(repository, step, tip)
+    return _merge_tree(repository, step, ours, theirs)
+
+
+def _whole_trees(repository: Repository, step: Step, tip: str) -> tuple[str, str]:
+    """Commits to merge that hold all of both releases: git looks for renames between them."""
+    base = _commit(repository, step.before, ())
+    return _commit(repository, tip, (base,)), _commit(repository, step.after, (base,))
+
+
+def _same_files(repository: Repository, step: Step, tip: str) -> tuple[str, str] | None:
+    """Commits to merge in which nothing but the patch's files differs; None where a rename may matter.
+
+    It matters only for a file that is not where the patch has it: no file that is still in its place is taken for the
+    source of a rename (gitdiffcore(7)). So where the patch creates, deletes and renames nothing and the release has all
+    its files, the merge is the same one, and git need not compare two releases for each patch.
+    """
+    paths = [path for touched in step.patch.touched for path in touched.paths]
+    before, after, here = (look_up(repository, commit, paths) for commit in (step.before, step.after, tip))
+    if not before.keys() == after.keys() == here.keys() == set(paths):
+        return None
+    chain = [
+        NewCommit(_PLAIN, before),
+        NewCommit(_PLAIN, here, parent=":1"),
+        NewCommit(_PLAIN, after, parent=":1"),
+    ]
+    _, ours, theirs = write_chain(repository, tip, chain)
+    return ours, theirs
+
+
+def _merge_tree(repository: Repository, step: Step, ours: str, theirs: str) -> Merge:
+    answer = repository.try_run(
+        "-c", "merge.conflictStyle=diff3", "merge-tree", "--write-tree", "-z", "--messages", "--name-only", ours, theirs
+    )  # fmt: skip
+    if answer.status not in (0, 1):
+        raise DecoupleError(
+            f"git merge-tree failed for {step.patch.name}: {answer.err.strip() or answer.status}",
+            next_step="rebase needs git 2.38 or later",
+        )
+    fields = answer.out.decode("utf-8", "surrogateescape").split("\0")
+    tree, rest = fields[0], fields[1:]
+    if answer.status == 0:
+        return Merge(tree, ())
+    files = rest[: rest.index("")]
+    return Merge(tree, tuple(_kinds(rest[len(files) + 1 :], files)))
+
+
+def _kinds(words: list[str], files: list[str]) -> list[tuple[str, str]]:
+    """(path, kind) from merge-tree's messages: count, paths, type, text, repeated (git-merge-tree(1), "-z")."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(words) and words[at].isdigit():
+        count = int(words[at])
+        paths, kind = words[at + 1 : at + 1 + count], words[at + 1 + count]
+        at += count + 3
+        match = re.fullmatch(r"CONFLICT \((.*)\)", kind)
+        if match:
+            found.update(dict.fromkeys(paths[:1], match.group(1)))
+    return [(path, found.get(path, "contents")) for path in dict.fromkeys([*files, *found])]
+
+
+def _commit(repository: Repository, tree_of: str, parents: tuple[str, ...]) -> str:
+    """A throw-away commit with the tree of another one, so that merge-tree sees the base we mean."""
+    arguments = [argument for parent in parents for argument in ("-p", parent)]
+    answer = repository.run(
+        "-c", "user.name=decouple", "-c", "user.email=decouple@localhost",
+        "commit-tree", *arguments, "-m", "rebase", repository.tree_of(tree_of),
+    )  # fmt: skip
+    return answer.decode().strip()
+
+
+def _tree_after(repository: Repository, tip: str, changes: Mapping[str, Entry | None]) -> str:
+    (commit,) = write_chain(repository, tip, [NewCommit(_PLAIN, changes)])
+    return repository.tree_of(commit)
+
+
+def _ambiguous(forward: apply_memory.Result, backward: apply_memory.Result) -> tuple[Note, ...]:
+    notes = []
+    for there, back in zip(forward.files, reversed(backward.files), strict=True):
+        for hunk, again in zip(there.placed, back.placed, strict=False):
+            notes.append(
+                Note(
+                    there.file.path,
+                    hunk.line,
+                    f"hunk {hunk.number} applies at line {hunk.line}, and so does its reverse at line {again.line}",
+                )
+            )
+    return tuple(notes)
+
+
+def _evidence(reverse_applies: bool, patch: PatchText) -> tuple[Note, ...]:
+    how = (
+        "its reverse applies and it does not"
+        if reverse_applies
+        else "the release has the same change in another context"
+    )
+    return tuple(Note(touched.path, 0, f"merging the patch changes nothing; {how}") for touched in patch.touched)
+
+
+def _misled(outcome: applier.Outcome, merge: Merge) -> tuple[Note, ...]:
+    if merge.conflicts:
+        return tuple(
+            Note(path, 0, f"git apply finds a place for it, but upstream changed the place it was cut for ({kind})")
+            for path, kind in merge.conflicts
+        )
+    return tuple(
+        Note(offset.path, offset.line, f"hunk {offset.hunk} would go here by its context, elsewhere by a merge")
+        for offset in outcome.offsets
+    )
+
+
+def _why_not(forward: apply_memory.Result) -> tuple[Note, ...]:
+    """Why the old text does not apply, hunk by hunk."""
+    notes = []
+    for result in forward.files:
+        failure = result.failure
+        if failure is None:
+            continue
+        path = result.file.path
+        expected = tuple(_shown(line) for line in failure.hunk.old_lines) if failure.hunk else ()
+        found = tuple(_shown(line) for line in failure.found)
+        notes.append(Note(path, failure.near, failure.message.removeprefix(f"{path}: "), expected, found))
+    return tuple(notes)
+
+
+def _stopped(
+    patch: PatchText, forward: apply_memory.Result, merge: Merge, reverse_applies: bool, source: TreeSource
+) -> Carried:
+    notes = list(_why_not(forward))
+    said = {note.path for note in notes}
+    gone = [path for path, kind in merge.conflicts if "delete" in kind]
+    for path, kind in merge.conflicts:
+        if path in gone:
+            notes.append(Note(path, 0, f"not in this release, under no name that git's rename search finds ({kind})"))
+        elif path not in said:
+            notes.append(Note(path, 0, f"merge conflict ({kind})"))
+    if reverse_applies:
+        notes.append(
+            Note(patch.touched[0].path, 0, "its reverse applies, but a merge does not confirm that upstream has it")
+        )
+    notes += _flipped_line_ends(forward, source)
+    return Carried(patch.name, Verdict.TARGET_GONE if gone else Verdict.CONFLICT, notes=tuple(notes))
+
+
+def _flipped_line_ends(forward: apply_memory.Result, source: TreeSource) -> list[Note]:
+    """Files that would take the patch if their lines ended as the patch's do."""
+    notes = []
+    for result in forward.files:
+        file, failure = result.file, result.failure
+        if failure is None or failure.hunk is None or file.old_path is None:
+            continue
+        data = source.read(file.old_path)
+        wants = any(line.endswith(b"\r\n") for line in failure.hunk.old_lines)
+        if wants != (b"\r\n" in data):
+            now, before = ("LF", "CRLF") if wants else ("CRLF", "LF")
+            notes.append(Note(file.path, 0, f"the file's lines end in {now} here, in {before} where the patch was cut"))
+    return notes
+
+
+def _shown(line: bytes) -> str:
+    return line.decode("utf-8", "replace").removesuffix("\n")

@@ -1,0 +1,71 @@
+"""A release of which only the official wheel can be read: its text as a commit, and what that shows of a patch.
+
+The wheel has every Python file of the packages it installs and the headers it ships, but no C++ source and no build
+file. A patch is carried only when each file that it changes is there; of the others nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from decouple.patch.apply import Source
+from decouple.patch.seriesfile import NotCarried
+from decouple.rebase.verdicts import Note
+from decouple.stack.commits import CommitText, NewCommit, write_chain
+from decouple.stack.patchtext import PatchText
+from decouple.stack.plumbing import Repository
+from decouple.stack.trees import look_up
+
+#: Packages that a wheel of torch installs, and where the series moves some of their files: a Python file that is not
+#: below these in the wheel is not in the release either.
+_PACKAGES = ("torch/", "torchgen/", "functorch/", "third_device/")
+_WHO = "decouple <decouple@localhost>"
+
+
+@dataclass(frozen=True)
+class Partial:
+    """What a rebase onto a wheel knows besides the commit: the wheel's name, and what the old series left out."""
+
+    wheel: str
+    left_out: tuple[NotCarried, ...] = ()
+    """Patches that the old series, if it is partial itself, does not have."""
+
+
+def commit_of(repository: Repository, source: Source, paths: Collection[str], title: str) -> str:
+    """A commit with those of ``paths`` that ``source`` has. The same content gives the same id."""
+    empty = repository.run("hash-object", "-t", "tree", "-w", "--stdin", stdin=b"").decode().strip()
+    root = f"tree {empty}\nauthor {_WHO} 0 +0000\ncommitter {_WHO} 0 +0000\n\nroot\n"
+    base = repository.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=root.encode()).decode().strip()
+    files = {path: source.mode(path) for path in sorted(paths)}
+    changes = {path: (f"{mode:o}", source.read(path)) for path, mode in files.items() if mode and mode & 0o100000}
+    return write_chain(repository, base, [NewCommit(CommitText(_WHO, "0 +0000", f"{title}\n"), changes)])[0]
+
+
+def hidden(repository: Repository, patch: PatchText, tip: str, without: Mapping[str, str]) -> tuple[Note, ...]:
+    """Why a partial tree cannot say what becomes of ``patch``: files that it does not show, one note each.
+
+    ``without`` maps the Decouple-Ids of patches that are not carried to their names: what builds on one is not carried
+    either. Empty when the tree shows all. A Python file of an installed package that is missing is gone, not hidden.
+    """
+    needed = [without[one] for one in sorted(patch.parsed.header.depends) if one in without]
+    notes = [Note("", 0, f"builds on {name}, which is not carried") for name in needed]
+    old = {touched.old for touched in patch.touched if touched.old}
+    present = look_up(repository, tip, old)
+    notes += [Note(path, 0, "the wheel does not show it") for path in sorted(old - present.keys()) if not _shown(path)]
+    return tuple(notes)
+
+
+def reason(notes: tuple[Note, ...]) -> str:
+    """The notes of :func:`hidden` in one line of a series file."""
+    words = [note.text for note in notes if not note.path]
+    files = [note.path for note in notes if note.path]
+    if files:
+        first = min(files, key=lambda path: (path.startswith("third_device/"), path))
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        words.append(f"the wheel does not show {first}{more}")
+    return "; ".join(words)
+
+
+def _shown(path: str) -> bool:
+    return path.endswith((".py", ".pyi")) and path.startswith(_PACKAGES)

@@ -1,0 +1,190 @@
+"""A whole series onto another release: patch after patch, each on top of what the ones before it became."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.progress import SILENT, Progress
+from decouple.rebase import resolutions
+from decouple.rebase.carry import Step, carry
+from decouple.rebase.partial import Partial, hidden
+from decouple.rebase.resolutions import Key, Resolution
+from decouple.rebase.verdicts import Carried, Note, Verdict
+from decouple.stack import applier
+from decouple.stack.commits import NewCommit, from_header, write_chain
+from decouple.stack.export import diff
+from decouple.stack.patchtext import PatchText
+from decouple.stack.plumbing import Repository
+from decouple.stack.trees import Entry, differences, look_up
+
+Regenerate = Callable[[PatchText], "Regenerated | None"]
+"""Makes a generated patch anew for the new release; None for a patch that is written by hand."""
+
+
+@dataclass(frozen=True)
+class Regenerated:
+    """A generated patch for the new release. ``data`` is None where the rules do not cover it; ``notes`` say why."""
+
+    data: bytes | None
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a person decided about one patch: leave it out, or the tree id it shall lead to."""
+
+    tree: str | None
+    """None: skip the patch."""
+    preimage: str
+    """Tree id before the patch; the decision holds only there."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The releases: their tags, and the commits that their series starts from."""
+
+    old_tag: str
+    old: str
+    new_tag: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How far a rebase got. ``tips`` holds the commit after each carried patch, the new release itself first."""
+
+    carried: tuple[Carried, ...]
+    steps: tuple[Step, ...]
+    tips: tuple[str, ...]
+    stopped: Carried | None = None
+
+    @property
+    def waiting(self) -> Step | None:
+        """The step that a person must settle."""
+        return self.steps[len(self.carried) - 1] if self.stopped else None
+
+
+@dataclass
+class Rebase:
+    """The work, with everything that it depends on. ``run`` may be called again with more decisions."""
+
+    repository: Repository
+    sides: Sides
+    patches: Sequence[PatchText]
+    regenerate: Regenerate = lambda patch: None
+    memory: Sequence[Resolution] = ()
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    partial: Partial | None = None
+    """Set when the new release is known from its wheel only."""
+
+    def run(self, *, stop: bool = True, progress: Progress = SILENT) -> Outcome:
+        """Carry every patch; with ``stop`` the first that a person must settle ends it, without it is left out.
+
+        Raises DecoupleError when the old series does not apply to its own release.
+        """
+        steps = self._old_steps()
+        carried: list[Carried] = []
+        tips = [self.sides.new]
+        without: dict[str, str] = {}
+        progress.start("carrying patches", len(steps))
+        for step in steps:
+            result = self._one(step, tips[-1], without)
+            carried.append(result)
+            identity = step.patch.parsed.header.decouple_id
+            if result.verdict is Verdict.NOT_SEEN and identity:
+                without[identity] = step.patch.name
+            progress.advance()
+            if result.verdict.stops and stop:
+                progress.finish(f"stopped at {step.patch.name}")
+                return Outcome(tuple(carried), steps, tuple(tips), result)
+            tips.append(self._commit(step.patch, result, tips[-1]) if result.changes else tips[-1])
+        progress.finish()
+        return Outcome(tuple(carried), steps, tuple(tips))
+
+    def _old_steps(self) -> tuple[Step, ...]:
+        """Each patch with the commits before and after it in the old series."""
+        outcomes = applier.apply(self.repository, self.sides.old, self.patches, self._scratch)
+        chain = [
+            NewCommit(from_header(outcome.patch.header_text, outcome.patch.name), outcome.changes)
+            for outcome in outcomes
+        ]
+        commits = [self.sides.old, *write_chain(self.repository, self.sides.old, chain)]
+        return tuple(
+            Step(patch, before, after)
+            for patch, before, after in zip(self.patches, commits[:-1], commits[1:], strict=True)
+        )
+
+    def _one(self, step: Step, tip: str, without: Mapping[str, str]) -> Carried:
+        made = self.regenerate(step.patch)
+        if made is not None:
+            return self._regenerated(step, made, tip)
+        if self.partial and (notes := hidden(self.repository, step.patch, tip, without)):
+            return Carried(step.patch.name, Verdict.NOT_SEEN, {}, notes)
+        decision = self.decisions.get(step.patch.name)
+        if decision is not None and decision.preimage == self.repository.tree_of(tip):
+            return self._decided(step.patch, decision, tip)
+        result = carry(self.repository, step, tip, self._scratch)
+        return (result.verdict.stops and self._replayed(step.patch, tip)) or result
+
+    def _regenerated(self, step: Step, made: Regenerated, tip: str) -> Carried:
+        if made.data is None:
+            # the rules do not place every file: what still moves as before is carried, so that the rest can be judged
+            present = look_up(self.repository, tip, [path for t in step.patch.touched for path in (t.old,) if path])
+            changes: dict[str, Entry | None] = {}
+            for touched in step.patch.touched:
+                if touched.old in present and touched.new:
+                    changes |= {touched.old: None, touched.new: present[touched.old]}
+            return Carried(step.patch.name, Verdict.CONFLICT, changes, made.notes)
+        patch = PatchText(step.patch.name, made.data, step.patch.strip)
+        (outcome,) = applier.apply(self.repository, tip, [patch], self._scratch)
+        same = made.data == step.patch.data
+        verdict = Verdict.UNMODIFIED if same else Verdict.REGENERATED
+        return Carried(patch.name, verdict, outcome.changes, made.notes, None if same else made.data)
+
+    def _decided(self, patch: PatchText, decision: Decision, tip: str) -> Carried:
+        if decision.tree is None:
+            return Carried(patch.name, Verdict.SKIPPED, {}, (Note("", 0, "left out by hand"),))
+        changes = {c.path: c.new for c in differences(self.repository, self.repository.tree_of(tip), decision.tree)}
+        if not changes:
+            return Carried(patch.name, Verdict.SKIPPED, {}, (Note("", 0, "settled by hand with no change left"),))
+        body = diff(self.repository, tip, decision.tree)
+        return Carried(patch.name, Verdict.RESOLVED, changes, (Note("", 0, "settled by hand"),), body)
+
+    def _replayed(self, patch: PatchText, tip: str) -> Carried | None:
+        for known in resolutions.find(list(self.memory), patch.sha256, self.sides.old_tag, self.sides.new_tag):
+            present = look_up(self.repository, tip, known.key.preimage)
+            if all((present[path].id if path in present else "") == blob for path, blob in known.key.preimage.items()):
+                replay = PatchText(patch.name, known.diff)
+                (outcome,) = applier.apply(self.repository, tip, [replay], self._scratch)
+                note = Note("", 0, "a stored resolution of exactly this conflict was used; review it")
+                return Carried(patch.name, Verdict.REPLAYED, outcome.changes, (note,), known.diff)
+        return None
+
+    def _commit(self, patch: PatchText, result: Carried, tip: str) -> str:
+        assert result.changes is not None
+        text = from_header(patch.header_text, patch.name)
+        return write_chain(self.repository, tip, [NewCommit(text, result.changes)])[0]
+
+    @property
+    def _scratch(self) -> Path:
+        scratch = self.repository.own
+        scratch.mkdir(parents=True, exist_ok=True)
+        return scratch
+
+
+def resolution_of(repository: Repository, patch: PatchText, sides: Sides, tip: str, tree: str) -> Resolution:
+    """The memory of a settled conflict: what ``tree`` changes against ``tip`` stands for ``patch`` from now on.
+
+    Raises DecoupleError when nothing was changed.
+    """
+    changes = differences(repository, repository.tree_of(tip), tree)
+    if not changes:
+        raise DecoupleError(
+            f"{patch.name}: the settled tree changes nothing", next_step="decouple rebase --skip leaves it out"
+        )
+    preimage = {change.path: change.old.id if change.old else "" for change in changes}
+    key = Key(patch.sha256, sides.old_tag, sides.new_tag, preimage)
+    return Resolution(key, patch.name, diff(repository, tip, tree))

@@ -1,0 +1,95 @@
+"""A rebase that waits for a person: its state in one file, the conflict in a git work tree.
+
+The state holds only what a person decided; everything else is worked out anew by the next call, so a kill at any
+instant loses nothing and ``--continue`` after an edit of a patch file does the right thing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import write_atomically
+from decouple.rebase.carry import Step
+from decouple.rebase.series import Decision
+from decouple.stack.plumbing import Repository
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A rebase under way: from which release to which, with which source, and what was decided so far."""
+
+    old: str
+    new: str
+    source: str
+    debian_patches: bool
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    stopped_at: str | None = None
+    tip: str | None = None
+    """Commit that the work tree stands on while a conflict is open."""
+
+    def save(self, path: Path) -> None:
+        """Replace the state file."""
+        write_atomically(path, json.dumps({"version": _VERSION, **asdict(self)}, indent=1, sort_keys=True) + "\n")
+
+
+def load(path: Path) -> Waiting | None:
+    """The rebase under way, None when there is none. Raises DecoupleError for a file of another version."""
+    if not path.exists():
+        return None
+    data = json.loads(path.read_bytes())
+    if data.pop("version", None) != _VERSION:
+        raise DecoupleError(f"{path}: made by another version of decouple", next_step="decouple rebase --abort")
+    decisions = {name: Decision(**item) for name, item in data.pop("decisions").items()}
+    return Waiting(**data, decisions=decisions)
+
+
+def show_conflict(repository: Repository, tip: str, step: Step) -> None:
+    """Put the work tree on ``tip`` and pick the patch's old commit there, so that plain git shows the conflict.
+
+    Raises DecoupleError when the work tree has edits that this would lose.
+    """
+    dirty = repository.text("status", "--porcelain", "--untracked-files=no")
+    if dirty and repository.resolve("HEAD") is not None:
+        raise DecoupleError(
+            f"{repository.root} has edits ({dirty.splitlines()[0].strip()}, …)",
+            next_step="commit them and say `decouple rebase --continue`, or drop them with `git checkout -f`",
+        )
+    repository.run("checkout", "-q", "--detach", tip)
+    repository.try_run(
+        "-c", "merge.conflictStyle=diff3", "-c", "user.name=decouple", "-c", "user.email=decouple@localhost",
+        "cherry-pick", "--allow-empty", step.after,
+    )  # fmt: skip
+
+
+def settled_tree(repository: Repository, tip: str) -> str:
+    """The tree that a person made of the conflict: committed on top of ``tip``, or staged.
+
+    Raises UsageError while files are unmerged or nothing was done.
+    """
+    unmerged = repository.text("diff", "--name-only", "--diff-filter=U")
+    if unmerged:
+        raise UsageError(
+            f"{repository.root}: {unmerged.splitlines()[0]} is still in conflict",
+            next_step="edit it, `git add` it, then `decouple rebase --continue`",
+        )
+    unstaged = repository.text("diff", "--name-only")
+    if unstaged:
+        raise UsageError(
+            f"{repository.root}: {unstaged.splitlines()[0]} is edited but not staged",
+            next_step="`git add` or `git checkout` it, then `decouple rebase --continue`",
+        )
+    head = repository.resolve("HEAD")
+    if head is not None and head != tip:
+        return repository.tree_of(head)
+    tree = repository.text("write-tree")
+    marked = repository.try_run("diff-tree", "-r", "--check", tip, tree)
+    if b"leftover conflict marker" in marked.out:
+        where = marked.out.decode("utf-8", "replace").splitlines()[0]
+        raise UsageError(f"{repository.root}: {where}", next_step="settle it, `git add`, `decouple rebase --continue`")
+    return tree

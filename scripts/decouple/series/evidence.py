@@ -1,0 +1,61 @@
+"""What is proven of each patch on a release without building it: where it was applied, and that its Python compiles."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+
+from decouple.patch import apply as apply_memory
+from decouple.patch.apply import File, Source, Tree
+from decouple.patch.parse import Patch
+from decouple.series import check
+
+_PYTHON = (".py", ".pyi")
+
+
+class Level(enum.Enum):
+    """What was proven; the value is what ``ci/status`` and the status table say. Best first."""
+
+    BUILT = "built"
+    """Both stages were built from exactly this series."""
+    CONFIGURED = "configured"
+    """CMake took the whole patched tree."""
+    FULL = "applied to the full tree"
+    TOUCHED = "applied to the touched files"
+    """The source shows every file of the patch, but not the rest of the release."""
+    PYTHON = "Python only"
+    """As before, and all of them are Python: no compiler has to look at it."""
+    NOTHING = "not proven"
+
+
+def levels(series: Sequence[Patch], source: Source, *, partial: bool) -> dict[str, tuple[Level, str]]:
+    """Patch name -> what is proven on ``source``, and why not more where nothing is.
+
+    A patch that applies and leaves a Python file that does not compile is not proven.
+    """
+    found: dict[str, tuple[Level, str]] = {}
+    tree = Tree(source)
+    for verdict in check.check(series, source, partial=partial):
+        patch = verdict.patch
+        if verdict.status not in (check.Status.CLEAN, check.Status.OFFSET) or verdict.unseen:
+            hidden = f"; {len(verdict.unseen)} of {len(patch.files)} files not seen" if verdict.unseen else ""
+            found[patch.name] = Level.NOTHING, f"{verdict.status.value}{hidden}"
+            continue
+        changes = apply_memory.apply(patch, tree).changes
+        tree.update(changes)
+        broken = _broken(changes)
+        python = all(path.endswith(_PYTHON) for path in changes)
+        level = Level.NOTHING if broken else Level.FULL if not partial else Level.PYTHON if python else Level.TOUCHED
+        found[patch.name] = level, broken
+    return found
+
+
+def _broken(changes: Mapping[str, File | None]) -> str:
+    """The first changed Python file that does not compile, with the reason; empty when all do."""
+    for path, file in changes.items():
+        if file is not None and path.endswith(".py"):
+            try:
+                compile(file.data, path, "exec", dont_inherit=True)
+            except (SyntaxError, ValueError) as error:
+                return f"{path} does not compile: {error}"
+    return ""

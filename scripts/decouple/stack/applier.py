@@ -1,0 +1,267 @@
+"""Puts patches on a tree without a checkout: git applies them to a small index that holds only the files they touch.
+
+An index of just those files makes the time of a push depend on the patch and not on the tree. ``git apply`` has no
+fuzz; it may find a hunk at another line, which is reported as an :class:`Offset`. What git says is not taken on trust:
+the files that changed must be exactly the files the patch names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.stack.patchtext import PatchText
+from decouple.stack.plumbing import Repository
+from decouple.stack.trees import TREE, Entry, conflicts, look_up, parents
+
+_CHECKING = re.compile(r"Checking patch (.*)\.\.\.\Z")
+_OFFSET = re.compile(r"Hunk #(\d+) succeeded at (\d+) \(offset (-?\d+) lines?\)")
+_FAILED = re.compile(r"error: patch failed: (.*):(\d+)\Z")
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A hunk that git found away from where the patch says it is."""
+
+    path: str
+    hunk: int
+    line: int
+    """Line where it was put."""
+    lines: int
+    """How far that is from the place the patch names."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: hunk {self.hunk} at line {self.line} (offset {self.lines:+d})"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One patch that applied: what it made of each path it touches (None: deleted), and its offsets."""
+
+    patch: PatchText
+    changes: Mapping[str, Entry | None]
+    offsets: tuple[Offset, ...] = ()
+
+
+class ApplyError(DecoupleError):
+    """A patch does not apply. ``applied`` holds the outcomes of those before it."""
+
+    def __init__(self, patch: PatchText, why: str, *, next_step: str | None = None) -> None:
+        super().__init__(
+            f"{patch.name}: {why}",
+            next_step=next_step
+            or "correct the patch; `decouple check RELEASE` shows every patch's state without a tree",
+        )
+        self.patch = patch
+        self.applied: tuple[Outcome, ...] = ()
+
+
+@dataclass
+class _Batch:
+    patches: list[PatchText] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
+
+    def takes(self, patch: PatchText) -> bool:
+        return not self.patches or (self.patches[0].strip == patch.strip and self.paths.isdisjoint(patch.paths))
+
+
+def apply(repository: Repository, tree: str, patches: Sequence[PatchText], scratch: Path) -> list[Outcome]:
+    """Apply ``patches`` in order on top of ``tree`` (a tree or commit id); nothing but new objects is written.
+
+    Neighbours that share no file go to git in one call. ``scratch`` is where the small index is put.
+    Raises ApplyError naming patch, file and hunk; it carries the outcomes of the patches that did apply.
+    """
+    state: dict[str, Entry | None] = {}  # what the patches so far made of each path
+    readable = [patch for patch in patches if not patch.unreadable]
+    found = look_up(repository, tree, {path for patch in readable for t in patch.touched for path in t.paths})
+    base = _Base(repository, tree, found)
+    outcomes: list[Outcome] = []
+    batch = _Batch()
+    try:
+        for patch in patches:
+            if unreadable := patch.unreadable:
+                if batch.patches:
+                    outcomes += _apply_batch(base, state, batch.patches, scratch)
+                    batch = _Batch()
+                raise ApplyError(patch, unreadable, next_step="`decouple lint` lists every fault")
+            if not batch.takes(patch):
+                outcomes += _apply_batch(base, state, batch.patches, scratch)
+                batch = _Batch()
+            batch.patches.append(patch)
+            batch.paths |= patch.paths
+        if batch.patches:
+            outcomes += _apply_batch(base, state, batch.patches, scratch)
+    except ApplyError as error:
+        error.applied = (*outcomes, *error.applied)
+        raise
+    return outcomes
+
+
+@dataclass(frozen=True)
+class _Base:
+    """The tree that patches go onto, and what it holds at every path they name."""
+
+    repository: Repository
+    tree: str
+    found: Mapping[str, Entry]
+
+
+def _apply_batch(
+    base: _Base, state: dict[str, Entry | None], patches: Sequence[PatchText], scratch: Path
+) -> list[Outcome]:
+    """Apply patches that share no file, together if that works; else one by one, to know which it is that fails."""
+    if len(patches) > 1:
+        try:
+            return _apply_together(base, state, patches, scratch)
+        except ApplyError:
+            pass
+    done: list[Outcome] = []
+    for patch in patches:
+        try:
+            done += _apply_together(base, state, [patch], scratch)
+        except ApplyError as error:
+            error.applied = tuple(done)
+            raise
+    return done
+
+
+def _apply_together(
+    base: _Base, state: dict[str, Entry | None], patches: Sequence[PatchText], scratch: Path
+) -> list[Outcome]:
+    involved = {path for patch in patches for touched in patch.touched for path in touched.paths}
+    before = _present(base, state, involved)
+    for patch in patches:
+        for touched in patch.touched:
+            if touched.new and (blocker := conflicts(before, touched.new)):
+                raise ApplyError(patch, f"{touched.new} cannot be written: {blocker} is in the way")
+    after, offsets = _git_apply(base.repository, before, [patch for patch in patches if patch.touched], scratch)
+    outcomes = [_verified(patch, before, after, offsets) for patch in patches]
+    named = {path for patch in patches for path in patch.paths}
+    files = {path: entry for path, entry in before.items() if entry.mode != TREE}
+    for path in (files.keys() | after.keys()) - named:
+        if files.get(path) != after.get(path):
+            raise ApplyError(patches[0], f"git changed {path}, which the patch does not name to our reader")
+    for outcome in outcomes:
+        state.update(outcome.changes)
+    return outcomes
+
+
+def _present(base: _Base, state: Mapping[str, Entry | None], paths: set[str]) -> dict[str, Entry]:
+    """What stands at ``paths`` and in their way, in the base as changed by ``state``."""
+    reach = paths | {parent for path in paths for parent in parents(path)}
+    found = {path: entry for path, entry in base.found.items() if path in reach}
+    for path in state.keys() & reach:
+        entry = state[path]
+        if entry is None:
+            found.pop(path, None)
+        else:
+            found[path] = entry
+    # a path that the series so far made a directory of
+    made = {parent for path, entry in state.items() if entry for parent in parents(path)}
+    found |= {path: Entry(TREE, "") for path in paths & made}
+    if any(entry.mode == TREE for entry in found.values()):
+        # a directory that the series so far emptied no longer stands in the way
+        for path in [path for path, entry in found.items() if entry.mode == TREE]:
+            listed = base.repository.run("ls-tree", "-r", "-z", "--name-only", base.tree, "--", path + "/")
+            names = listed.split(b"\0")
+            inside = {name.decode("utf-8", "surrogateescape") for name in names if name}
+            inside |= {name for name, entry in state.items() if entry and name.startswith(path + "/")}
+            if all(name in state and state[name] is None for name in inside):
+                del found[path]
+    return found
+
+
+def _git_apply(
+    repository: Repository, before: Mapping[str, Entry], patches: Sequence[PatchText], scratch: Path
+) -> tuple[dict[str, Entry], dict[str, list[Offset]]]:
+    """Run ``git apply`` on an index made of ``before``; returns the index afterwards and the offsets per path."""
+    if not patches:
+        return dict(before), {}
+    scratch.mkdir(parents=True, exist_ok=True)
+    index = scratch / "apply.index"
+    index.unlink(missing_ok=True)
+    lines = "".join(
+        f"{entry.mode.zfill(6)} {entry.id} 0\t{path}\0" for path, entry in before.items() if entry.mode != TREE
+    )
+    repository.run("update-index", "-z", "--index-info", stdin=lines.encode("utf-8", "surrogateescape"), index=index)
+    answer = repository.try_run(
+        "apply",
+        "--cached",  # only the index: the work tree is moved later, and last
+        "--whitespace=nowarn",  # lint judges white space, not the applier
+        "-v",  # offsets are told only with it
+        f"-p{patches[0].strip}",
+        "-",
+        stdin=_joined(patches),
+        index=index,
+    )
+    if answer.status:
+        raise ApplyError(patches[0], _reason(answer.err, patches[0]))
+    listed = repository.run("ls-files", "-s", "-z", index=index)
+    index.unlink(missing_ok=True)
+    after: dict[str, Entry] = {}
+    for line in listed.split(b"\0")[:-1]:
+        meta, path = line.split(b"\t", 1)
+        mode, identity, _ = meta.decode().split(" ")
+        after[path.decode("utf-8", "surrogateescape")] = Entry(mode, identity)
+    return after, _offsets(answer.err)
+
+
+def _joined(patches: Sequence[PatchText]) -> bytes:
+    """The diffs of several patches as one input; a signature below a diff is ignored by git as any text is."""
+    return b"".join(body if body.endswith(b"\n") else body + b"\n" for body in (patch.body for patch in patches))
+
+
+def _offsets(words: str) -> dict[str, list[Offset]]:
+    offsets: dict[str, list[Offset]] = {}
+    path = ""
+    for line in words.splitlines():
+        if match := _CHECKING.match(line):
+            path = match.group(1).rsplit(" => ", 1)[-1]
+        elif match := _OFFSET.match(line):
+            hunk, at, far = (int(group) for group in match.groups())
+            offsets.setdefault(path, []).append(Offset(path, hunk, at, far))
+    return offsets
+
+
+def _reason(words: str, patch: PatchText) -> str:
+    """git's reject reason in one line, with the number of the hunk."""
+    lines = [line for line in words.splitlines() if line.startswith("error: ")]
+    for line in lines:
+        if match := _FAILED.match(line):
+            path, at = match.group(1), int(match.group(2))
+            for touched in patch.touched:
+                if path in (touched.old, touched.new) and at in touched.hunks:
+                    hunk = touched.hunks.index(at) + 1
+                    return f"{path}: hunk {hunk} does not apply (its lines are not found around line {at})"
+            return f"{path}: the hunk at line {at} does not apply"
+    told = [line.removeprefix("error: ") for line in lines if not line.startswith("error: while searching")]
+    return "; ".join(told[:2]) or words.strip().rpartition("\n")[2] or "git apply gave no reason"
+
+
+def _verified(
+    patch: PatchText, before: Mapping[str, Entry], after: Mapping[str, Entry], offsets: Mapping[str, list[Offset]]
+) -> Outcome:
+    """What ``patch`` did, or ApplyError if that is not what it says."""
+    changes: dict[str, Entry | None] = {}
+    told: list[Offset] = []
+    gone = {t.old for t in patch.touched if t.old and t.old != t.new and not t.copied}
+    for touched in patch.touched:
+        if touched.new:
+            if touched.new not in after and touched.may_delete:
+                changes[touched.new] = None
+                continue
+            if touched.new not in after:
+                raise ApplyError(patch, f"{touched.new}: git said that it applied, but the file is not in the tree")
+            if after[touched.new] == before.get(touched.new):
+                raise ApplyError(patch, f"{touched.new}: git said that it applied, but the file did not change")
+            changes[touched.new] = after[touched.new]
+        told += offsets.get(touched.path, [])
+    for path in gone:
+        if path not in changes:
+            if path in after:
+                raise ApplyError(patch, f"{path}: git said that it applied, but the file is still in the tree")
+            changes[path] = None
+    return Outcome(patch, changes, tuple(told))

@@ -1,0 +1,307 @@
+"""The verbs that change patches: each works out the files to be (``writeback``) and makes one transaction of them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.fault import step
+from decouple.patch import seriesfile
+from decouple.stack import export
+from decouple.stack.applier import apply
+from decouple.stack.commits import CommitText, NewCommit, rfc2822, valid_author, write_chain
+from decouple.stack.engine import Moved, Stack
+from decouple.stack.journal import Plan
+from decouple.stack.patchtext import PatchText
+from decouple.stack.plumbing import Repository
+from decouple.stack.trees import Change, Entry, differences
+from decouple.stack.writeback import (
+    ID,
+    Item,
+    Written,
+    listed_elsewhere,
+    numbered,
+    read_items,
+    refuse_overlay,
+    slug_of,
+    write,
+)
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """What a refresh did."""
+
+    written: Written
+    taken: tuple[str, ...] = ()
+    """Files whose uncommitted edits went into a patch."""
+    into: str | None = None
+    """The patch they went into."""
+
+
+def refresh(
+    stack: Stack, *, into: str | None = None, drop: bool = False, rewrite: Collection[str] = (), verb: str = "refresh"
+) -> Refreshed:
+    """Write the commits of the tree, and its uncommitted edits, back to ``patches/`` and the series file.
+
+    Edits go into the top patch, or into ``into`` if no later patch touches the same files. ``rewrite`` names patches
+    that get a canonical diff even if they did not change (to take offsets out). All or nothing. Raises DecoupleError:
+    a patch lost its commit and ``drop`` is not set, an edit is in the overlay, a patch changed on disk as well, ...
+    """
+    items = read_items(stack)
+    index, tree, edits = _uncommitted(stack)
+    refuse_overlay(stack, (change.path for change in edits))
+    target = None
+    if edits:
+        if not items:
+            raise DecoupleError(
+                f"{edits[0].path} is edited and no patch is applied", next_step="`decouple new NAME` makes one for it"
+            )
+        names = [_name_of(item) for item in items]
+        at = names.index(stack.find(into)) if into else len(items) - 1
+        items = _take(items, at, edits)
+        target = _name_of(items[at]) or items[at].text.title
+    items = [replace(item, same_diff=False) if _name_of(item) in rewrite else item for item in items]
+    written = write(stack, items, drop=drop)
+    _commit(stack, verb, written, index=index if edits else None, worktree=tree if edits else None)
+    return Refreshed(written, tuple(change.path for change in edits), target)
+
+
+def fold(stack: Stack, data: bytes, *, strip: int = 1) -> Refreshed:
+    """Merge the diff ``data`` into the top patch: tree, commit and patch file. Raises ApplyError if it does not fit."""
+    if not stack.applied:
+        raise UsageError("no patch is applied that could take the diff", next_step="push one, or `decouple new NAME`")
+    stack.check_unedited()
+    (outcome,) = apply(stack.repository, stack.state.tip, [PatchText("the diff", data, strip)], stack.journal.scratch)
+    if not outcome.changes:
+        raise UsageError("the input holds no diff", next_step="give a patch on standard input or as a file")
+    refuse_overlay(stack, outcome.changes)
+    before = {change.path: change.old for change in differences(stack.repository, *_as_trees(stack, outcome.changes))}
+    edits = [Change(path, before.get(path), new) for path, new in outcome.changes.items()]
+    items = read_items(stack)
+    items = _take(items, len(items) - 1, edits)
+    written = write(stack, items)
+    _commit(stack, "fold", written)
+    return Refreshed(written, tuple(outcome.changes), stack.top)
+
+
+def new(stack: Stack, name: str, *, title: str | None = None, now: float | None = None) -> str:
+    """Put a new, empty patch on top of the applied ones; returns its name in the series.
+
+    ``name`` is a slug (it gets the next number), a file name or a path below ``patches/``.
+    """
+    stack.check_unedited()
+    series = stack.series
+    full = _full_name(stack, name)
+    slug = re.sub(r"\A\d+-", "", full.rsplit("/", 1)[-1].removesuffix(".patch"))
+    date = f"{int(now if now is not None else time.time())} +0000"
+    header = (
+        f"From: {_user(stack.repository)}\nDate: {rfc2822(date)}\n"
+        f"Subject: {title or slug.replace('-', ' ')}\n\n{ID}: {slug}\n---\n"
+    )
+    data = header.encode()
+    series = series.insert(full, after=stack.top)
+    path = stack.places.patches / full
+    if path.exists():
+        raise UsageError(f"{path} exists already", next_step="`decouple import` puts an existing patch into the series")
+    applied = [stack.patch(item) for item in stack.applied]
+    files = {path: data, stack.places.series: series.text().encode()}
+    complete = bool(stack.state.overlay)
+    stack.goto([*applied, PatchText(full, data)], verb="new", overlay=complete, files=files)
+    return full
+
+
+def rename(stack: Stack, old: str, name: str) -> str:
+    """Give patch ``old`` another file name; returns the new one in the series."""
+    stack.check_unedited()
+    full = _full_name(stack, name, number=False)
+    source = stack.patch(old)
+    series = stack.series.rename(old, full)
+    target = stack.places.patches / full
+    if target.exists():
+        raise UsageError(f"{target} exists already", next_step="choose another name")
+    files: dict[Path, bytes | None] = {target: source.data, stack.places.series: series.text().encode()}
+    if not listed_elsewhere(stack.places, old):
+        files[stack.places.patches / old] = None
+    renamed = replace(source, name=full)
+    applied = [renamed if item == old else stack.patch(item) for item in stack.applied]
+    _goto_or_write(stack, applied, "rename", files)
+    return full
+
+
+def delete(stack: Stack, name: str, *, remove_file: bool = False) -> Moved:
+    """Take a patch out of the series; an applied one must be on top and is popped. ``remove_file`` deletes the file."""
+    stack.check_unedited()
+    applied = list(stack.applied)
+    if name in applied and name != stack.top:
+        raise UsageError(
+            f"{name} has patches on top of it", next_step=f"`decouple pop {stack.places.release} {name}` first"
+        )
+    files: dict[Path, bytes | None] = {stack.places.series: stack.series.remove(name).text().encode()}
+    if remove_file:
+        others = listed_elsewhere(stack.places, name)
+        if others:
+            raise UsageError(f"{name} is also in series {', '.join(others)}", next_step="delete without -r")
+        files[stack.places.patches / name] = None
+    keep = [stack.patch(item) for item in applied if item != name]
+    return _goto_or_write(stack, keep, "delete", files)
+
+
+def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None, strip: int = 1) -> list[str]:
+    """Copy patch files into the series behind the top patch, not applied yet; returns their names.
+
+    A file that cannot be read as a patch is refused before anything is written.
+    """
+    if name and len(paths) != 1:
+        raise UsageError("a name fits one patch only", next_step="import the patches one by one")
+    series, after = stack.series, stack.top
+    files: dict[Path, bytes | None] = {}
+    names: list[str] = []
+    for path in paths:
+        full = _full_name(stack, name or path.name, number=False)
+        data = path.read_bytes()
+        if not PatchText(str(path), data, strip).touched:
+            raise DecoupleError(f"{path} holds no diff", next_step="`decouple new` starts an empty patch")
+        target = stack.places.patches / full
+        if target.exists() and target.read_bytes() != data:
+            raise UsageError(f"{target} exists already with other content", next_step="choose another name with -P")
+        series = series.insert(full, after=after, strip=strip)
+        files[target] = data
+        names.append(full)
+        after = full
+    files[stack.places.series] = series.text().encode()
+    stack.transact(Plan("import", stack.state, files))
+    return names
+
+
+def set_header(stack: Stack, name: str, text: str) -> None:
+    """Replace the header of a patch, applied or not. Raises DecoupleError if ``text`` would swallow or hold a diff."""
+    stack.check_unedited()
+    old = stack.patch(name)
+    if text and not text.endswith("\n"):
+        text += "\n"
+    fresh = PatchText(name, text.encode("utf-8", "surrogateescape") + old.body, old.strip)
+    if fresh.body != old.body:
+        raise DecoupleError(f"the new header of {name} holds lines of a diff", next_step="indent them")
+    applied = [fresh if item == name else stack.patch(item) for item in stack.applied]
+    _goto_or_write(stack, applied, "header", {stack.places.patches / name: fresh.data})
+
+
+def export_to(stack: Stack, folder: Path) -> Written:
+    """Write the applied patches as the tree has them now, and their series, to ``folder``; nothing else changes."""
+    written = write(stack, read_items(stack), drop=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for patch in written.patches:
+        path = folder / patch.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        step(f"export {patch.name}")
+        path.write_bytes(patch.data)
+    (folder / "series").write_text("".join(f"{entry.text()}\n" for entry in _applied_entries(written)), "utf-8")
+    return written
+
+
+def working_diff(stack: Stack, paths: Sequence[str] = ()) -> bytes:
+    """What the top patch would be if refreshed now, for all files or just ``paths``."""
+    items = read_items(stack)
+    _, _, edits = _uncommitted(stack)
+    if not items:
+        raise UsageError("no patch is applied", next_step="push one, or `decouple new NAME`")
+    top = _take(items, len(items) - 1, edits)[-1]
+    chosen = {path: pair for path, pair in top.changes.items() if not paths or path in paths}
+    sides = []
+    for side in (0, 1):
+        text = CommitText("decouple <decouple@localhost>", "0 +0000", "scratch\n")
+        entries = {path: pair[side] for path, pair in chosen.items()}
+        sides += write_chain(stack.repository, stack.state.base, [NewCommit(text, entries)])
+    return export.diff(stack.repository, sides[0], sides[1])
+
+
+def _commit(
+    stack: Stack, verb: str, written: Written, *, index: Path | None = None, worktree: str | None = None
+) -> None:
+    """Make the written patches the project's, the tree's commits theirs, and lay the overlay again."""
+    state = written.state
+    if stack.state.overlay:
+        state = replace(state, overlay=stack.laid(state, written.patches, written.series.text().encode()))
+    stack.transact(Plan(verb, state, written.files, index, worktree))
+
+
+def _take(items: Sequence[Item], at: int, edits: Iterable[Change]) -> list[Item]:
+    """``items`` with ``edits`` merged into the one at ``at``. Raises DecoupleError if a later patch is in the way."""
+    result = list(items)
+    changes = dict(result[at].changes)
+    for edit in edits:
+        for later in result[at + 1 :]:
+            if edit.path in later.changes:
+                raise DecoupleError(
+                    f"{edit.path} is also changed by the later patch {_name_of(later)}",
+                    next_step="commit the edit with `git commit --fixup`, `git rebase -i --autosquash`, then refresh",
+                )
+        before = changes[edit.path][0] if edit.path in changes else edit.old
+        if before == edit.new:
+            changes.pop(edit.path, None)
+        else:
+            changes[edit.path] = (before, edit.new)
+    same = result[at].same_diff and changes == dict(result[at].changes)
+    result[at] = replace(result[at], changes=changes, same_diff=same)
+    return result
+
+
+def _uncommitted(stack: Stack) -> tuple[Path, str, list[Change]]:
+    """The edits of the work tree against HEAD: an index that holds them, its tree, and the changes.
+
+    Tracked files and files that were added count; other untracked files are build products for all we know.
+    """
+    repository = stack.repository
+    scratch = stack.journal.scratch
+    scratch.mkdir(parents=True, exist_ok=True)
+    index = scratch / "edits.index"
+    shutil.copy2(repository.git_dir / "index", index)
+    if repository.run("ls-files", "-u", "-z", index=index):
+        raise DecoupleError(f"{repository.root} has unresolved conflicts", next_step="resolve them with git")
+    repository.run("add", "-u", "--", ".", index=index)
+    tree = repository.text("write-tree", index=index)
+    return index, tree, differences(repository, "HEAD", tree)
+
+
+def _as_trees(stack: Stack, changes: Mapping[str, Entry | None]) -> tuple[str, str]:
+    text = CommitText("decouple <decouple@localhost>", "0 +0000", "scratch\n")
+    (commit,) = write_chain(stack.repository, stack.state.tip, [NewCommit(text, changes)])
+    return stack.state.tip, commit
+
+
+def _goto_or_write(stack: Stack, applied: Sequence[PatchText], verb: str, files: dict[Path, bytes | None]) -> Moved:
+    complete = bool(stack.state.overlay)
+    return stack.goto(applied, verb=verb, overlay=complete, files=files)
+
+
+def _applied_entries(written: Written) -> list[seriesfile.Entry]:
+    names = {patch.name for patch in written.patches}
+    return [entry for entry in written.series.entries if entry.name in names]
+
+
+def _name_of(item: Item) -> str:
+    return item.stored.name if item.stored else ""
+
+
+def _full_name(stack: Stack, name: str, *, number: bool = True) -> str:
+    release = stack.places.release
+    if "/" in name:
+        return name
+    if number and not re.match(r"\d{4}-", name):
+        return numbered(set(stack.series.names), release, slug_of(name.removesuffix(".patch")))
+    return f"{release}/{name if name.endswith(('.patch', '.diff')) else name + '.patch'}"
+
+
+def _user(repository: Repository) -> str:
+    """Who the user's git configuration says they are."""
+    parts = [
+        repository.try_run("config", f"user.{key}", user_config=True).out.decode("utf-8", "replace").strip()
+        for key in ("name", "email")
+    ]
+    return valid_author(f"{parts[0]} <{parts[1]}>")

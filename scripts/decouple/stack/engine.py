@@ -1,0 +1,417 @@
+"""quilt's verbs on a git tree.
+
+Every verb works out the commit the tree should stand on, with objects only, and then makes one transaction of it
+(``journal``). So the time of a verb depends on the files it touches, and a verb that fails has changed nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.fault import step
+from decouple.patch import seriesfile
+from decouple.patch.seriesfile import SeriesFile
+from decouple.stack import overlay as overlays
+from decouple.stack.applier import ApplyError, Offset, apply
+from decouple.stack.commits import (
+    CommitText,
+    NewCommit,
+    from_header,
+    read_chain,
+    write_chain,
+)
+from decouple.stack.journal import Applied, Journal, Overlaid, Plan, State
+from decouple.stack.patchtext import PatchText, load
+from decouple.stack.plumbing import Repository
+
+BRANCH = "refs/heads/decouple-"
+
+Files = Mapping[Path, bytes | None]
+"""Files of the project to write with a move; None: to delete."""
+NO_FILES: Files = {}
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where one series lives: its files in the project, its tree below ``build``."""
+
+    release: str
+    series: Path
+    """The series file."""
+    patches: Path
+    """The folder that names in it are relative to."""
+    source: Path
+    """The applied tree."""
+    project: Path | None = None
+    """The checkout with ``third_device/``; None: no overlay."""
+
+    @classmethod
+    def of(cls, project: Path, release: str) -> Places:
+        """The usual places in a checkout. Raises UsageError if it has no such series."""
+        series = project / "series" / release
+        if not series.is_file():
+            have = ", ".join(releases(project)) or "none"
+            raise UsageError(f"no series {series}", next_step=f"name one of: {have}")
+        if release in partial_releases(project):
+            lacking = len(seriesfile.read(series).not_carried)
+            raise UsageError(
+                f"series/{release} is partial: {lacking} patches are not carried, only the official wheel was seen",
+                next_step=f"decouple rebase completes it with a full source; decouple check {release} --source wheel "
+                "proves what it has",
+            )
+        return cls(release, series, project / "patches", project / "build" / release / "src", project)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What a verb did."""
+
+    pushed: tuple[str, ...] = ()
+    popped: tuple[str, ...] = ()
+    offsets: Mapping[str, tuple[Offset, ...]] = field(default_factory=dict)
+    files: int = 0
+    """Paths of the work tree that changed."""
+    overlay: str = ""
+    """What happened to the overlay: "laid", "taken off", or nothing."""
+    top: str | None = None
+    stopped: DecoupleError | None = None
+    """The patch that did not apply, when those before it were kept."""
+
+
+def releases(project: Path) -> list[str]:
+    """The releases that have a whole series."""
+    return sorted(name for name, whole in _all(project) if whole)
+
+
+def partial_releases(project: Path) -> list[str]:
+    """The releases of which a wheel is all that was seen: their series lack patches, no tree is made of them."""
+    return sorted(name for name, whole in _all(project) if not whole)
+
+
+def _all(project: Path) -> Iterator[tuple[str, bool]]:
+    for path in (project / "series").iterdir():
+        if path.is_file() and path.suffix != ".toml" and re.fullmatch(r"\d+(\.\d+)*\S*", path.name):
+            yield path.name, b"\n# not carried: " not in path.read_bytes()
+
+
+class Stack:
+    """A series and the tree it is applied to. Open one with :meth:`open`; it holds the tree's lock until left."""
+
+    def __init__(self, places: Places, journal: Journal, state: State) -> None:
+        self.places = places
+        self.journal = journal
+        self.repository = journal.repository
+        self.state = state
+        self.recovered: list[str] = []
+        """What was done about a command that had been cut off."""
+        self._loaded: dict[str, PatchText] = {}
+
+    @classmethod
+    @contextmanager
+    def open(cls, places: Places) -> Iterator[Stack]:
+        """Open the applied tree of ``places``, finishing what an earlier command left.
+
+        Raises DecoupleError if there is no applied tree.
+        """
+        journal = Journal(Repository(places.source))
+        if not journal.exists:
+            raise DecoupleError(
+                f"{places.source} holds no applied series", next_step=f"run `decouple apply {places.release}`"
+            )
+        with journal.session() as words:
+            stack = cls(places, journal, journal.load())
+            stack.recovered = words
+            yield stack
+
+    # ---- what there is
+
+    @property
+    def series(self) -> SeriesFile:
+        """The series file as it is on disk."""
+        return seriesfile.read(self.places.series)
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """Names of the applied patches, bottom first."""
+        return tuple(item.name for item in self.state.applied)
+
+    @property
+    def unapplied(self) -> tuple[str, ...]:
+        """Names of the patches of the series that are not applied, in order."""
+        done = set(self.applied)
+        return tuple(name for name in self.series.names if name not in done)
+
+    @property
+    def top(self) -> str | None:
+        """The topmost applied patch."""
+        return self.state.applied[-1].name if self.state.applied else None
+
+    def patch(self, name: str) -> PatchText:
+        """The patch file ``name`` of the series, read once."""
+        if name not in self._loaded:
+            entry = next((entry for entry in self.series.entries if entry.name == name), None)
+            if entry is None:
+                raise UsageError(f"patch {name} is not in the series", next_step="`decouple series` lists what is")
+            self._loaded[name] = load(self.places.patches, entry)
+        return self._loaded[name]
+
+    def find(self, wanted: str) -> str:
+        """The full name of a patch given as ``2.6/0003-x.patch``, ``0003-x.patch``, ``0003-x``, ``0003`` or its id.
+
+        Raises UsageError if no patch, or more than one, fits.
+        """
+        names = dict.fromkeys((*self.series.names, *self.applied))
+        ways: tuple[Callable[[str], bool], ...] = (
+            lambda name: name == wanted,
+            lambda name: name.rsplit("/", 1)[-1] == wanted,
+            lambda name: name.rsplit("/", 1)[-1].removesuffix(".patch") == wanted,
+            lambda name: name.rsplit("/", 1)[-1].startswith(wanted + "-"),
+        )
+        for fits in ways:
+            found = [name for name in names if fits(name)]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise UsageError(f"{wanted!r} fits {', '.join(found)}", next_step="give the whole name")
+        raise UsageError(
+            f"no patch {wanted!r} in series {self.places.release}", next_step="`decouple series` lists them"
+        )
+
+    # ---- moving
+
+    def goto(
+        self,
+        wanted: Sequence[PatchText],
+        *,
+        verb: str,
+        overlay: bool,
+        keep_partial: bool = False,
+        files: Files = NO_FILES,
+        start: State | None = None,
+    ) -> Moved:
+        """Bring the tree to exactly ``wanted`` applied, with the overlay on top or not; ``files`` go with it.
+
+        Patches that are applied with the same bytes stay; the others are made anew on top of them. With
+        ``keep_partial`` a patch that does not apply stops the move behind the one before it and is told in ``stopped``;
+        otherwise nothing moves and ApplyError is raised. ``start`` puts the patches on another base, or records
+        another source.
+        """
+        old, start = self.state, start or self.state
+        common = 0
+        for patch, item in zip(wanted, start.applied, strict=False):
+            if (patch.name, patch.sha256) != (item.name, item.sha256):
+                break
+            common += 1
+        kept = start.applied[:common]
+        tip = kept[-1].commit if kept else start.base
+        stopped: ApplyError | None = None
+        try:
+            outcomes = apply(self.repository, tip, wanted[common:], self.journal.scratch)
+        except ApplyError as error:
+            if not keep_partial:
+                raise
+            stopped, outcomes, overlay = error, list(error.applied), False
+        texts = [from_header(outcome.patch.header_text, outcome.patch.name) for outcome in outcomes]
+        chain = [NewCommit(text, outcome.changes) for text, outcome in zip(texts, outcomes, strict=True)]
+        commits = write_chain(self.repository, tip, chain)
+        made = tuple(
+            Applied(outcome.patch.name, outcome.patch.sha256, commit, outcome.offsets)
+            for outcome, commit in zip(outcomes, commits, strict=True)
+        )
+        new = replace(start, applied=(*kept, *made))
+        series = files.get(self.places.series) or self.places.series.read_bytes()
+        new = replace(new, overlay=self.laid(new, wanted, series) if overlay else None)
+        changed = self.transact(Plan(verb, new, files))
+        told = "" if new.overlay == old.overlay else "laid" if new.overlay else "taken off"
+        return Moved(
+            pushed=tuple(item.name for item in made),
+            popped=tuple(item.name for item in reversed(old.applied[common:])),
+            offsets={item.name: item.offsets for item in made if item.offsets},
+            files=changed,
+            overlay=told,
+            top=self.top,
+            stopped=stopped,
+        )
+
+    def laid(self, state: State, patches: Sequence[PatchText], series: bytes) -> Overlaid | None:
+        """The overlay on top of ``state``'s patches, written if it is not the one there is; None without a project."""
+        if self.places.project is None:
+            return None
+        if seriesfile.parse(series.decode("utf-8")).names != tuple(patch.name for patch in patches):
+            series = "".join(f"{patch.name}\n" for patch in patches).encode()
+        files = overlays.gather(self.repository, self.places.project, series, patches)
+        have = self.state.overlay
+        if have and have.digest == files.digest and self.state.tip == state.tip:
+            return have
+        (commit,) = write_chain(self.repository, state.tip, [overlays.commit(self.repository, state.tip, files)])
+        return Overlaid(commit, files.digest)
+
+    def transact(self, plan: Plan) -> int:
+        """Carry out ``plan`` unless it changes nothing; returns how many paths of the work tree changed."""
+        changed = 0
+        if plan.state != self.state or plan.files or plan.index or self.repository.head() != plan.state.head:
+            changed = len(self.journal.commit(plan))
+            self.state = plan.state
+            self._loaded.clear()
+        return changed
+
+    def push(self, what: str | int | None = 1, *, overlay: bool = True) -> Moved:
+        """Apply the next patch, the next N, those up to and including a name, or all (None).
+
+        The overlay goes on when the last patch is applied and the project has one. A patch that does not apply leaves
+        those before it applied, as quilt does; see ``stopped``.
+        """
+        self.check_unedited()
+        names = self.series.names
+        self._check_order()
+        done = len(self.applied)
+        if what is None:
+            target = len(names)
+        elif isinstance(what, int):
+            target = min(done + what, len(names))
+        else:
+            name = self.find(what)
+            if name in self.applied:
+                raise UsageError(f"{name} is applied already", next_step="`decouple top` names the topmost patch")
+            target = names.index(name) + 1
+        complete = target == len(names)
+        lay = complete and overlay and self.places.project is not None
+        if target == done and bool(self.state.overlay) == lay:
+            return Moved(top=self.top)
+        wanted = [self.patch(name) for name in names[:target]]
+        return self.goto(wanted, verb="push", overlay=lay, keep_partial=True)
+
+    def pop(self, what: str | int | None = 1) -> Moved:
+        """Take off the top patch, the top N, those above a name, or all (None); the overlay goes first."""
+        self.check_unedited()
+        done = self.applied
+        if what is None:
+            left = 0
+        elif isinstance(what, int):
+            left = max(len(done) - what, 0)
+        else:
+            name = self.find(what)
+            if name not in done:
+                raise UsageError(f"{name} is not applied", next_step="`decouple applied` lists what is")
+            left = done.index(name) + 1
+        had = self.state.overlay
+        changed = self.transact(Plan("pop", replace(self.state, applied=self.state.applied[:left], overlay=None)))
+        return Moved(
+            popped=tuple(reversed(done[left:])), files=changed, overlay="taken off" if had else "", top=self.top
+        )
+
+    # ---- is the tree what we left?
+
+    def edited_files(self) -> tuple[str, ...]:
+        """Tracked files that differ from HEAD."""
+        self.repository.try_run("update-index", "-q", "--refresh")
+        raw = self.repository.run("diff-index", "-z", "--name-only", "HEAD", "--")
+        return tuple(name.decode("utf-8", "surrogateescape") for name in raw.split(b"\0") if name)
+
+    def chain(self) -> list[tuple[str, str, CommitText]]:
+        """The commits on top of the base, as HEAD has them now: (commit, tree, text).
+
+        Raises DecoupleError while a rebase or merge is going on, or if HEAD left the series' history.
+        """
+        for name in ("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"):
+            if (self.repository.git_dir / name).exists():
+                raise DecoupleError(
+                    f"{self.places.source} is in the middle of a {name.split('-')[0].split('_')[0].lower()}",
+                    next_step="finish it with git, or abort it",
+                )
+        head = self.repository.head()
+        if head is None:
+            raise DecoupleError("HEAD names no commit", next_step="`git checkout` the series' branch")
+        return read_chain(self.repository, self.state.base, head)
+
+    def check_unedited(self) -> None:
+        """Raise DecoupleError if HEAD is not where the stack left it: moving would lose commits made by hand."""
+        head = self.repository.head()
+        if head == self.state.head:
+            return
+        known = {item.commit for item in self.state.applied}
+        if self.state.overlay:
+            known.add(self.state.overlay.commit)
+        ours = [text.title for commit, _, text in self.chain() if commit not in known]
+        what = f"commit {ours[0]!r} is" if ours else "HEAD has been moved by hand and is"
+        raise DecoupleError(
+            f"{what} not in patches/ yet",
+            next_step=f"`decouple refresh {self.places.release}` writes it there; "
+            f"`git reset --hard {self.state.head[:12]}` drops it",
+        )
+
+    def _check_order(self) -> None:
+        """Raise DecoupleError if the applied patches are not the first ones of the series."""
+        names = self.series.names
+        if names[: len(self.applied)] != self.applied:
+            raise DecoupleError(
+                f"the applied patches are no longer the first {len(self.applied)} of {self.places.series}",
+                next_step=f"`decouple apply {self.places.release}` brings the tree to the series",
+            )
+
+
+def create(places: Places, baseline: Path, commit: str, upstream: str, source: Mapping[str, str]) -> None:
+    """Make ``places.source`` from a bare repository: its objects by hard link, ``commit`` checked out.
+
+    The tree is made beside its place and moved there when it is complete. Raises DecoupleError if something else is
+    in the way.
+    """
+    target = places.source
+    if target.exists() and any(target.iterdir()):
+        raise DecoupleError(
+            f"{target} exists and is no applied tree of ours", next_step="move it away, or remove it, and run again"
+        )
+    part = target.with_name(f".{target.name}.part")
+    if part.exists():
+        step("remove an unfinished tree")
+        shutil.rmtree(part)
+    part.parent.mkdir(parents=True, exist_ok=True)
+    repository = Repository(part)
+    step("make the repository")
+    part.mkdir()
+    repository.run("init", "-q", "--template=")
+    link_objects(baseline / "objects", repository.git_dir / "objects")
+    info = part / ".git" / "info"
+    info.mkdir(exist_ok=True)
+    # no conversion of any kind: what is in the tree is what is on disk, whatever .gitattributes say
+    (info / "attributes").write_text("* -text -eol -ident -filter -working-tree-encoding\n", encoding="ascii")
+    for key, value in (
+        ("core.autocrlf", "false"),
+        ("core.trustctime", "false"),
+        ("core.checkStat", "minimal"),  # a bind mount or a copy changes inodes, not contents
+        ("gc.auto", "0"),
+        ("rerere.enabled", "false"),
+    ):
+        repository.run("config", key, value)
+    repository.run("symbolic-ref", "HEAD", f"{BRANCH}{places.release}")
+    repository.run("update-ref", "HEAD", commit)
+    repository.run("update-ref", "refs/decouple/base", commit)
+    repository.run("update-ref", "refs/decouple/upstream", upstream)
+    step("check the tree out")
+    repository.run("-c", "checkout.workers=0", "read-tree", "-m", "-u", "HEAD")
+    Journal(repository).save(State(places.release, upstream, commit, source=dict(source)))
+    if target.exists():
+        target.rmdir()
+    step("move the tree into place")
+    part.rename(target)
+
+
+def link_objects(source: Path, target: Path) -> None:
+    """Give ``target`` every object file of ``source``: hard links, so that it costs nothing and outlives the cache."""
+    for path in source.rglob("*"):
+        if path.is_file() and path.suffix not in (".lock", ".keep") and not path.name.startswith("tmp_"):
+            copy = target / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(path, copy)
+            except FileExistsError:  # an object's name is its content: the tree has it from another baseline
+                continue
+            except OSError:  # another file system
+                shutil.copy2(path, copy)

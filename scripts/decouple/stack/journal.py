@@ -1,0 +1,270 @@
+"""Transactions: what the stack is, and how it changes so that a kill at any instant leaves the old or the new state.
+
+A transaction writes everything it will need (objects, staged files) first, then its journal, then moves index and work
+tree, the project's files, HEAD and last the state file; then the journal goes. A command that finds a journal finishes
+it, or drops it if the work tree was not yet touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
+from decouple.base.files import write_atomically
+from decouple.stack import worktree
+from decouple.stack.applier import Offset
+from decouple.stack.plumbing import Repository
+from decouple.stack.trees import Change, differences
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A patch on the stack: the bytes it was made from and the commit it became."""
+
+    name: str
+    sha256: str
+    commit: str
+    offsets: tuple[Offset, ...] = ()
+
+
+@dataclass(frozen=True)
+class Overlaid:
+    """The overlay commit on top of a complete series, and the digest of the files in it."""
+
+    commit: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class State:
+    """The stack as the last transaction left it."""
+
+    release: str
+    upstream: str
+    """Commit of the pristine source."""
+    base: str
+    """Commit the patches stand on: ``upstream``, or the commit of Debian's patches on top of it."""
+    applied: tuple[Applied, ...] = ()
+    overlay: Overlaid | None = None
+    source: Mapping[str, str] = field(default_factory=dict)
+    """What ``apply`` was asked for, so that it knows when nothing changed."""
+
+    @property
+    def tip(self) -> str:
+        """Commit of the top patch, or the base."""
+        return self.applied[-1].commit if self.applied else self.base
+
+    @property
+    def head(self) -> str:
+        """What HEAD should be."""
+        return self.overlay.commit if self.overlay else self.tip
+
+    def to_json(self) -> str:
+        """As text for the state file."""
+        return json.dumps({"version": _VERSION, **asdict(self)}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> State:
+        """Read :meth:`to_json`. Raises DecoupleError for a version this program does not know."""
+        data: dict[str, Any] = json.loads(text)
+        if data.pop("version", None) != _VERSION:
+            raise DecoupleError("the applied tree was made by another version of decouple", next_step="apply it anew")
+        data["applied"] = tuple(
+            Applied(**{**item, "offsets": tuple(Offset(**offset) for offset in item["offsets"])})
+            for item in data["applied"]
+        )
+        data["overlay"] = Overlaid(**data["overlay"]) if data["overlay"] else None
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One transaction."""
+
+    verb: str
+    state: State
+    files: Mapping[Path, bytes | None] = field(default_factory=dict)
+    """Files of the project to write (None: to delete)."""
+    index: Path | None = None
+    """An index to put in place first: it holds edits that go into a patch."""
+    worktree: str | None = None
+    """The tree that index and work tree hold, where it is not HEAD's."""
+
+
+class Journal:
+    """The state file, the lock and the transactions of one applied tree."""
+
+    def __init__(self, repository: Repository) -> None:
+        self.repository = repository
+        self._own = repository.own
+        self._path = self._own / "journal.json"
+        self._staged = self._own / "staged"
+
+    @property
+    def scratch(self) -> Path:
+        """For temporary files; emptied by the next command."""
+        return self._own / "scratch"
+
+    @property
+    def exists(self) -> bool:
+        """Whether this repository holds a stack."""
+        return (self._own / "state.json").is_file()
+
+    def load(self) -> State:
+        """The current state. Raises DecoupleError if the repository holds no stack."""
+        try:
+            return State.from_json((self._own / "state.json").read_text("utf-8"))
+        except FileNotFoundError:
+            raise DecoupleError(
+                f"{self.repository.root} holds no applied series", next_step="run `decouple apply RELEASE`"
+            ) from None
+
+    def save(self, state: State) -> None:
+        """Write the state file. Only for a new stack: everything else goes through :meth:`commit`."""
+        write_atomically(self._own / "state.json", state.to_json())
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[list[str]]:
+        """Hold the lock; finish or drop what an earlier command left. Yields what was done about that, in words."""
+        import fcntl
+
+        self._own.mkdir(parents=True, exist_ok=True)
+        with (self._own / "lock").open("a") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            self.repository.held = (handle.fileno(),)
+            try:
+                yield self.recover()
+            finally:
+                self.repository.held = ()
+
+    def commit(self, plan: Plan) -> list[Change]:
+        """Carry out ``plan``; returns what changed in the work tree.
+
+        Raises EditedError, with the old state in place, if a person's edits are in the way.
+        """
+        head = self.repository.head()
+        if head is None:
+            raise DecoupleError("HEAD names no commit", next_step="`git checkout` the series' branch")
+        self._stage(plan, head)
+        try:
+            changes = self._perform(json.loads(self._path.read_text("utf-8")), resumed=False)
+        except worktree.EditedError:
+            self._drop()
+            raise
+        except (OSError, DecoupleError):
+            self._drop_if_not_begun()
+            raise
+        return changes
+
+    def recover(self) -> list[str]:
+        """Bring a transaction that was cut off to its end, or drop it. Returns what was done, in words."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        try:
+            record = json.loads(self._path.read_text("utf-8"))
+        except FileNotFoundError:
+            shutil.rmtree(self._staged, ignore_errors=True)
+            return []
+        verb = record["verb"]
+        if self._drop_if_not_begun():
+            return [f"an earlier `{verb}` was cut off before it changed anything: dropped"]
+        rescued = self._perform(record, resumed=True)
+        words = [f"an earlier `{verb}` was cut off: finished it"]
+        words += [f"{change.path} had other content than either state: saved in {self._rescue}" for change in rescued]
+        return words
+
+    @property
+    def _rescue(self) -> Path:
+        return self.repository.root.parent / "rescued"
+
+    def _stage(self, plan: Plan, head: str) -> None:
+        shutil.rmtree(self._staged, ignore_errors=True)
+        files: list[dict[str, str | None]] = []
+        for number, (path, data) in enumerate(plan.files.items()):
+            if data == (path.read_bytes() if path.is_file() else None):
+                continue  # only real changes: whether one is done tells a later command whether the move had begun
+            name = None
+            if data is not None:
+                name = str(number)
+                write_atomically(self._staged / name, data)
+            files.append({"path": str(path), "staged": name})
+        if plan.index:
+            self._staged.mkdir(parents=True, exist_ok=True)
+            step("stage the index")
+            plan.index.replace(self._staged / "index")
+        record = {
+            "verb": plan.verb,
+            "old": plan.worktree or head,
+            "new": plan.state.head,
+            "head": head,
+            "files": files,
+            "index": bool(plan.index),
+            "state": plan.state.to_json(),
+        }
+        write_atomically(self._path, json.dumps(record))
+
+    def _perform(self, record: dict[str, Any], *, resumed: bool) -> list[Change]:
+        repository = self.repository
+        staged_index = self._staged / "index"
+        if record["index"] and staged_index.exists():
+            step("put the index in place")
+            staged_index.replace(repository.git_dir / "index")
+        if resumed:
+            changes = differences(repository, record["old"], record["new"])
+            rescued = set(worktree.settle(repository, changes, self._rescue))
+            changes = [change for change in changes if change.path in rescued]
+        else:
+            changes = worktree.move(repository, record["old"], record["new"])
+        for item in record["files"]:
+            path = Path(item["path"])
+            if item["staged"] is None:
+                step(f"delete {path.name}")
+                path.unlink(missing_ok=True)
+            else:
+                data = (self._staged / item["staged"]).read_bytes()
+                write_atomically(path, data)
+        if record["new"] != record["head"]:
+            step("move HEAD")
+            if resumed:
+                branch = repository.try_run("symbolic-ref", "-q", "HEAD").out.decode().strip()
+                for name in filter(None, ("HEAD", branch)):
+                    (repository.git_dir / f"{name}.lock").unlink(missing_ok=True)
+            repository.run("update-ref", "-m", f"decouple: {record['verb']}", "HEAD", record["new"])
+        write_atomically(self._own / "state.json", record["state"])
+        self._drop()
+        return changes
+
+    def _drop_if_not_begun(self) -> bool:
+        """Remove the journal if its transaction has changed nothing yet; returns whether it did."""
+        try:
+            record = json.loads(self._path.read_text("utf-8"))
+        except FileNotFoundError:
+            return True
+        if record["index"] and not (self._staged / "index").exists():
+            return False
+        if self.repository.head() != record["head"]:
+            return False
+        changes = differences(self.repository, record["old"], record["new"])
+        if worktree.begun(self.repository, changes):
+            return False
+        for item in record["files"]:
+            path = Path(item["path"])
+            wanted = (self._staged / item["staged"]).read_bytes() if item["staged"] is not None else None
+            now = path.read_bytes() if path.is_file() else None
+            if now == wanted:
+                return False
+        self._drop()
+        return True
+
+    def _drop(self) -> None:
+        step("remove the journal")
+        self._path.unlink(missing_ok=True)
+        shutil.rmtree(self._staged, ignore_errors=True)

@@ -1,0 +1,95 @@
+"""The overlay: ``third_device/`` of the project, laid over the patched tree as its last commit.
+
+Beside the files it holds the series as applied (``third_device/torch_cuda/torch_patches``, as the RFC asks), so that
+the tree alone says how it was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.stack.commits import DATE, NOBODY, OVERLAY_TRAILER, CommitText, NewCommit
+from decouple.stack.patchtext import PatchText
+from decouple.stack.plumbing import Repository
+from decouple.stack.trees import Entry, blob_id, conflicts, look_up
+
+FOLDER = "third_device"
+PATCHES = "third_device/torch_cuda/torch_patches"
+
+
+@dataclass(frozen=True)
+class Files:
+    """What the overlay holds: path in the tree -> git mode and content."""
+
+    content: Mapping[str, tuple[str, bytes]]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over every path, mode and content: equal for equal overlays."""
+        total = hashlib.sha256()
+        for path, (mode, data) in sorted(self.content.items()):
+            total.update(f"{mode} {blob_id(data)} {path}\0".encode("utf-8", "surrogateescape"))
+        return total.hexdigest()
+
+
+def gather(repository: Repository, project: Path, series: bytes, patches: Sequence[PatchText]) -> Files:
+    """Read ``third_device/`` of ``project`` (files its .gitignore names are left out), plus the series as applied.
+
+    Raises DecoupleError for a file that is neither regular nor a link.
+    """
+    listed = _git_files(repository, project)
+    content: dict[str, tuple[str, bytes]] = {}
+    for path in listed:
+        full = project / path
+        info = full.lstat()
+        if stat.S_ISLNK(info.st_mode):
+            content[path] = ("120000", os.fsencode(full.readlink()))
+        elif stat.S_ISREG(info.st_mode):
+            content[path] = ("100755" if info.st_mode & 0o100 else "100644", full.read_bytes())
+        else:
+            raise DecoupleError(f"{full} is neither a file nor a link", next_step="take it out of third_device/")
+    content[f"{PATCHES}/series"] = ("100644", series)
+    for patch in patches:
+        content[f"{PATCHES}/{patch.name}"] = ("100644", patch.data)
+    return Files(content)
+
+
+def commit(repository: Repository, parent: str, files: Files) -> NewCommit:
+    """The overlay commit on top of ``parent`` (a commit id). Raises DecoupleError where it meets an upstream file."""
+    present = look_up(repository, parent, files.content)
+    taken = sorted(path for path in files.content if path in present)
+    if taken:
+        more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
+        raise DecoupleError(
+            f"{taken[0]}{more}: the overlay and the patched tree both have this file",
+            next_step="rename ours, or give the relocation another target",
+        )
+    for path in files.content:
+        if blocker := conflicts(present, path):
+            raise DecoupleError(
+                f"{path} cannot be laid over the tree: {blocker} is a file there", next_step="rename one of the two"
+            )
+    message = (
+        "Overlay: third_device of the project and the series as applied\n\n"
+        f"{OVERLAY_TRAILER}: {files.digest}\n"
+    )  # fmt: skip
+    changes: dict[str, Entry | tuple[str, bytes] | None] = dict(files.content)
+    return NewCommit(CommitText(f"{NOBODY[0]} <{NOBODY[1]}>", DATE, message), changes)
+
+
+def _git_files(repository: Repository, project: Path) -> list[str]:
+    """Files below ``third_device/`` that no .gitignore of the project names, whether or not the project is in git."""
+    if not (project / FOLDER).is_dir():
+        return []
+    elsewhere = Repository(project, repository.git_dir)
+    scratch = repository.own / "scratch" / "no.index"
+    listed = elsewhere.run(
+        "ls-files", "--others", "-z", "--exclude-per-directory=.gitignore", "--", FOLDER, index=scratch
+    )
+    return [name.decode("utf-8", "surrogateescape") for name in listed.split(b"\0") if name]

@@ -1,0 +1,150 @@
+"""Reading git trees: what stands at a path, what differs between two trees. No work tree, no index."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from decouple.base.errors import DecoupleError
+from decouple.stack.plumbing import Repository
+
+TREE = "40000"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file, link or submodule in a tree: its mode as git writes it ("100644") and its object id."""
+
+    mode: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """What happened to one path between two trees; None stands for "is not there"."""
+
+    path: str
+    old: Entry | None
+    new: Entry | None
+
+
+def blob_id(data: bytes) -> str:
+    """git's name for ``data`` as a blob (SHA-1 over a header and the bytes; git hash-object(1))."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def look_up(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, Entry]:
+    """What ``tree`` holds at ``paths``; absent paths are left out.
+
+    One ``git cat-file --batch`` reads only the directories that the paths are in, so the time depends on the
+    paths and not on the size of the tree. A path below a *file*, or a path that is a directory, is returned as
+    that entry with its own path (mode ``40000`` for a directory), so that a caller sees what is in the way.
+    Raises DecoupleError for a path with a newline, which git's batch format cannot ask for.
+    """
+    wanted = sorted(set(paths))
+    folders: dict[str, dict[str, Entry]] = {}
+    needed: dict[str, None] = {}
+    for path in wanted:
+        if "\n" in path:
+            raise DecoupleError(f"path {path!r} has a newline in it", next_step="no patch of this project may touch it")
+        needed |= dict.fromkeys(parents(path))
+    order = list(needed)
+    requests = [f"{tree}:{folder}" for folder in order]
+    for folder, answer in zip(order, _batch(repository, requests), strict=True):
+        if answer and answer[0] == "tree":
+            folders[folder] = parse_tree(answer[1])
+    found: dict[str, Entry] = {}
+    for path in wanted:
+        for step in (*reversed(parents(path)[:-1]), path):
+            folder, _, name = step.rpartition("/")
+            entry = folders[folder].get(name) if folder in folders else None
+            if entry is None:
+                break
+            if entry.mode != TREE or step == path:
+                found[step] = entry
+                break
+    return found
+
+
+def blobs(repository: Repository, ids: Iterable[str]) -> dict[str, bytes]:
+    """The contents of blobs, in one call. Raises DecoupleError for an id that the repository does not have."""
+    order = sorted(set(ids))
+    found: dict[str, bytes] = {}
+    for identity, answer in zip(order, _batch(repository, order), strict=True):
+        if answer is None:
+            raise DecoupleError(f"{repository.root}: object {identity} is missing", next_step="apply the series anew")
+        found[identity] = answer[1]
+    return found
+
+
+def _batch(repository: Repository, requests: list[str]) -> list[tuple[str, bytes] | None]:
+    """Kind and content of each object asked for, None where there is none."""
+    if not requests:
+        return []
+    asked = "".join(f"{request}\n" for request in requests).encode("utf-8", "surrogateescape")
+    answer = repository.run("cat-file", "--batch", stdin=asked)
+    objects: list[tuple[str, bytes] | None] = []
+    position = 0
+    for _ in requests:
+        end = answer.index(b"\n", position)
+        line = answer[position:end]
+        position = end + 1
+        if line.endswith((b" missing", b" submodule", b" ambiguous")):
+            objects.append(None)
+            continue
+        _, kind, size = line.rsplit(b" ", 2)
+        objects.append((kind.decode(), answer[position : position + int(size)]))
+        position += int(size) + 1
+    return objects
+
+
+def parse_tree(body: bytes) -> dict[str, Entry]:
+    """The entries of one tree object: ``mode SP name NUL 20-byte id``, repeated."""
+    entries: dict[str, Entry] = {}
+    position = 0
+    while position < len(body):
+        blank = body.index(b" ", position)
+        nul = body.index(b"\0", blank)
+        name = body[blank + 1 : nul].decode("utf-8", "surrogateescape")
+        entries[name] = Entry(body[position:blank].decode(), body[nul + 1 : nul + 21].hex())
+        position = nul + 21
+    return entries
+
+
+def differences(repository: Repository, old: str, new: str) -> list[Change]:
+    """Every path whose content or mode differs between two trees (or commits), renames not folded."""
+    if old == new:
+        return []
+    raw = repository.run("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", old, new)
+    fields = raw.split(b"\0")
+    changes = []
+    for meta, path in zip(fields[0:-1:2], fields[1::2], strict=False):
+        old_mode, new_mode, old_id, new_id, _ = meta[1:].decode().split(" ")
+        changes.append(
+            Change(
+                path.decode("utf-8", "surrogateescape"),
+                Entry(old_mode, old_id) if old_mode != "000000" else None,
+                Entry(new_mode, new_id) if new_mode != "000000" else None,
+            )
+        )
+    return changes
+
+
+def conflicts(found: Mapping[str, Entry], path: str) -> str | None:
+    """The entry that keeps a file from standing at ``path``: a file above it or a directory in its place."""
+    entry = found.get(path)
+    if entry is not None and entry.mode == TREE:
+        return path
+    return next((parent for parent in parents(path) if parent in found and found[parent].mode != TREE), None)
+
+
+@functools.lru_cache(maxsize=65536)
+def _above(folder: str) -> tuple[str, ...]:
+    return (folder, *_above(folder.rpartition("/")[0])) if folder else ("",)
+
+
+def parents(path: str) -> tuple[str, ...]:
+    """The folders above ``path``, nearest first, the root as "". A push asks thousands of times: no Path objects."""
+    return _above(path.rpartition("/")[0])

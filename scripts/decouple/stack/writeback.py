@@ -1,0 +1,336 @@
+"""From commits to patch files: what the applied tree says, as the files and the series that say the same.
+
+A patch whose commit changes the same files in the same way as before keeps its stored diff byte for byte, however it
+was formatted; a header keeps its bytes while the commit's text is the same. Only what changed is written anew, in the
+canonical form of ``export``, and proved by applying it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.patch import seriesfile
+from decouple.patch.seriesfile import SeriesFile
+from decouple.stack import export
+from decouple.stack.applier import apply
+from decouple.stack.commits import (
+    OVERLAY_TRAILER,
+    PATCH_TRAILER,
+    CommitText,
+    NewCommit,
+    from_header,
+    read_chain,
+    split_message,
+    to_header,
+    without_diffstat,
+    write_chain,
+)
+from decouple.stack.engine import Places, Stack, partial_releases, releases
+from decouple.stack.journal import Applied, State
+from decouple.stack.patchtext import PatchText
+from decouple.stack.trees import Entry, differences
+
+ID = "Decouple-Id"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One patch to be: its commit's text and what it changes, by path: (before, after)."""
+
+    text: CommitText
+    changes: Mapping[str, tuple[Entry | None, Entry | None]]
+    stored: PatchText | None = None
+    """The patch it was, if it was one."""
+    same_diff: bool = False
+    """Whether ``stored`` changes exactly the same."""
+    same_text: bool = False
+    offsets: tuple[object, ...] = ()
+
+    @property
+    def identity(self) -> str | None:
+        """The patch's ``Decouple-Id``."""
+        return self.text.trailer(ID)
+
+
+@dataclass(frozen=True)
+class Written:
+    """The patch files that a list of items makes."""
+
+    state: State
+    patches: tuple[PatchText, ...]
+    series: SeriesFile
+    files: Mapping[Path, bytes | None]
+    """What differs from the project's files."""
+    changed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    newer: tuple[str, ...] = ()
+    """Patches whose file changed since they were applied; kept, and not in the tree yet."""
+
+
+def read_items(stack: Stack) -> list[Item]:
+    """The commits on top of the base as items, oldest first; the overlay is left out.
+
+    Commits that the stack made and nobody touched cost nothing; the others are compared with what they were.
+    """
+    chain = stack.chain()
+    state = stack.state
+    repository = stack.repository
+    old_chain = read_chain(repository, state.base, state.tip)
+    records = {item.name: (item, row) for item, row in zip(state.applied, old_chain, strict=True)}
+    by_id = {row[2].trailer(ID): name for name, (_, row) in records.items() if row[2].trailer(ID)}
+    trees: dict[str, str] = {state.base: repository.tree_of(state.base)}
+    trees |= {commit: tree for commit, tree, _ in (*old_chain, *chain)}
+    parents = dict(zip((row[0] for row in old_chain), (state.base, *(row[0] for row in old_chain)), strict=False))
+    parents |= dict(zip((row[0] for row in chain), (state.base, *(row[0] for row in chain)), strict=False))
+    laid = _overlay_paths(stack)
+    items: list[Item] = []
+    used: set[str] = set()
+    for commit, tree, text in chain:
+        if text.trailer(OVERLAY_TRAILER) is not None:
+            if not _same_overlay(stack, commit, parents[commit]):
+                raise DecoupleError(
+                    f"the overlay commit {commit[:12]} was edited",
+                    next_step="edit the files in third_device/ of the project; "
+                    f"`git rebase --onto {state.tip[:12]}` drops the edits",
+                )
+            continue
+        changes = {c.path: (c.old, c.new) for c in differences(repository, trees[parents[commit]], tree)}
+        for path in changes:
+            if path in laid:
+                refuse_overlay(stack, [path])
+        name = text.trailer(PATCH_TRAILER)
+        if name not in records or name in used:
+            name = by_id.get(text.trailer(ID))
+        if name is None or name in used:
+            items.append(Item(text, changes))
+            continue
+        used.add(name)
+        record, (old_commit, old_tree, old_text) = records[name]
+        stored = _stored(stack, record)
+        if commit == old_commit:
+            items.append(Item(text, changes, stored, True, True, record.offsets))
+            continue
+        before = {c.path: (c.old, c.new) for c in differences(repository, trees[parents[old_commit]], old_tree)}
+        same_diff, same_text = before == changes, text.same_text(old_text)
+        items.append(Item(text, changes, stored, same_diff, same_text, record.offsets if same_diff else ()))
+    return items
+
+
+def write(stack: Stack, items: Sequence[Item], *, drop: bool = False) -> Written:
+    """Turn items into patch files, a series file and a state; writes objects, but no file of the project yet."""
+    places, repository, state = stack.places, stack.repository, stack.state
+    _refuse_drops(stack, items, drop)
+    names = _names(stack, items)
+    records = {record.name: record for record in state.applied}
+    headers = [
+        item.stored.header_text if item.stored and item.same_text else _header(item, name)
+        for item, name in zip(items, names, strict=True)
+    ]
+    chain = [
+        NewCommit(from_header(header, name), {path: after for path, (_, after) in item.changes.items()})
+        for item, name, header in zip(items, names, headers, strict=True)
+    ]
+    commits = write_chain(repository, state.base, chain)
+    patches: list[PatchText] = []
+    applied: list[Applied] = []
+    newer: list[str] = []
+    parent = state.base
+    for item, name, header, commit in zip(items, names, headers, commits, strict=True):
+        stored = item.stored
+        if stored and item.same_diff and item.same_text and name == stored.name:
+            record = records[name]
+            if stored.sha256 != record.sha256:
+                newer.append(name)
+            applied.append(Applied(name, record.sha256, commit, record.offsets))
+            patches.append(stored)
+            parent = commit
+            continue
+        if stored and stored.sha256 != records[stored.name].sha256:
+            raise DecoupleError(
+                f"{stored.name} changed on disk and in the tree",
+                next_step=f"restore the file (git checkout -- patches/{stored.name}), refresh, then merge the two",
+            )
+        if stored and item.same_diff:
+            patch = PatchText(name, header.encode("utf-8", "surrogateescape") + stored.body, stored.strip)
+            offsets = records[stored.name].offsets
+        else:
+            head = without_diffstat(header).encode("utf-8", "surrogateescape")
+            patch = PatchText(name, head + export.diff(repository, parent, commit))
+            _prove(stack, parent, patch, item)
+            offsets = ()
+        applied.append(Applied(name, patch.sha256, commit, offsets))
+        patches.append(patch)
+        parent = commit
+    series, dropped = _series(stack, items, patches)
+    files: dict[Path, bytes | None] = {places.patches / patch.name: patch.data for patch in patches}
+    kept = {patch.name for patch in patches}
+    renamed = {
+        item.stored.name: name
+        for item, name in zip(items, names, strict=True)
+        if item.stored and item.stored.name != name
+    }
+    for name in (*dropped, *renamed):
+        if name not in kept and not listed_elsewhere(places, name):
+            files[places.patches / name] = None
+    files[places.series] = series.text().encode()
+    files = {path: data for path, data in files.items() if data != (path.read_bytes() if path.is_file() else None)}
+    added = tuple(name for item, name in zip(items, names, strict=True) if item.stored is None)
+    changed = tuple(patch.name for patch in patches if places.patches / patch.name in files and patch.name not in added)
+    return Written(
+        replace(state, applied=tuple(applied)), tuple(patches), series, files, changed, added, dropped, renamed,
+        tuple(newer),
+    )  # fmt: skip
+
+
+def refuse_overlay(stack: Stack, paths: Iterable[str]) -> None:
+    """Raise DecoupleError for a path that the overlay has laid: its edits belong into the project."""
+    laid = _overlay_paths(stack)
+    for path in paths:
+        if path in laid:
+            raise DecoupleError(
+                f"{path} comes from the overlay, not from a patch",
+                next_step=f"make the edit in the project's {path} and undo it here",
+            )
+
+
+def listed_elsewhere(places: Places, name: str) -> list[str]:
+    """Other releases whose series lists this patch file."""
+    folder = places.series.parent
+    if not (folder.parent / "series").is_dir() or folder.name != "series":
+        return []
+    return [
+        release
+        for release in (*releases(folder.parent), *partial_releases(folder.parent))
+        if release != places.release and name in seriesfile.read(folder / release).names
+    ]
+
+
+def numbered(taken: Collection[str], release: str, slug: str) -> str:
+    """The file name of a new patch of ``release``: the number behind the highest one ``taken``, and ``slug``."""
+    numbers = [int(m.group(1)) for n in taken if (m := re.match(rf"{re.escape(release)}/(\d+)-", n))]
+    return f"{release}/{max(numbers, default=0) + 1:04}-{slug}.patch"
+
+
+def slug_of(title: str) -> str:
+    """A commit's title as part of a file name."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    return words[:52].rstrip("-") or "patch"
+
+
+def _prove(stack: Stack, parent: str, patch: PatchText, item: Item) -> None:
+    """Raise DecoupleError unless the patch, applied again, makes exactly what its commit holds."""
+    if not item.changes:
+        return
+    (outcome,) = apply(stack.repository, parent, [patch], stack.journal.scratch)
+    if dict(outcome.changes) != {path: after for path, (_, after) in item.changes.items()} or outcome.offsets:
+        raise DecoupleError(
+            f"{patch.name}: the patch written for this commit does not give the same files back",
+            next_step="this is a fault of decouple; please report it with the commit",
+        )
+
+
+def _refuse_drops(stack: Stack, items: Sequence[Item], drop: bool) -> None:
+    kept = {item.stored.name for item in items if item.stored}
+    lost = [record.name for record in stack.state.applied if record.name not in kept]
+    if lost and not drop:
+        raise DecoupleError(
+            f"the commit of {lost[0]}{f' and {len(lost) - 1} more' if len(lost) > 1 else ''} is gone from the tree",
+            next_step="--drop takes the patch out of the series for good"
+            + (f"; `git reset --hard {head[:12]}` brings it back" if (head := stack.state.head) else ""),
+        )
+
+
+def _names(stack: Stack, items: Sequence[Item]) -> list[str]:
+    """The file name of each item: the one it has, or the next number; never another release's file for a new body."""
+    release = stack.places.release
+    taken = set(stack.series.names) | {
+        str(path.relative_to(stack.places.patches)) for path in (stack.places.patches / release).glob("*.patch")
+    }
+    names: list[str] = []
+    for item in items:
+        stored = item.stored
+        if stored is None:
+            name = numbered(taken, release, item.identity or slug_of(item.text.title))
+        elif item.same_diff and item.same_text:
+            name = stored.name
+        elif listed_elsewhere(stack.places, stored.name) and not stored.name.startswith(f"{release}/"):
+            name = f"{release}/{stored.name.rsplit('/', 1)[-1]}"
+            if name in taken:
+                name = numbered(taken, release, slug_of(item.text.title))
+        else:
+            name = stored.name
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def _header(item: Item, name: str) -> str:
+    header = to_header(item.text, item.stored.header_text if item.stored else None)
+    if item.stored is None and item.identity is None:
+        slug = re.sub(r"\A\d+-", "", name.rsplit("/", 1)[-1].removesuffix(".patch"))
+        title, body, trailers = split_message(item.text.message)
+        message = f"{title}\n\n{body}\n\n" if body else f"{title}\n\n"
+        message += "".join(f"{key}: {value}\n" for key, value in (*trailers, (ID, slug)))
+        header = to_header(replace(item.text, message=message))
+    return header
+
+
+def _series(stack: Stack, items: Sequence[Item], patches: Sequence[PatchText]) -> tuple[SeriesFile, tuple[str, ...]]:
+    """The series file with the applied patches as they are now, in their order, and the unapplied ones behind them."""
+    series = stack.series
+    was = {record.name for record in stack.state.applied}
+    kept = {item.stored.name for item in items if item.stored}
+    dropped = tuple(name for name in series.names if name in was - kept)
+    for name in dropped:
+        series = series.remove(name)
+    for item, patch in zip(items, patches, strict=True):
+        if item.stored and item.stored.name in series.names:
+            if item.stored.name != patch.name:
+                series = series.rename(item.stored.name, patch.name)
+            if patch.strip != item.stored.strip:  # the new diff has the usual prefixes
+                at = series.names.index(patch.name)
+                series = series.remove(patch.name)
+                series = series.insert(patch.name, after=series.names[at - 1] if at else None)
+    after: str | None = None
+    for patch in patches:
+        if patch.name not in series.names:
+            series = series.insert(patch.name, after=after, strip=patch.strip)
+        after = patch.name
+    ours = [patch.name for patch in patches]
+    wanted = [*ours, *(name for name in series.names if name not in set(ours))]
+    return (series if list(series.names) == wanted else series.reorder(wanted)), dropped
+
+
+def _stored(stack: Stack, record: Applied) -> PatchText:
+    """The patch file of an applied patch as it is on disk now. Raises DecoupleError if it is gone."""
+    try:
+        return stack.patch(record.name)
+    except UsageError:
+        raise DecoupleError(
+            f"{record.name} is applied, but no longer in {stack.places.series}",
+            next_step=f"`decouple apply {stack.places.release}` brings the tree to the series",
+        ) from None
+
+
+def _overlay_paths(stack: Stack) -> frozenset[str]:
+    if stack.state.overlay is None:
+        return frozenset()
+    laid = differences(stack.repository, stack.state.tip, stack.state.overlay.commit)
+    return frozenset(change.path for change in laid)
+
+
+def _same_overlay(stack: Stack, commit: str, parent: str) -> bool:
+    """Whether an overlay commit that may have been moved by a rebase still adds what the stack's own adds."""
+    state = stack.state
+    if state.overlay is None:
+        return False
+    if commit == state.overlay.commit:
+        return True
+    ours = {(c.path, c.new) for c in differences(stack.repository, state.tip, state.overlay.commit)}
+    return ours == {(c.path, c.new) for c in differences(stack.repository, parent, commit)}

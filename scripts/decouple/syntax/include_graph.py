@@ -1,0 +1,92 @@
+"""Which files of a tree a set of translation units includes, directly or not, and through which chain."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.syntax.conditions import Macros
+from decouple.syntax.preprocessor import includes
+
+
+@dataclass(frozen=True)
+class Edge:
+    """``source`` includes ``target`` at ``line``."""
+
+    source: str
+    target: str
+    line: int
+
+
+class IncludeGraph:
+    """The include lines of a tree that can be compiled under ``macros``, resolved as a compiler would.
+
+    ``folders`` are the ``-I`` folders relative to the tree, in order. A header that CMake configures from
+    ``name.in`` counts as that template. Files are read once.
+    """
+
+    def __init__(self, tree: Path, files: Iterable[str], folders: Sequence[str], macros: Macros) -> None:
+        self._tree = tree
+        self._files = frozenset(files)
+        self._prefixes = tuple("" if folder == "." else f"{folder}/" for folder in folders)
+        self._found: dict[str, str | None] = {}
+        self._macros = macros
+        self._edges: dict[str, tuple[Edge, ...]] = {}
+
+    def resolve(self, source: str, name: str, quoted: bool) -> str | None:
+        """The tree's file that ``#include name`` in ``source`` opens, or None (a system or generated header)."""
+        if quoted and (beside := self._at(posixpath.join(posixpath.dirname(source), name))) is not None:
+            return beside
+        if name not in self._found:
+            places = (self._at(prefix + name) for prefix in self._prefixes)
+            self._found[name] = next((path for path in places if path is not None), None)
+        return self._found[name]
+
+    def _at(self, path: str) -> str | None:
+        """The tree's file at ``path``, or the template of it."""
+        if "./" in path:
+            path = posixpath.normpath(path)
+        if path in self._files:
+            return path
+        return f"{path}.in" if f"{path}.in" in self._files else None
+
+    def edges(self, source: str) -> tuple[Edge, ...]:
+        """What ``source`` includes of the tree, dead branches left out. Raises OSError when it cannot be read."""
+        if source not in self._edges:
+            text = (self._tree / source).read_text(encoding="utf-8", errors="replace")
+            out = []
+            if "include" in text:
+                for include in includes(text, self._macros):
+                    if include.live is False:
+                        continue
+                    target = self.resolve(source, include.name, include.quoted)
+                    if target is not None and target != source:
+                        out.append(Edge(source, target, include.line))
+            self._edges[source] = tuple(out)
+        return self._edges[source]
+
+    def closure(self, units: Iterable[str], *, without: Collection[tuple[str, str]] = ()) -> Mapping[str, Edge | None]:
+        """Each file reached from ``units``, with the edge that first reached it (None for a unit itself).
+
+        ``without`` names (source, target) edges not to follow. Breadth first over sorted units, so the chain is a
+        shortest one and always the same one.
+        """
+        reached: dict[str, Edge | None] = dict.fromkeys(sorted(units))
+        queue = deque(reached)
+        while queue:
+            for edge in self.edges(queue.popleft()):
+                if edge.target not in reached and (edge.source, edge.target) not in without:
+                    reached[edge.target] = edge
+                    queue.append(edge.target)
+        return reached
+
+
+def chain(reached: Mapping[str, Edge | None], path: str) -> list[str]:
+    """From a translation unit to ``path``, as ``closure`` found it."""
+    out = [path]
+    while (edge := reached[out[-1]]) is not None:
+        out.append(edge.source)
+    return out[::-1]

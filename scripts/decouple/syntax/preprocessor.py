@@ -1,0 +1,251 @@
+"""C, C++ and CUDA text without a compiler: comments blanked, directives, conditional branches with their extents."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from decouple.syntax.conditions import Macros, evaluate
+
+# One pass over what may hide a '#', a quote or a word: comments, strings, raw strings, characters. Each alternative
+# begins with a literal, which lets `re` jump from one candidate to the next; the look-behinds stand after it for that.
+# A quote behind a digit is a digit separator (1'000), not a character.
+_HIDING = re.compile(
+    r"""//(?:[^\n\\]|\\.|\\\n)*"""
+    r"""|/\*.*?(?:\*/|\Z)"""
+    r"""|R"(?P<tag>[^()\\\s"]{0,16})\(.*?\)(?P=tag)\""""
+    r"""|"(?:[^"\\\n]|\\.|\\\n)*\""""
+    r"""|'(?<![0-9a-fA-F]')(?:[^'\\\n]|\\.)+'""",
+    re.DOTALL,
+)
+_NOT_NEWLINE = re.compile(r"[^\n]")
+# Begins with a literal as well; whether only blanks stand in front of it on its line is asked afterwards.
+_DIRECTIVE = re.compile(r"#[ \t]*(?P<word>[a-z_]+)\b(?P<rest>(?:[^\n\\]|\\\n|\\.)*)")
+
+
+def _spaces(text: str) -> str:
+    return _NOT_NEWLINE.sub(" ", text)
+
+
+def without_comments(text: str) -> str:
+    """``text`` with each comment blanked by spaces: same length, same line numbers, strings untouched."""
+
+    def blank(found: re.Match[str]) -> str:
+        part = found.group()
+        return _spaces(part) if part.startswith(("//", "/*")) else part
+
+    return _HIDING.sub(blank, text)
+
+
+def code_and_strings(text: str) -> tuple[str, list[tuple[int, str]]]:
+    """The code of ``text``, and its string literals as (offset, content as written).
+
+    The code has comments and the contents of strings and characters blanked, at the same length, so that offsets and
+    line numbers hold.
+    """
+    strings: list[tuple[int, str]] = []
+
+    def blank(found: re.Match[str]) -> str:
+        part = found.group()
+        if part.startswith(("//", "/*")):
+            return _spaces(part)
+        quote = part.index(part[-1])
+        if part[-1] == '"':
+            strings.append((found.start(), part[quote + 1 : -1]))
+        return part[: quote + 1] + _spaces(part[quote + 1 : -1]) + part[-1]
+
+    return _HIDING.sub(blank, text), strings
+
+
+Spans = Sequence[tuple[int, int]]
+"""Where something begins and ends in a text, in order, without overlap."""
+
+
+def hidden(text: str) -> list[tuple[int, int]]:
+    """Where the comments, strings and characters of ``text`` stand, quotes and comment signs included."""
+    return [found.span() for found in _HIDING.finditer(text)]
+
+
+@dataclass(frozen=True)
+class Directive:
+    """One preprocessor line: ``word`` without '#', ``rest`` with line splices joined, ``line`` from 1."""
+
+    word: str
+    rest: str
+    line: int
+    end_line: int
+
+
+def directives(text: str, spans: Spans | None = None) -> Iterator[Directive]:
+    """The directives of a file in order. ``spans`` is what `hidden` says of it, if the caller knows it already."""
+    if "#" not in text:
+        return
+    # A string stays, for it may be the name of an include.
+    covers = [span for span in (_up_to_last_comment(text) if spans is None else spans) if text[span[0]] in "/R"]
+    begins = [begin for begin, _ in covers]
+    line, counted, at = 1, 0, 0
+    while found := _DIRECTIVE.search(text, at):
+        start, at = found.start(), found.end()
+        nth = bisect.bisect_right(begins, start) - 1
+        if nth >= 0 and start < covers[nth][1]:
+            at = covers[nth][1]
+            continue
+        before = text[text.rfind("\n", 0, start) + 1 : start]
+        if before and not before.isspace() and not _is_comment(before, start, covers, nth):
+            at = start + 1
+            continue
+        rest = found["rest"]
+        if nth + 1 < len(covers) and covers[nth + 1][0] < at:
+            rest, at = _uncovered(text, found.start("rest"), at, covers, nth + 1)
+        if "//" in rest and found["word"] not in ("include", "include_next"):
+            rest = without_comments(rest)
+        line += text.count("\n", counted, start)
+        counted = start
+        yield Directive(found["word"], rest.replace("\\\n", " ").strip(), line, line + rest.count("\n"))
+
+
+def _up_to_last_comment(text: str) -> Iterator[tuple[int, int]]:
+    """`hidden`, as far as it can hide a line: to the last ``*/``, which in most files ends a notice at the top.
+
+    A raw string or a comment that never ends asks for all of it.
+    """
+    last = text.rfind("*/")
+    if 'R"' in text or "/*" in text[max(last, 0) :]:
+        last = len(text)
+    for found in _HIDING.finditer(text) if last >= 0 else ():
+        if found.start() >= last:
+            break
+        yield found.span()
+
+
+def _is_comment(before: str, start: int, covers: Spans, nth: int) -> bool:
+    """Whether ``before``, the line in front of ``start``, holds blanks and comments only."""
+    line = start - len(before)
+    while nth >= 0 and covers[nth][1] > line:
+        begin, end = covers[nth]
+        before = before[: max(begin - line, 0)] + " " * (end - max(begin, line)) + before[end - line :]
+        nth -= 1
+    return not before.strip(" \t")
+
+
+def _uncovered(text: str, begin: int, end: int, covers: Spans, nth: int) -> tuple[str, int]:
+    """``text[begin:end]`` with comments blanked, up to the first line that ends within one, and where that is."""
+    parts: list[str] = []
+    at = begin
+    while nth < len(covers) and covers[nth][0] < end:
+        first, last = covers[nth]
+        parts.append(text[at:first])
+        newline = text.find("\n", first, last)
+        if newline >= 0:
+            return "".join(parts), newline
+        parts.append(" " * (last - first))
+        at = last
+        nth += 1
+    parts.append(text[at:end])
+    return "".join(parts), end
+
+
+@dataclass
+class Branch:
+    """One branch of a conditional: ``#if`` up to the next ``#elif``/``#else``/``#endif`` of the same level.
+
+    ``condition`` is what holds for exactly this branch, earlier siblings negated; ``own`` only the expression
+    written on its line ("" for ``#else``). ``line`` is the directive's line, ``end`` the line of the directive
+    that closes the branch. ``opened`` is the line of the ``#if`` that began the group of siblings, ``parent`` the
+    enclosing branch.
+    """
+
+    word: str
+    own: str
+    condition: str
+    line: int
+    end: int
+    opened: int
+    parent: Branch | None = field(default=None, repr=False)
+
+    def conditions(self) -> list[str]:
+        """The condition of this branch and of all around it, outermost first."""
+        outer = self.parent.conditions() if self.parent else []
+        return [*outer, self.condition]
+
+
+def _expression(directive: Directive) -> str:
+    if directive.word in ("ifdef", "elifdef"):
+        return f"defined({directive.rest.split()[0] if directive.rest else ''})"
+    if directive.word in ("ifndef", "elifndef"):
+        return f"!defined({directive.rest.split()[0] if directive.rest else ''})"
+    return directive.rest
+
+
+def branches(found: list[Directive], last_line: int) -> list[Branch]:
+    """All conditional branches, in the order of their first line. A branch never closed ends at ``last_line``."""
+    out: list[Branch] = []
+    stack: list[tuple[Branch, list[str]]] = []
+    for directive in found:
+        word = directive.word
+        if word in ("if", "ifdef", "ifndef"):
+            own = _expression(directive)
+            parent = stack[-1][0] if stack else None
+            branch = Branch(word, own, own, directive.line, last_line, directive.line, parent)
+            out.append(branch)
+            stack.append((branch, [own]))
+        elif word in ("elif", "elifdef", "elifndef", "else") and stack:
+            previous, seen = stack.pop()
+            previous.end = directive.line
+            own = "" if word == "else" else _expression(directive)
+            negated = [f"!({expression})" for expression in seen]
+            condition = " && ".join([*negated, f"({own})"] if own else negated)
+            branch = Branch(word, own, condition, directive.line, last_line, previous.opened, previous.parent)
+            out.append(branch)
+            stack.append((branch, [*seen, own] if own else seen))
+        elif word == "endif" and stack:
+            stack.pop()[0].end = directive.line
+    return out
+
+
+@dataclass(frozen=True)
+class Include:
+    """``#include``: the name as written, whether with quotes, its line, and whether it can be compiled at all."""
+
+    name: str
+    quoted: bool
+    line: int
+    live: bool | None
+
+
+_INCLUDE = re.compile(r"""(?:<(?P<angle>[^>\n]+)>|"(?P<quote>[^"\n]+)")""")
+
+
+def is_live(branch: Branch | None, macros: Macros) -> bool | None:
+    """False when ``branch`` cannot be compiled under ``macros``, True when it certainly is, else None."""
+    verdict: bool | None = True
+    while branch is not None:
+        value = evaluate(branch.condition, macros)
+        if value is False:
+            return False
+        if value is None:
+            verdict = None
+        branch = branch.parent
+    return verdict
+
+
+def includes(text: str, macros: Macros) -> list[Include]:
+    """The include lines of ``text``. Computed includes (``#include MACRO``) name no file and are left out."""
+    found = list(directives(text))
+    out: list[Include] = []
+    stack: list[Branch | None] = [None]
+    spans = iter(branches(found, text.count("\n") + 1))
+    for directive in found:
+        word = directive.word
+        if word in ("if", "ifdef", "ifndef"):
+            stack.append(next(spans))
+        elif word in ("elif", "elifdef", "elifndef", "else") and len(stack) > 1:
+            stack[-1] = next(spans)
+        elif word == "endif" and len(stack) > 1:
+            stack.pop()
+        elif word in ("include", "include_next") and (name := _INCLUDE.match(directive.rest)):
+            quoted = name["quote"] is not None
+            out.append(Include(name["quote"] or name["angle"], quoted, directive.line, is_live(stack[-1], macros)))
+    return out

@@ -1,0 +1,74 @@
+"""From the word behind ``--source`` to something that ``check`` can read.
+
+The word is a provider of the release manifest (``debian``, ``github``, ``git``, ``wheel``), ``auto`` (the manifest's
+order, what is in the cache first), or a path: a folder, an archive, a bare repository, or ``REPOSITORY@REVISION``. Only
+what the series touches is read: from a tree that an earlier fetch unpacked, straight from the downloaded archive, or by
+range from the wheel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from decouple.base.errors import UsageError
+from decouple.base.paths import cache_dir
+from decouple.base.progress import SILENT, Progress
+from decouple.patch import parse as patches
+from decouple.patch import seriesfile
+from decouple.patch.parse import Patch
+from decouple.upstream.readers import Opened, is_repository, open_path
+
+
+def open_named(
+    project: Path,
+    release: str,
+    word: str,
+    wanted: Collection[str],
+    *,
+    offline: bool = False,
+    debian_patches: bool = False,
+    progress: Progress = SILENT,
+) -> tuple[Opened, list[Patch]]:
+    """The source that ``word`` names, and the patches that Debian lays under the series (``debian_patches``).
+
+    Raises DecoupleError, UsageError for a word that names nothing.
+    """
+    cache = cache_dir()
+    path, revision = _path(word)
+    if path is not None:
+        if debian_patches:
+            raise UsageError("a path brings no patches of Debian's", next_step="lay them under with --under FOLDER")
+        if path.suffix == ".whl" and path.is_file():
+            from decouple.upstream.manifest_sources import wheel_file
+
+            return wheel_file(path, wanted), []
+        return open_path(path, revision, wanted, cache), []
+    # a path needs none of the providers, nor what they import
+    from decouple.release.manifest import load_release
+    from decouple.upstream.download import Downloader
+    from decouple.upstream.manifest_sources import open_provided
+
+    manifest = load_release(project, release)
+    downloader = Downloader(cache, offline=offline, progress=progress)
+    opened, folder = open_provided(manifest, word, wanted, downloader, debian_patches=debian_patches, progress=progress)
+    return opened, read_series(folder) if folder else []
+
+
+def read_series(folder: Path) -> list[Patch]:
+    """The patches that ``folder/series`` lists, from ``folder``. Raises DecoupleError."""
+    series = seriesfile.read(folder / "series")
+    return [patches.read(folder / entry.name, name=entry.name, strip=entry.strip) for entry in series.entries]
+
+
+def _path(word: str) -> tuple[Path | None, str | None]:
+    """The path and the revision that a word names; (None, None) if it is no path."""
+    if word.startswith("local:"):
+        word = word.removeprefix("local:")
+    elif "/" not in word and not Path(word).exists():
+        return None, None
+    if not Path(word).exists() and "@" in word:
+        folder, _, revision = word.rpartition("@")
+        if is_repository(Path(folder)):
+            return Path(folder), revision
+    return Path(word), None
