@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from decouple.build.environment import Environment, Places
     from decouple.verify.audit import Report
     from decouple.verify.checks import Check
+    from decouple.verify.facts import Expected
     from decouple.verify.parity import Parity
     from decouple.verify.venvs import Tried, Workplace
 
@@ -93,7 +94,6 @@ def _verify(arguments: argparse.Namespace) -> int:
     from decouple.build.environment import Places, RootEnvironment
     from decouple.cli.build import environment_for
     from decouple.release import status
-    from decouple.release.manifest import load_release
     from decouple.verify import audit, checks, parity
 
     places = Places.of(find_project(), arguments.release, cache_dir(), arguments.tree)
@@ -119,7 +119,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         both = _install_both(environment, arguments.core, core, backend)
         ours = parity.dump(both.prefix, both.folder, both.inside)
         result["facts"] = ours["facts"]
-        found += checks.together(both, ours, load_release(places.project, arguments.release).toolchain.cuda)
+        found += checks.together(both, ours, _expected(environment, backend))
         if compared:
             same = parity.compare(ours, checks.monolith(place))
             if isinstance(environment, RootEnvironment):
@@ -161,6 +161,19 @@ def _install_both(environment: Environment, kind: str, core: Path | None, backen
     return venvs.install(
         _workplace(environment), f"both-{kind}", wheels, packages=table["packages"], libraries=libraries
     )
+
+
+def _expected(environment: Environment, backend: Path) -> tuple[Expected, ...]:
+    """What a user must read off the wheel ``backend`` in this environment."""
+    from decouple.build.environment import RootEnvironment
+    from decouple.build.wheels import read_manifest
+    from decouple.release.manifest import load_release
+    from decouple.verify import facts
+
+    places = environment.places
+    installed = environment.root.versions() if isinstance(environment, RootEnvironment) else {}
+    toolchain = load_release(places.project, places.release).toolchain
+    return facts.expected(toolchain, read_manifest(backend).arch_list, environment.kind, installed)
 
 
 def _upstream_tests(environment: Environment, core: Path) -> Check:
@@ -237,7 +250,6 @@ def smoke(arguments: argparse.Namespace, places: Places) -> int:
     """What ``decouple smoke`` checks after the build: the audit of that part, and that it loads on a stock core."""
     from decouple.build import inputs
     from decouple.cli.build import environment_for
-    from decouple.release.manifest import load_release
     from decouple.verify import checks, parity
 
     stamp = inputs.read_stamp(places.state / "stage2.json")
@@ -248,7 +260,7 @@ def smoke(arguments: argparse.Namespace, places: Places) -> int:
     good = _print_audit(_audits(None, backend)) == OK
     both = _install_both(environment, "stock", None, backend)
     ours = parity.dump(both.prefix, both.folder, both.inside)
-    found = checks.together(both, ours, load_release(places.project, arguments.release).toolchain.cuda)
+    found = checks.together(both, ours, _expected(environment, backend))
     good &= _print_checks(found)
     print("verdict:", "ok" if good else "FAILED")
     return OK if good else CHECK_FAILED
