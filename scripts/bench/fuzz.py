@@ -27,12 +27,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support import reference
-
 from decouple.patch import apply as apply_memory
 from decouple.patch import parse as patch
 from decouple.patch.apply import File, Tree
 from decouple.patch.parse import EXECUTABLE, REGULAR
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support import reference
 
 #: a second for one input is a hang: the largest input is some 100 KB, which takes milliseconds
 TIME_LIMIT = 1.0
