@@ -68,7 +68,7 @@ def _get(arguments: argparse.Namespace) -> int:
     print(f"{arguments.release}, {choice.reason}")
     for package in choice.packages:
         size = f"{package.size / 2**20:.1f} MiB" if package.size is not None else "size not given"
-        print(f"  {package.filename}  {size}  sha256 {package.digests.get('sha256', 'missing')[:16]}…")
+        print(f"  {package.filename}  {size}  sha256 {(package.sha256 or 'missing')[:16]}…")
     if arguments.dry_run:
         return 0
     expected = None if arguments.trust_index else series_digest(project, arguments.release)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import hashlib
@@ -10,18 +11,14 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
-from pypi_simple import DistributionPackage, ProjectPage
-
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of
 from decouple.base.progress import SILENT, Progress
 from decouple.index import wheel
-from decouple.index.remote import Index, local_path
+from decouple.index.offer import WHEEL_BOUND, Offer, Page, local_path, project_name
+from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import METADATA
 from decouple.release.wheel_manifest import SUFFIX
-
-WHEEL_BOUND = 8 << 30  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,32 +41,38 @@ def check(index: Index, progress: Progress = SILENT) -> list[Fault]:
         faults.append(Fault(index.address, "the front page names no project"))
     progress.start("checking projects", len(projects))
     for project in projects:
-        if project != canonicalize_name(project):
-            faults.append(Fault(index.address, f"project {project!r} is not a normalised name (PEP 503)"))
+        if project_name(project) is None:
+            faults.append(Fault(index.address, f"project {project[:100]!r} is not a normalised name (PEP 503)"))
+            continue
         try:
             page, html = index.project_json(project), index.project_html(project)
         except DecoupleError as error:
             faults.append(Fault(project, error.what))
             continue
         faults += _pages_agree(project, page, html)
-        for package in page.packages:
-            if package.has_metadata:
+        for package in page.offers:
+            if package.metadata is not None:
                 faults += _file_faults(index, package)
-            elif not package.digests.get("sha256"):  # a dependency, linked where it is
+            elif package.sha256 is None:  # a dependency, linked where it is
                 faults.append(Fault(package.filename, "no sha256 in its link"))
         progress.advance()
     progress.finish()
     return faults
 
 
-def _pages_agree(project: str, page: ProjectPage, html: ProjectPage) -> Iterator[Fault]:
+def _pages_agree(project: str, page: Page, html: Page) -> Iterator[Fault]:
     """The JSON page and the HTML page of one project must say the same."""
 
-    def facts(package: DistributionPackage) -> tuple[object, ...]:
-        return package.url, package.digests.get("sha256"), package.requires_python, package.is_yanked
+    def facts(package: Offer) -> tuple[object, ...]:
+        return package.url, package.sha256, package.requires_python, package.yanked
 
-    left = {package.filename: facts(package) for package in page.packages}
-    right = {package.filename: facts(package) for package in html.packages}
+    for refusal in page.refused:
+        yield Fault(project, f"{refusal.filename}: {refusal.why}")
+    left = {package.filename: facts(package) for package in page.offers}
+    right = {package.filename: facts(package) for package in html.offers}
+    for name, count in collections.Counter(package.filename for package in page.offers).items():
+        if count > 1:
+            yield Fault(project, f"{name} stands {count} times in index.json")
     for name in sorted(left.keys() ^ right.keys()):
         yield Fault(project, f"{name} stands only in index.{'json' if name in left else 'html'}")
     for name in sorted(left.keys() & right.keys()):
@@ -77,10 +80,10 @@ def _pages_agree(project: str, page: ProjectPage, html: ProjectPage) -> Iterator
             yield Fault(project, f"index.json and index.html disagree about {name}: {left[name]} and {right[name]}")
 
 
-def _file_faults(index: Index, package: DistributionPackage) -> Iterator[Fault]:
+def _file_faults(index: Index, package: Offer) -> Iterator[Fault]:
     name = package.filename
-    expected = package.digests.get("sha256")
-    if not expected:
+    expected = package.sha256
+    if expected is None:
         yield Fault(name, "no sha256 in its link")
         return
     try:
@@ -95,13 +98,13 @@ def _file_faults(index: Index, package: DistributionPackage) -> Iterator[Fault]:
             yield Fault(
                 name, f"METADATA requires Python {read.requires_python}, the page says {package.requires_python}"
             )
-        metadata = index.read(package.url + METADATA)
+        metadata = index.read(package.beside(METADATA), STATEMENT_BOUND)
         if metadata != read.metadata:
             yield Fault(name + METADATA, "differs from METADATA in the wheel")
-        promised = (package.metadata_digests or {}).get("sha256")
+        promised = package.metadata
         if promised != hashlib.sha256(metadata).hexdigest():
             yield Fault(name + METADATA, f"its sha256 is not the one in the link ({promised})")
-        if index.read(package.url + SUFFIX) != read.manifest_bytes:
+        if index.read(package.beside(SUFFIX), STATEMENT_BOUND) != read.manifest_bytes:
             yield Fault(name + SUFFIX, "differs from the manifest in the wheel")
     except DecoupleError as error:
         yield Fault(name, error.what)
@@ -110,7 +113,7 @@ def _file_faults(index: Index, package: DistributionPackage) -> Iterator[Fault]:
 
 
 @contextlib.contextmanager
-def _local_copy(index: Index, package: DistributionPackage) -> Iterator[tuple[Path, str]]:
+def _local_copy(index: Index, package: Offer) -> Iterator[tuple[Path, str]]:
     """The file itself where the index is a folder, a temporary download otherwise, and its SHA-256.
 
     A wheel may be larger than the memory, so a download goes straight to the disk, and ends where it exceeds the size

@@ -13,12 +13,11 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, platform_tags
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from pypi_simple import DistributionPackage
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.index.remote import Index
+from decouple.index.offer import Offer, Page
+from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import METADATA
-from decouple.index.wheel import parse_name
 
 CORE = "torch"
 CUDA = "torch-cuda"
@@ -37,7 +36,7 @@ class Machine:
 class Choice:
     """The files to fetch, core first, and why this CUDA version was taken."""
 
-    packages: tuple[DistributionPackage, ...]
+    packages: tuple[Offer, ...]
     reason: str
 
 
@@ -120,9 +119,9 @@ def _for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
     )
 
 
-def _core_of(index: Index, package: DistributionPackage, release: str, machine: Machine) -> DistributionPackage:
+def _core_of(index: Index, package: Offer, release: str, machine: Machine) -> Offer:
     """The core that a torch-cuda wheel is pinned to by its metadata. Raises DecoupleError."""
-    metadata = email.message_from_bytes(index.read(package.url + METADATA))
+    metadata = email.message_from_bytes(index.read(package.beside(METADATA), STATEMENT_BOUND))
     for text in metadata.get_all("Requires-Dist") or []:
         requirement = Requirement(text)
         if canonicalize_name(requirement.name) == CORE:
@@ -142,52 +141,54 @@ def _core_of(index: Index, package: DistributionPackage, release: str, machine: 
     )
 
 
-def _fitting(index: Index, project: str, release: str, machine: Machine) -> list[DistributionPackage]:
+def _fitting(index: Index, project: str, release: str, machine: Machine) -> list[Offer]:
     """Wheels of a release that run here and are not yanked, worst first. Raises DecoupleError when none is left."""
-    wheels = [package for package in index.project(project).packages if package.filename.endswith(".whl")]
-    of_release = [package for package in wheels if _version(package).release[:2] == Version(release).release[:2]]
-    kept = [package for package in of_release if not package.is_yanked]
+    page = index.project(project)
+    of_release = [package for package in page.offers if package.version.release[:2] == Version(release).release[:2]]
+    kept = [package for package in of_release if package.yanked is None]
     by_python = [package for package in kept if _python_fits(package, machine)]
     rank = {tag: -position for position, tag in enumerate(machine.tags)}
-    fitting = [package for package in by_python if any(tag in rank for tag in parse_name(package.filename)[2])]
+    fitting = [package for package in by_python if any(tag in rank for tag in package.tags)]
     if not fitting:
         if not of_release:
-            offered = sorted({f"{_version(package).major}.{_version(package).minor}" for package in wheels})
-            why = f"the index has {', '.join(offered) or 'no release of it'}"
+            offered = sorted({f"{package.version.major}.{package.version.minor}" for package in page.offers})
+            why = f"the index has {', '.join(offered) or 'no release of it'}{_refused(page)}"
         elif not kept:
             why = "every file of it was yanked"
         else:
-            names = sorted({str(tag) for package in kept for tag in parse_name(package.filename)[2]})
+            names = sorted({str(tag) for package in kept for tag in package.tags})
             why = f"built for {', '.join(names)}"
         raise DecoupleError(
             f"{project} {release}: nothing for Python {machine.python} here; {why}",
             next_step="choose with --python, or build it: nox -s build-" + release,
         )
 
-    def order(package: DistributionPackage) -> tuple[Version, int]:
-        return _version(package), max(rank.get(tag, -len(rank)) for tag in parse_name(package.filename)[2])
+    def order(package: Offer) -> tuple[Version, int]:
+        return package.version, max(rank.get(tag, -len(rank)) for tag in package.tags)
 
     return sorted(fitting, key=order)
 
 
-def _python_fits(package: DistributionPackage, machine: Machine) -> bool:
+def _python_fits(package: Offer, machine: Machine) -> bool:
     try:
         return SpecifierSet(package.requires_python or "").contains(machine.python, prereleases=True)
     except InvalidSpecifier:
         return False
 
 
-def _newest(packages: Sequence[DistributionPackage]) -> DistributionPackage:
+def _newest(packages: Sequence[Offer]) -> Offer:
     return packages[-1]
 
 
-def _version(package: DistributionPackage) -> Version:
-    return parse_name(package.filename)[1]
+def _refused(page: Page) -> str:
+    """What of the page was not looked at, for a message; empty when nothing was left out."""
+    wheels = [refusal for refusal in page.refused if refusal.filename.endswith(".whl")]
+    return f"; {len(wheels)} of its rows were refused: {wheels[0].filename}: {wheels[0].why}" if wheels else ""
 
 
-def _label(package: DistributionPackage) -> str:
+def _label(package: Offer) -> str:
     """``cu124`` of ``2.6.0+cu124.2``."""
-    return (_version(package).local or "").split(".")[0]
+    return (package.version.local or "").split(".")[0]
 
 
 def _cuda_version(label: str) -> Version:

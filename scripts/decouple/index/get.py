@@ -10,13 +10,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pypi_simple import DistributionPackage
-
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
 from decouple.base.files import sha256_of
 from decouple.index import provenance, wheel
-from decouple.index.remote import Index, local_path
+from decouple.index.offer import Offer, local_path
+from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import STATEMENT
 from decouple.index.wheel import Wheel
 from decouple.release.manifest import RemoteFile
@@ -33,7 +32,7 @@ class Trust:
 
 def get(
     index: Index,
-    packages: Sequence[DistributionPackage],
+    packages: Sequence[Offer],
     folder: Path,
     trust: Trust,
     downloader: Downloader,
@@ -49,9 +48,9 @@ def get(
     return [_placed(read, folder) for read in found]
 
 
-def _cached(index: Index, package: DistributionPackage, downloader: Downloader, mirrors: Sequence[Index]) -> Path:
+def _cached(index: Index, package: Offer, downloader: Downloader, mirrors: Sequence[Index]) -> Path:
     """The file with the hash that the index promised, in the cache or where a local index keeps it."""
-    sha256 = package.digests.get("sha256")
+    sha256 = package.sha256
     if sha256 is None:
         raise DecoupleError(
             f"{package.filename}: {index.address} gives no sha256 for it",
@@ -68,12 +67,11 @@ def _cached(index: Index, package: DistributionPackage, downloader: Downloader, 
     return local
 
 
-def _same(mirror: Index, package: DistributionPackage) -> Iterator[str]:
+def _same(mirror: Index, package: Offer) -> Iterator[str]:
     """The address of the same file, by name and sha256, on another server."""
     with contextlib.suppress(DecoupleError):  # a mirror that does not answer is no reason to stop
-        for other in mirror.project(package.project or "").packages:
-            same = (other.filename, other.digests.get("sha256")) == (package.filename, package.digests.get("sha256"))
-            if same and local_path(other.url) is None:
+        for other in mirror.project(package.project).offers:
+            if (other.filename, other.sha256) == (package.filename, package.sha256) and local_path(other.url) is None:
                 yield other.url
 
 
@@ -87,7 +85,7 @@ def _placed(read: Wheel, folder: Path) -> Wheel:
     return dataclasses.replace(read, path=target)
 
 
-def _verified(index: Index, package: DistributionPackage, path: Path, trust: Trust) -> Wheel:
+def _verified(index: Index, package: Offer, path: Path, trust: Trust) -> Wheel:
     read = wheel.read(path)
     if trust.series_digest is not None and read.manifest.series_digest != trust.series_digest:
         raise DecoupleError(
@@ -96,7 +94,7 @@ def _verified(index: Index, package: DistributionPackage, path: Path, trust: Tru
             next_step="check out the matching commit, or accept the index's series with --trust-index",
         )
     if trust.key is not None:
-        provenance.verify(read, index.read(package.url + STATEMENT), trust.key)
+        provenance.verify(read, index.read(package.beside(STATEMENT), STATEMENT_BOUND), trust.key)
     return read
 
 

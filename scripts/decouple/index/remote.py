@@ -1,13 +1,15 @@
-"""Reading a package index, on a web server or in a folder, through ``pypi-simple``'s parsers (PEP 503, PEP 691)."""
+"""Reading a package index, on a web server or in a folder, through ``pypi-simple``'s parsers (PEP 503, PEP 691).
+
+What a page says leaves this module only as `decouple.index.offer` let it through.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import unquote, urljoin, urlsplit
-from urllib.request import url2pathname
+from typing import TypeVar
+from urllib.parse import urljoin, urlsplit
 
 import requests
 from pypi_simple import IndexPage, ProjectPage, UnsupportedRepoVersionError
@@ -17,15 +19,23 @@ from urllib3.util import Retry
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
+from decouple.base.outside import parse_json, read_bounded
+from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
+from decouple.index.offer import Page, local_path, page_of, project_name
 
 TIMEOUT = 30.0  # seconds without a byte
-PIECE = 1 << 20  # bytes read at a time
-PAGE_BOUND = 64 << 20  # bytes; PyPI's largest project page is about a tenth of this
+PIECE = 1 << 16  # bytes read at a time
+PAGE_BOUND = 16 << 20  # bytes; PyPI's largest project page has about a third of this
+HTML_BOUND = 4 << 20  # bytes; its parser takes some forty times as much memory
+STATEMENT_BOUND = 4 << 20  # bytes of a metadata file, a manifest or a signed statement
+PROJECTS_BOUND = 10_000  # projects on a front page that are checked; ours has a few dozen
+_ENCODINGS = ("", "identity", "gzip")  # the one asked for, and what stands for none
+T = TypeVar("T")
+_IS_IT = "is this the index's simple/ address?"
 
 
-def local_path(url: str) -> Path | None:
-    """The path of a ``file:`` URL, None for any other."""
-    return Path(url2pathname(unquote(urlsplit(url).path))) if url.startswith("file:") else None
+class NotThere(DecoupleError):
+    """The index gives nothing at this address, as opposed to something that cannot be used."""
 
 
 class Index:
@@ -33,66 +43,84 @@ class Index:
 
     Credentials come from ``~/.netrc`` and proxies from the environment, as requests reads them. Pages that came over
     the network are kept in ``cache``; with ``offline`` they are read from there and nothing is asked.
+    Raises DecoupleError for an address of another kind.
     """
 
     def __init__(self, address: str, *, cache: Path | None = None, offline: bool = False) -> None:
-        if urlsplit(address).scheme in ("", "file"):
+        self._site: Path | None = None
+        scheme = _scheme(address)
+        if scheme in ("", "file"):
             path = local_path(address) or Path(address)
             simple = path / "simple"
-            address = (simple if simple.is_dir() else path).resolve().as_uri()
+            simple = (simple if simple.is_dir() else path).resolve()
+            address, self._site = simple.as_uri(), simple.parent
+        elif scheme not in ("http", "https"):
+            raise DecoupleError(f"{address}: not the address of an index", next_step="give http, https or a folder")
         self.address = address.rstrip("/") + "/"
         self._cache, self._offline = cache, offline
         self._session = requests.Session()
+        self._session.headers["Accept-Encoding"] = "gzip"
         again = Retry(total=3, connect=1, status_forcelist=(429, 502, 503), backoff_factor=0.5, raise_on_status=False)
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, HTTPAdapter(max_retries=again))
+        for prefix in ("http://", "https://"):
+            self._session.mount(prefix, HTTPAdapter(max_retries=again))
 
     def projects(self) -> tuple[str, ...]:
-        """Normalised names on the front page. Raises DecoupleError."""
+        """Names on the front page, normalised or not, each once. Raises DecoupleError."""
         url = urljoin(self.address, "index.json")
-        page = IndexPage.from_json_data(self._json(url))
-        return tuple(sorted(page.projects))
+        page = _parsed(url, lambda: IndexPage.from_json_data(parse_json(self.read(url))))
+        found = tuple(sorted(set(page.projects)))
+        if len(found) > PROJECTS_BOUND:
+            raise DecoupleError(f"{url}: {len(found)} projects, more than {PROJECTS_BOUND}", next_step=_IS_IT)
+        return found
 
-    def project(self, name: str) -> ProjectPage:
+    def project(self, name: str) -> Page:
         """The files of a project, from JSON where the index has it and from HTML otherwise. Raises DecoupleError."""
-        folder = urljoin(self.address, f"{name}/")
         try:
-            body = self.read(urljoin(folder, "index.json"))
-        except DecoupleError:
-            return self.project_html(name)
-        return self._parse_json(body, urljoin(folder, "index.json"))
+            return self.project_json(name)
+        except NotThere as error:
+            try:
+                return self.project_html(name)
+            except NotThere:
+                raise error from None
 
-    def project_json(self, name: str) -> ProjectPage:
-        """The project's PEP 691 page. Raises DecoupleError."""
-        url = urljoin(self.address, f"{name}/index.json")
-        return self._parse_json(self.read(url), url)
+    def project_json(self, name: str) -> Page:
+        """The project's PEP 691 page. Raises DecoupleError, NotThere when the index has none."""
+        url = self._folder(name) + "index.json"
+        body = self.read(url)
+        return page_of(
+            name, _parsed(url, lambda: ProjectPage.from_json_data(parse_json(body), base_url=url)), self._site
+        )
 
-    def project_html(self, name: str) -> ProjectPage:
-        """The project's PEP 503 page. Raises DecoupleError."""
-        folder = urljoin(self.address, f"{name}/")
-        local = folder.startswith("file:")
-        body = self.read(urljoin(folder, "index.html") if local else folder)
-        try:
-            return ProjectPage.from_html(name, body, base_url=folder)
-        except UnsupportedRepoVersionError as error:
-            raise DecoupleError(f"{folder}: {error}", next_step="update decouple") from error
+    def project_html(self, name: str) -> Page:
+        """The project's PEP 503 page. Raises DecoupleError, NotThere when the index has none."""
+        folder = self._folder(name)
+        url = folder + "index.html" if folder.startswith("file:") else folder
+        body = self.read(url, HTML_BOUND)
+        return page_of(
+            name,
+            _parsed(url, lambda: ProjectPage.from_html(name, body, base_url=folder, from_encoding="utf-8")),
+            self._site,
+        )
 
     def read(self, url: str, bound: int = PAGE_BOUND) -> bytes:
-        """The bytes at ``url``, at most ``bound`` of them. Raises DecoupleError naming the address and the fault."""
+        """The bytes at ``url``, at most ``bound`` of them. Raises DecoupleError naming the address and the fault, and
+        NotThere when the server or the folder has no such file."""
         local = local_path(url)
         if local is not None:
             try:
-                return local.read_bytes()
-            except OSError as error:
-                raise DecoupleError(f"{url}: {error.strerror}", next_step="is this the index's folder?") from error
+                return read_bounded(local, bound)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise NotThere(f"{url}: {error.strerror}", next_step="is this the index's folder?") from error
+            except (OSError, ValueError) as error:
+                raise DecoupleError(f"{url}: {error}", next_step="is this the index's folder?") from error
         kept = self._cache / "pages" / hashlib.sha256(url.encode()).hexdigest() if self._cache else None
         if self._offline:
             if kept is None or not kept.is_file():
-                raise DecoupleError(
+                raise NotThere(
                     f"{url} is not in the cache and --offline forbids to ask for it",
                     next_step="run once without --offline",
                 )
-            return kept.read_bytes()
+            return read_bounded(kept, bound)
         body = b"".join(self._pieces(url, bound))
         if kept is not None:
             write_atomically(kept, body)
@@ -109,23 +137,29 @@ class Index:
                 out.write(piece)
         return digest.hexdigest()
 
+    def _folder(self, name: str) -> str:
+        """The address of a project's folder. Raises DecoupleError for what is no normalised name."""
+        if project_name(name) is None:
+            raise DecoupleError(f"project {name[:100]!r} is not a normalised name (PEP 503)", next_step=_IS_IT)
+        return urljoin(self.address, f"{name}/")
+
     def _pieces(self, url: str, bound: int) -> Iterator[bytes]:
         """The answer piece by piece; never more than ``bound`` bytes and one piece are asked for."""
-        got = 0
+        got, pace = 0, Pace()
         try:
-            with self._session.get(url, timeout=TIMEOUT, stream=True) as reply:
-                if reply.status_code != 200:
-                    raise DecoupleError(
-                        f"{url}: the server answers {reply.status_code} {reply.reason}", next_step=_after(reply)
-                    )
-                for piece in reply.raw.stream(PIECE, decode_content=True):
+            with within(HEAD_SECONDS, lambda: self._session.get(url, timeout=TIMEOUT, stream=True)) as reply:
+                _refuse(reply, url)
+                while piece := reply.raw.read1(PIECE, decode_content=True):
                     got += len(piece)
                     if got > bound:
                         raise DecoupleError(
                             f"{url}: more than {bound} bytes, which is all that it should have",
                             next_step="is this the index's simple/ address? then tell its publisher",
                         )
+                    pace.got(len(piece))
                     yield piece
+        except TooSlow as error:
+            raise DecoupleError(f"{url}: too slow: {error}", next_step="try again, or a mirror") from error
         except requests.exceptions.ProxyError as error:
             raise DecoupleError(
                 f"{url}: the proxy does not answer", next_step="check HTTPS_PROXY and NO_PROXY"
@@ -136,28 +170,42 @@ class Index:
             ) from error
         except requests.ConnectionError as error:
             raise DecoupleError(f"{url}: no connection", next_step="check the address and the network") from error
-        except (requests.RequestException, HTTPError, OSError) as error:
+        except (requests.RequestException, HTTPError, OSError, ValueError) as error:
             raise DecoupleError(
                 f"{url}: the answer broke off ({type(error).__name__})", next_step="try again, or a mirror"
             ) from error
 
-    def _json(self, url: str) -> object:
-        try:
-            return json.loads(self.read(url))
-        except ValueError as error:
-            raise DecoupleError(
-                f"{url}: not JSON: {error}", next_step="is this the index's simple/ address?"
-            ) from error
 
-    def _parse_json(self, body: bytes, url: str) -> ProjectPage:
-        try:
-            return ProjectPage.from_json_data(json.loads(body), base_url=url)
-        except (ValueError, KeyError, TypeError) as error:
-            raise DecoupleError(
-                f"{url}: not a PEP 691 page: {error}", next_step="is this the index's simple/ address?"
-            ) from error
-        except UnsupportedRepoVersionError as error:
-            raise DecoupleError(f"{url}: {error}", next_step="update decouple") from error
+def _scheme(address: str) -> str:
+    """The address's scheme, empty for a path. Raises DecoupleError for what is neither."""
+    try:
+        return urlsplit(address).scheme.lower() if "://" in address or address.startswith("file:") else ""
+    except ValueError as error:
+        raise DecoupleError(
+            f"{address}: not the address of an index: {error}", next_step="give http, https or a folder"
+        ) from error
+
+
+def _parsed(url: str, parse: Callable[[], T]) -> T:
+    """What ``parse`` gives. Raises DecoupleError for a page that is none: whoever runs the server wrote it."""
+    try:
+        return parse()
+    except UnsupportedRepoVersionError as error:
+        raise DecoupleError(f"{url}: {error}", next_step="update decouple") from error
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError) as error:
+        why = str(error).split("\n", 1)[0] or type(error).__name__
+        raise DecoupleError(
+            f"{url}: not a page of an index (PEP 503, PEP 691): {why[:200]}", next_step=_IS_IT
+        ) from error
+
+
+def _refuse(reply: requests.Response, url: str) -> None:
+    """Raise NotThere when the server gives no page, DecoupleError for one in an encoding that it was not asked for."""
+    if reply.status_code != 200:
+        raise NotThere(f"{url}: the server answers {reply.status_code} {reply.reason}", next_step=_after(reply))
+    encoding = reply.headers.get("Content-Encoding", "").strip().lower()
+    if encoding not in _ENCODINGS:
+        raise DecoupleError(f"{url}: the server sends it as {encoding}, which was not asked for", next_step=_IS_IT)
 
 
 def _after(reply: requests.Response) -> str:

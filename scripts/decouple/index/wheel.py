@@ -11,11 +11,12 @@ from pathlib import Path, PurePosixPath
 from installer.exceptions import InstallerError
 from installer.sources import WheelFile
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from packaging.version import InvalidVersion, Version
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of
+from decouple.index.offer import parse_name
 from decouple.release.wheel_manifest import MEMBER, WheelManifest
 
 _AGAIN = "build it again, or tell its publisher"
@@ -44,17 +45,6 @@ class Wheel:
     def release(self) -> str:
         """``major.minor`` of the PyTorch release, e.g. ``2.6``."""
         return f"{self.version.major}.{self.version.minor}"
-
-
-def parse_name(filename: str) -> tuple[str, Version, frozenset[Tag]]:
-    """Normalised name, version and tags of a wheel's file name (PEP 427). Raises DecoupleError."""
-    try:
-        name, version, _, tags = parse_wheel_filename(filename)
-    except (InvalidWheelFilename, InvalidVersion) as error:
-        raise DecoupleError(
-            f"{filename}: not a wheel's file name: {error}", next_step="a wheel keeps the name that it was built with"
-        ) from error
-    return name, version, tags
 
 
 def read(path: Path) -> Wheel:

@@ -26,6 +26,7 @@ from decouple import __version__
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
+from decouple.base.outside import is_basename, is_sha256
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.fetched import VerifiedFile
@@ -97,6 +98,7 @@ class Downloader:
 
     def get(self, file: RemoteFile) -> tuple[Path, VerifiedFile]:
         """The verified file in the cache. Raises DecoupleError that names every URL tried and why it failed."""
+        _refuse_names(file)
         folder = self.cache / "downloads" / _key(file)
         final = folder / file.name
         try:
@@ -316,6 +318,17 @@ def refuse_useless(response: requests.Response, name: str) -> None:
     kind = response.headers.get("Content-Type", "").split(";")[0].strip().lower()
     if kind in ("text/html", "application/xhtml+xml"):
         raise Refused(f"status {status}, but a web page ({kind}) instead of {name}: a proxy or a login page?")
+
+
+def _refuse_names(file: RemoteFile) -> None:
+    """Raise DecoupleError for a name or a digest that would lead out of the cache: paths are made of both."""
+    if not is_basename(file.name):
+        raise DecoupleError(f"{file.name[:100]!r}: not the name of a file", next_step="tell who published it")
+    if file.sha256 is not None and not is_sha256(file.sha256):
+        raise DecoupleError(
+            f"{file.name}: {file.sha256[:100]!r} is no SHA-256, which is 64 hex digits",
+            next_step="tell who published it",
+        )
 
 
 def _key(file: RemoteFile) -> str:

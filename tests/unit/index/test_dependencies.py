@@ -51,7 +51,7 @@ def test_files_are_those_for_the_python_of_the_wheel(tmp_path: Path) -> None:
             tmp_path / "site",
             resolve=lambda wanted, python: dependencies.resolve(wanted, python, ["--isolated", "--index-url", url]),
         )
-    (package,) = Index(str(tmp_path / "site")).project_json("markupsafe").packages
+    (package,) = Index(str(tmp_path / "site")).project_json("markupsafe").offers
     assert package.filename == "markupsafe-3.0-cp310-cp310-linux_x86_64.whl"
 
 
@@ -61,9 +61,9 @@ def test_the_whole_closure_is_linked_with_its_hashes(tmp_path: Path, elsewhere: 
     site.build(tmp_path / "dist", root, resolve=lambda wanted, python: dependencies.resolve(wanted, python, elsewhere))
     index = Index(str(root))
     assert index.projects() == ("mpmath", "sympy", "torch")
-    (package,) = index.project_json("sympy").packages
+    (package,) = index.project_json("sympy").offers
     assert package.url.endswith("/sympy-1.13.1-py3-none-any.whl")
-    assert package.digests["sha256"]
+    assert package.sha256
     assert package.requires_python == ">=3.8"
     assert check(index) == []
 
@@ -72,7 +72,7 @@ def test_a_page_of_ours_never_links_elsewhere(tmp_path: Path) -> None:
     make_pair(tmp_path / "dist")
     evil = dependencies.Linked("torch", "9.9", "torch-9.9-py3-none-any.whl", "https://example.org/torch.whl", "a" * 64)
     site.build(tmp_path / "dist", tmp_path / "site", resolve=lambda wanted, python: [evil])
-    assert len(Index(str(tmp_path / "site")).project_json("torch").packages) == 1
+    assert len(Index(str(tmp_path / "site")).project_json("torch").offers) == 1
 
 
 def test_a_file_that_only_this_machine_has_is_not_linked(tmp_path: Path) -> None:

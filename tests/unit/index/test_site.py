@@ -79,7 +79,7 @@ def test_yanking_marks_both_pages_and_the_landing_page(dist: Path, tmp_path: Pat
     site.yank(tmp_path / "site", "torch-2.6.0+decoupled.1-py3-none-any.whl", "wrong <flags>")
     index = Index(str(tmp_path / "site"))
     for page in (index.project_json("torch"), index.project_html("torch")):
-        assert [package.yanked_reason for package in page.packages] == ["wrong <flags>"]
+        assert [offer.yanked for offer in page.offers] == ["wrong <flags>"]
     assert "wrong &lt;flags&gt;" in (tmp_path / "site/index.html").read_text()
     assert check(index) == []
     with pytest.raises(UsageError, match=r"nothing\.whl"):

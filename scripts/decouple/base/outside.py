@@ -1,0 +1,65 @@
+"""What comes from outside, at the door: file names, digests, regular files of bounded size, JSON of bounded depth.
+
+Every name and digest that a server, an archive or a manifest gives passes here before a path is made of it, and every
+reader of such files has a bound, so that a small download cannot become a large memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+
+NAME_BOUND = 255
+"""Bytes of a file name, as Linux's file systems have it (NAME_MAX)."""
+JSON_BOUND = 64 << 20
+"""Bytes of a JSON document; the largest that is read is a project's page, about 6 MiB on PyPI."""
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]+")
+
+
+def is_sha256(text: object) -> bool:
+    """Whether ``text`` is 64 lower-case hex digits."""
+    return isinstance(text, str) and _SHA256.fullmatch(text) is not None
+
+
+def is_basename(text: object) -> bool:
+    """Whether ``text`` names one file in a folder, whatever the folder: no separator, control character, ``.``, ``..``
+    or leading dot, and short enough for a file system."""
+    return (
+        isinstance(text, str)
+        and _NAME.fullmatch(text) is not None
+        and not text.startswith(".")
+        and len(text.encode()) <= NAME_BOUND
+    )
+
+
+def read_bounded(path: Path, bound: int) -> bytes:
+    """The bytes of a regular file, at most ``bound``; a FIFO, socket or device is refused without being waited for.
+
+    Raises DecoupleError for those and for more than ``bound`` bytes, OSError as ``open`` does.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO without a writer would block
+    with os.fdopen(handle, "rb") as source:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise DecoupleError(f"{path}: not a regular file", next_step="put the file itself there")
+        data = source.read(bound + 1)
+    if len(data) > bound:
+        raise DecoupleError(
+            f"{path}: more than {bound} bytes, which is all that it should have", next_step="is this the right file?"
+        )
+    return data
+
+
+def parse_json(data: bytes | str) -> Any:
+    """``data`` as JSON. Raises ValueError also for what is nested too deeply and for numbers of too many digits."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None

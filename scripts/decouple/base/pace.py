@@ -1,0 +1,61 @@
+"""How slow a server may be: a total time for the head of an answer, a floor for the rate of its body.
+
+A socket's own time-out is per piece, so one byte every half minute would keep a run busy for ever.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+HEAD_SECONDS = 60.0
+"""Until the last header of an answer, redirects and repeated attempts of one request included."""
+GRACE_SECONDS = 20.0
+"""Before the rate of a body is looked at."""
+FLOOR = 1024
+"""Bytes a second that a body must keep up on average; a modem of 1990 did."""
+
+
+class TooSlow(Exception):
+    """Told in a few words; the caller names the address."""
+
+
+class Pace:
+    """Counts what came of a body. ``clock`` in seconds is for tests."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began, self._got = clock(), 0
+
+    def got(self, size: int) -> None:
+        """``size`` more bytes are here. Raises TooSlow."""
+        self._got += size
+        took = self._clock() - self._began
+        if took > GRACE_SECONDS and self._got < took * FLOOR:
+            raise TooSlow(f"{self._got} bytes in {took:.0f} s, less than {FLOOR} a second")
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """``work()``'s value or exception, or TooSlow when it takes longer; it is then left behind on a thread of its own,
+    which ends with the process."""
+    answers: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((work(), None))
+        except BaseException as error:
+            answers.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        value, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TooSlow(f"no whole answer within {seconds:.0f} s") from None
+    if error is not None:
+        raise error
+    return value  # type: ignore[return-value]  # it is a T where there is no error

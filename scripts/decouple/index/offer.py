@@ -1,0 +1,201 @@
+"""What an index's page says, at the door: each row becomes an `Offer` or a `Refusal`, nothing raw goes further.
+
+A page is written by whoever runs the server. So a file name is one name, and that of a wheel of the very project that
+was asked for, a digest is 64 hex digits, a version and an address have a sane length, and a page that came over the
+network links only to http and https. Sources: PEP 427 (file names), PEP 503 and PEP 691 (pages).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os.path
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.request import url2pathname
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+from pypi_simple import DistributionPackage, ProjectPage
+
+from decouple.base.errors import DecoupleError
+from decouple.base.outside import NAME_BOUND, is_sha256
+
+VERSION_BOUND = 100
+"""Characters of a version."""
+PROJECT_BOUND = 100
+"""Characters of a project's name."""
+ADDRESS_BOUND = 2000
+"""Characters of an address; presigned ones of object stores have several hundred."""
+WHEEL_BOUND = 8 << 30
+"""Bytes of a wheel."""
+ROWS_BOUND = 100_000
+"""Files on one page; PyPI's longest pages have some ten thousand."""
+
+_PROJECT = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*\.whl")
+_ADDRESS = re.compile(r"[!-~]+")  # ASCII without space and controls
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """One wheel that an index offers. ``sha256`` None: its link has none; ``size`` in bytes, None: not given.
+
+    ``yanked`` None: it is not; else the reason, which may be empty (PEP 592). ``metadata`` None: the index has no
+    METADATA file beside the wheel; else that file's SHA-256, empty when the page gives none (PEP 658).
+    """
+
+    filename: str
+    project: str
+    version: Version
+    tags: frozenset[Tag]
+    url: str
+    sha256: str | None
+    size: int | None = None
+    requires_python: str | None = None
+    yanked: str | None = None
+    metadata: str | None = None
+
+    def beside(self, suffix: str) -> str:
+        """The address of the file of this name and ``suffix`` in the same folder."""
+        parts = urlsplit(self.url)
+        return urlunsplit(parts._replace(path=parts.path + suffix))
+
+
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    """One row of a page that goes no further: what it calls itself, and why."""
+
+    filename: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """A project's page: ``project`` is the normalised name that was asked for."""
+
+    project: str
+    offers: tuple[Offer, ...]
+    refused: tuple[Refusal, ...]
+
+
+def project_name(text: object) -> str | None:
+    """``text`` if it is a normalised project name (PEP 503) of sane length, else None."""
+    good = isinstance(text, str) and len(text) <= PROJECT_BOUND and _PROJECT.fullmatch(text)
+    return text if good and isinstance(text, str) else None
+
+
+def page_of(project: str, page: ProjectPage, site: Path | None) -> Page:
+    """The page's rows, checked. ``site`` is the folder that a local index may link into, None for one on a server.
+
+    Raises DecoupleError when there are more than `ROWS_BOUND`.
+    """
+    if len(page.packages) > ROWS_BOUND:
+        raise DecoupleError(
+            f"{project}: its page has {len(page.packages)} files, more than {ROWS_BOUND}",
+            next_step="is this the index's simple/ address?",
+        )
+    offers: list[Offer] = []
+    refused: list[Refusal] = []
+    for package in page.packages:
+        try:
+            offers.append(_offer(project, package, site))
+        except _Refused as error:
+            refused.append(Refusal(package.filename[:NAME_BOUND], str(error)))
+    return Page(project, tuple(offers), tuple(refused))
+
+
+class _Refused(Exception):
+    """Why a row goes no further."""
+
+
+def parse_name(filename: str) -> tuple[str, Version, frozenset[Tag]]:
+    """Normalised name, version and tags of a wheel's file name (PEP 427), which must be a sane one.
+
+    Raises DecoupleError.
+    """
+    try:
+        return _parsed(filename)
+    except _Refused as error:
+        raise DecoupleError(
+            f"{filename[:NAME_BOUND]}: {error}", next_step="a wheel keeps the name that it was built with"
+        ) from error
+
+
+def _parsed(filename: str) -> tuple[str, Version, frozenset[Tag]]:
+    if len(filename) > NAME_BOUND or not _FILE.fullmatch(filename):
+        raise _Refused("not a wheel's file name")
+    try:
+        name, version, _, tags = parse_wheel_filename(filename)
+    except (InvalidWheelFilename, InvalidVersion, ValueError) as error:
+        raise _Refused(f"not a wheel's file name: {error}") from error
+    if len(str(version)) > VERSION_BOUND or len(name) > PROJECT_BOUND:
+        raise _Refused(f"a version or name of more than {VERSION_BOUND} characters")
+    return name, version, tags
+
+
+def _offer(project: str, package: DistributionPackage, site: Path | None) -> Offer:
+    name, version, tags = _parsed(package.filename)
+    if name != canonicalize_name(project):
+        raise _Refused(f"a wheel of {name} on the page of {project}")
+    _check_address(package.url, site)
+    sha256 = package.digests.get("sha256")
+    if sha256 is not None:
+        sha256 = _digest(sha256, "its sha256")
+    if package.size is not None and not 0 <= package.size <= WHEEL_BOUND:
+        raise _Refused(f"a size of {package.size} bytes")
+    try:
+        SpecifierSet(package.requires_python or "")
+    except (InvalidSpecifier, ValueError):
+        raise _Refused("requires-python is no version specifier") from None
+    metadata: str | None = None
+    if package.has_metadata:
+        metadata = (package.metadata_digests or {}).get("sha256") or ""
+        if metadata:
+            metadata = _digest(metadata, "its metadata's sha256")
+    return Offer(
+        filename=package.filename,
+        project=name,
+        version=version,
+        tags=tags,
+        url=package.url,
+        sha256=sha256,
+        size=package.size,
+        requires_python=package.requires_python or None,
+        yanked=(package.yanked_reason or "") if package.is_yanked else None,
+        metadata=metadata,
+    )
+
+
+def _digest(text: str, what: str) -> str:
+    lower = text.lower()
+    if not is_sha256(lower):
+        raise _Refused(f"{what} is not 64 hex digits")
+    return lower
+
+
+def _check_address(url: str, site: Path | None) -> None:
+    if len(url) > ADDRESS_BOUND or not _ADDRESS.fullmatch(url) or _CONTROL.search(unquote(url)):
+        raise _Refused(f"an address with odd characters or of more than {ADDRESS_BOUND}")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise _Refused(f"no address: {error}") from None
+    if parts.scheme in ("http", "https") and host:
+        return
+    if parts.scheme != "file" or site is None:
+        raise _Refused(f"a link to {parts.scheme or 'nothing'}:, where only http and https may stand")
+    path = local_path(url)
+    inside = path is not None and Path(os.path.normpath(path)).is_relative_to(site)
+    if parts.netloc or not inside:
+        raise _Refused(f"a link out of the site's folder {site}")
+
+
+def local_path(url: str) -> Path | None:
+    """The path of a ``file:`` URL, None for any other."""
+    return Path(url2pathname(urlsplit(url).path)) if url.startswith("file:") else None
