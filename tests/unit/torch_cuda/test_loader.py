@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from torch_cuda import _libraries, _preload
+from torch_cuda_build import backend
 
 from .conftest import PROJECT
 
@@ -77,7 +78,8 @@ def site(tmp_path: Path) -> Path:
     for path in (PROJECT / "torch_cuda").glob("*.py"):
         shutil.copy(path, package)
     shutil.copy(CORE_PRELOAD, package / "_core_preload.py")
-    shutil.copy(PROJECT / "torch_cuda.pth", folder)
+    for name in backend.START:
+        shutil.copy(PROJECT / name, folder)
     (package / "build_info.json").write_text(json.dumps({"torch": "2.6.0", "version": "2.6.0+cu124", "cuda": "12.4"}))
     compile_c("int c10_cuda(void) { return 1; }", package / "lib/libc10_cuda.so")
     compile_c("int cuda_is_here(void) { return 1; }", package / "lib/libtorch_cuda.so")
@@ -145,9 +147,18 @@ def test_a_patched_core_is_left_to_load_us_itself(site: Path) -> None:
 
 
 @needs_cc
-def test_starting_python_imports_nothing_of_torch(site: Path) -> None:
-    done = python(site, "import sys; print({'torch', 'ctypes', 'torch_cuda._preload'} & {*sys.modules})")
-    assert done.stdout.strip() == "set()", done.stderr
+def test_a_python_that_never_imports_torch_imports_one_small_module_of_ours(site: Path) -> None:
+    """Not json, pathlib or typing either, which would cost each start of Python more than all the rest of it."""
+    code = (
+        f"import sys, site; before = {{*sys.modules}}; site.addsitedir({str(site)!r}); print({{*sys.modules}} - before)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "{'torch_cuda_start'}", done.stderr
+
+
+def test_only_a_wheel_for_a_stock_core_has_something_for_pythons_start(tmp_path: Path) -> None:
+    assert {*backend.START} <= {*backend.members(tmp_path, "stock")}
+    assert not {*backend.START} & {*backend.members(tmp_path, "built")}
 
 
 @needs_cc

@@ -1,9 +1,10 @@
 """Gives a *stock* torch, one whose ``torch/__init__.py`` knows nothing of us, the two calls of the patched one.
 
-``torch_cuda.pth`` in site-packages calls `install` when Python starts. It leaves one finder that waits for
-``torch._C``: when that extension module is about to be created the backends' libraries are loaded, and right after it
-has run their bindings are filled in. A patched core makes the same calls itself, of the same functions
-(``_core_preload`` is its ``torch._decoupled.preload``, copied into this package), and is left alone.
+A wheel for a stock core has ``torch_cuda.pth`` in site-packages: when Python starts it leaves the finder of
+``torch_cuda_start``, which asks `CoreFinder` here for ``torch._C``. When that extension module is about to be created
+the backends' libraries are loaded, and right after it has run their bindings are filled in. A patched core makes the
+same calls itself, of the same functions (``_core_preload`` is its ``torch._decoupled.preload``, copied into this
+package), and is left alone.
 """
 
 from __future__ import annotations
@@ -78,6 +79,9 @@ class CoreFinder(MetaPathFinder):
 
 
 def install() -> None:
-    """Put the finder in place; a second call does nothing. The opt-out is read when torch is imported."""
+    """Put `CoreFinder` in place where there is no ``torch_cuda.pth``; a second call does nothing.
+
+    The opt-out is read when torch is imported.
+    """
     if not any(isinstance(finder, CoreFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, CoreFinder())

@@ -30,6 +30,9 @@ CORE_PRELOAD = ROOT.parent / "core" / "torch" / "_decoupled" / "preload.py"
 TOOLKIT = ROOT.parent / "tools" / "wrapped_cmake"
 OWN_FILES = ("__init__.py", "_after_import.py", "_autoload.py", "_libraries.py", "_preload.py", "py.typed")
 
+START = ("torch_cuda.pth", "torch_cuda_start.py")
+"""What site-packages itself gets, for a stock core."""
+
 
 class BuildError(Exception):
     """The build cannot go on; one line that says why, and what to do."""
@@ -66,8 +69,11 @@ def stage() -> Path:
     return folder
 
 
-def members(staged: Path) -> dict[str, Path | bytes]:
-    """Every file of the wheel but its metadata: name in the wheel -> file."""
+def members(staged: Path, core: str) -> dict[str, Path | bytes]:
+    """Every file of the wheel but its metadata: name in the wheel -> file.
+
+    A patched *core* ("built") loads us itself; for a stock one Python's start gets a finder.
+    """
     found: dict[str, Path | bytes] = {
         f"{wheel.IMPORT_NAME}/{path.relative_to(staged).as_posix()}": path
         for path in staged.rglob("*")
@@ -78,7 +84,8 @@ def members(staged: Path) -> dict[str, Path | bytes]:
     if not CORE_PRELOAD.is_file():
         raise BuildError(f"{CORE_PRELOAD} is missing; next: build in a tree that `decouple apply` made")
     found[f"{wheel.IMPORT_NAME}/_core_preload.py"] = CORE_PRELOAD
-    found["torch_cuda.pth"] = ROOT / "torch_cuda.pth"
+    if core != "built":
+        found.update({name: ROOT / name for name in START})
     return found
 
 
@@ -93,7 +100,9 @@ def build_wheel(
     folder = Path(wheel_directory)
     folder.mkdir(parents=True, exist_ok=True)
     requires = wheel.requirements(Path(__file__).with_name("requirements.toml"), info)
-    return wheel.write(members(staged), info, wheel.tag(info, sysconfig.get_platform()), folder, requires).name
+    return wheel.write(
+        members(staged, info["core"]), info, wheel.tag(info, sysconfig.get_platform()), folder, requires
+    ).name
 
 
 def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None = None) -> str:
