@@ -30,6 +30,7 @@ COMMANDS: tuple[str, ...] = (
     "manifest",
     "build",
     "verify",
+    "kernels",
     "units",
     "index",
     "wheels",

@@ -1,0 +1,259 @@
+"""Two dumps compared, function by function: the same machine code, launched with the same resources.
+
+Functions of one source are paired by name; what stays is paired by its readable name without CUB's and Thrust's inline
+namespaces (they shift the numbers of a mangled name), then with a source of another name. What still stays and has the
+same code in the same source was renamed. Everything else is missing or extra.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import re
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.verify.kernels.dump import Dump, Kernel, Unit
+
+_FILE = Path(__file__).with_name("explained.toml")
+_INLINE = re.compile(r"\b(?:CUB|THRUST)_\d+(?:_\d+)*_NS::")
+
+
+@dataclass(frozen=True)
+class Found:
+    """One function that is not the same: ``what`` is "code", "launch" (same code, other resources), "missing", "extra".
+
+    ``detail`` says how it differs; ``reason`` why, where ``explained.toml`` says so, else empty.
+    """
+
+    what: str
+    arch: str
+    source: str
+    name: str
+    detail: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How many functions the other side has (``total``) and how many of them are the same here; the rest by name.
+
+    ``renamed`` of those that are the same have another name; ``data`` are initialised variables, of which
+    ``data_same`` have the same content. ``ours`` counts our own functions, ``sources`` the sources that were compared.
+    """
+
+    ours: str
+    theirs: str
+    archs: tuple[str, ...]
+    sources: int
+    total: int
+    mine: int
+    same: int
+    renamed: int
+    data: int
+    data_same: int
+    found: tuple[Found, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every function is the same or explained."""
+        return self.total > 0 and all(one.reason for one in self.found)
+
+    @property
+    def percent(self) -> float:
+        """The share of the other side's functions that are the same here; 100 only when all are."""
+        return 100.0 * self.same / self.total if self.total else 0.0
+
+    def count(self, what: str) -> int:
+        """How many functions of this kind were found."""
+        return sum(one.what == what for one in self.found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the status file: the figures, and of the findings those that nothing explains."""
+        found = {what: self.count(what) for what in ("code", "launch", "missing", "extra")}
+        plain = {name: value for name, value in asdict(self).items() if name != "found"}
+        open_ = [f"{one.what}: {one.arch} {one.source} {one.name}" for one in self.found if not one.reason]
+        return {**plain, **found, "explained": len(self.found) - len(open_), "unexplained": open_}
+
+
+@dataclass(frozen=True)
+class _Pair:
+    arch: str
+    source: str
+    ours: Kernel
+    theirs: Kernel
+    renamed: bool = False
+
+
+def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") -> Comparison:
+    """Every function of ``theirs`` in the architectures that both have, against ``ours``.
+
+    ``part`` leaves out the sources that ours has not at all, for a build of a part; ``sides`` names both
+    for the explanations ("built/official"). Raises DecoupleError when the two share no architecture.
+    """
+    archs = tuple(sorted(set(ours.architectures()) & set(theirs.architectures())))
+    if not archs:
+        raise DecoupleError(
+            f"no architecture in both: {', '.join(ours.architectures())} and {', '.join(theirs.architectures())}",
+            next_step="compare dumps of one architecture",
+        )
+    mine = {(unit.arch, unit.source): unit for unit in ours.units if unit.arch in archs}
+    wanted = {(unit.arch, unit.source): unit for unit in theirs.units if unit.arch in archs}
+    if part:
+        wanted = {key: unit for key, unit in wanted.items() if key in mine}
+    pairs, extra, missing = _pairs(mine, wanted)
+    found = [_differs(pair) for pair in pairs if pair.ours.code != pair.theirs.code]
+    found += [
+        Found("launch", pair.arch, pair.source, pair.theirs.name, "the same code with other resources or constants")
+        for pair in pairs
+        if pair.ours.code == pair.theirs.code and pair.ours.launch != pair.theirs.launch
+    ]
+    found += [Found("missing", arch, source, one.name, f"{one.size} bytes") for arch, source, one in missing]
+    found += [Found("extra", arch, source, one.name, f"{one.size} bytes") for arch, source, one in extra]
+    same = [pair for pair in pairs if (pair.ours.code, pair.ours.launch) == (pair.theirs.code, pair.theirs.launch)]
+    data = [Counter((key, *row) for key, unit in side.items() for row in unit.data) for side in (mine, wanted)]
+    return Comparison(
+        ours=ours.label,
+        theirs=theirs.label,
+        archs=archs,
+        sources=len({source for _, source in wanted}),
+        total=sum(len(unit.kernels) for unit in wanted.values()),
+        mine=sum(len(unit.kernels) for unit in mine.values()),
+        same=len(same),
+        renamed=sum(pair.renamed for pair in same),
+        data=data[1].total(),
+        data_same=(data[0] & data[1]).total(),
+        found=tuple(_explained(sorted(found, key=_where), sides)),
+    )
+
+
+def _where(one: Found) -> tuple[str, ...]:
+    return one.what, one.arch, one.source, one.name
+
+
+def _differs(pair: _Pair) -> Found:
+    one, other = pair.ours.size, pair.theirs.size
+    how = f"{one} bytes in both" if one == other else f"{one} bytes instead of {other}"
+    return Found("code", pair.arch, pair.source, pair.theirs.name, how)
+
+
+_Left = list[tuple[str, str, Kernel]]
+
+
+def _pairs(
+    mine: Mapping[tuple[str, str], Unit], wanted: Mapping[tuple[str, str], Unit]
+) -> tuple[list[_Pair], _Left, _Left]:
+    """Pairs, ours without a partner, theirs without one."""
+    left: _Left = [(*key, one) for key, unit in mine.items() for one in unit.kernels]
+    right: _Left = [(*key, one) for key, unit in wanted.items() for one in unit.kernels]
+    pairs: list[_Pair] = []
+    passes: list[tuple[Callable[[str, str, Kernel], Hashable], bool]] = [
+        (lambda arch, source, one: (arch, source, one.name), False),
+        (lambda arch, source, one: (arch, source, readable(one.name)), False),
+        (lambda arch, source, one: (arch, readable(one.name)), False),
+        (lambda arch, source, one: (arch, source, one.code, one.launch), True),
+    ]
+    for key, renamed in passes:
+        made, left, right = _matched(left, right, key)
+        pairs += [replace(pair, renamed=renamed) for pair in made]
+    return pairs, left, right
+
+
+def _matched(
+    left: _Left, right: _Left, key: Callable[[str, str, Kernel], Hashable]
+) -> tuple[list[_Pair], _Left, _Left]:
+    """Pair what has the same key; of several, those with the same code first."""
+    waiting: dict[Hashable, list[tuple[str, str, Kernel]]] = defaultdict(list)
+    for row in left:
+        waiting[key(*row)].append(row)
+    pairs, alone, late = [], [], []
+    for row in right:
+        candidates = waiting.get(key(*row), [])
+        same = next((one for one in candidates if one[2].code == row[2].code), None)
+        if same:
+            candidates.remove(same)
+            pairs.append(_Pair(row[0], row[1], same[2], row[2]))
+        else:
+            late.append(row)
+    for row in late:
+        if candidates := waiting.get(key(*row), []):
+            pairs.append(_Pair(row[0], row[1], candidates.pop(0)[2], row[2]))
+        else:
+            alone.append(row)
+    return pairs, [row for rows in waiting.values() for row in rows], alone
+
+
+def readable(name: str) -> str:
+    """A mangled name as C++ text without CUB's and Thrust's inline namespaces; as it is when it cannot be read.
+
+    >>> readable("_ZN3cub13CUB_200302_NS3fooEv")
+    'cub::foo()'
+    """
+    return _INLINE.sub("", demangled(name))
+
+
+@cache
+def demangled(name: str) -> str:
+    """The C++ runtime's own reading of a mangled name (``__cxa_demangle`` of the Itanium C++ ABI)."""
+    function = _demangler()
+    if function is None or not name.startswith("_Z"):
+        return name
+    status = ctypes.c_int()
+    pointer = function(name.encode(), None, None, ctypes.byref(status))
+    if not pointer:
+        return name
+    try:
+        return ctypes.string_at(pointer).decode()
+    finally:
+        _libc().free(ctypes.c_void_p(pointer))
+
+
+@cache
+def _demangler() -> Any:
+    library = ctypes.util.find_library("stdc++") or "libstdc++.so.6"
+    try:
+        function = ctypes.CDLL(library).__cxa_demangle
+    except OSError:
+        return None  # names are then compared as they are: more of them count as renamed
+    function.restype = ctypes.c_void_p
+    function.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
+    return function
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+@cache
+def explanations() -> Sequence[Mapping[str, Any]]:
+    """The parsed ``explained.toml``."""
+    rows: Sequence[Mapping[str, Any]] = tomllib.loads(_FILE.read_text(encoding="utf-8")).get("explained", [])
+    return rows
+
+
+def _explained(found: Sequence[Found], sides: str) -> Iterable[Found]:
+    """``found`` with reasons: where a row of ``explained.toml`` counts as many of that kind in that source, or more.
+
+    One more than was looked at, and none of them is explained.
+    """
+    counted = Counter((one.what, one.source) for one in found)
+    for one in found:
+        told = [
+            row["reason"]
+            for row in explanations()
+            if sides in row["sides"] and counted[one.what, one.source] <= row.get(one.what, {}).get(one.source, 0)
+        ]
+        yield replace(one, reason=str(told[0]) if told else "")
+
+
+def by_source(found: Iterable[Found]) -> list[tuple[str, str, int]]:
+    """How often each kind was found in each source, the most first."""
+    counted = Counter((one.what, one.source) for one in found)
+    return [(what, source, count) for (what, source), count in counted.most_common()]

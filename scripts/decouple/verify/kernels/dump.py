@@ -1,0 +1,179 @@
+"""What a library's device code is, as hashes: made from the library, kept as a file, read again.
+
+A dump is text, one line per function, packed with xz; the official library of a release with 19,000 functions for one
+architecture takes some hundred kilobytes. The file holds no byte of anybody's machine code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
+from decouple.base.progress import SILENT, Progress
+from decouple.verify.kernels import cubin, fatbin
+
+_TITLE = "decouple-kernels 1"
+#: Hex digits kept of a SHA-256: 80 bits of 20,000 functions collide by chance once in 10^15.
+_CODE, _LAUNCH = 20, 10
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One function: its normalised mangled name, digests in hex of its machine code and of what is launched with it.
+
+    ``size`` is that of the machine code in bytes; ``kernel`` says whether the host can launch it.
+    """
+
+    name: str
+    code: str
+    launch: str
+    size: int
+    kernel: bool
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What was compiled from one source for one architecture. ``data`` are (name, digest) of initialised variables."""
+
+    arch: str
+    source: str
+    kernels: tuple[Kernel, ...]
+    data: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Dump:
+    """The device code of one or several libraries. ``images`` counts all images by architecture, dumped or not."""
+
+    label: str
+    libraries: tuple[str, ...]
+    images: Mapping[str, int]
+    units: tuple[Unit, ...]
+
+    def architectures(self) -> tuple[str, ...]:
+        """Those whose functions are in the dump, sorted."""
+        return tuple(sorted({unit.arch for unit in self.units}))
+
+    def only(self, archs: Iterable[str]) -> Dump:
+        """The same, of these architectures."""
+        wanted = set(archs)
+        return replace(self, units=tuple(unit for unit in self.units if unit.arch in wanted))
+
+
+def of_libraries(
+    libraries: Sequence[Path], label: str, archs: Sequence[str] | None = None, *, progress: Progress = SILENT
+) -> Dump:
+    """Read the machine code of ``libraries`` (shared libraries or objects), for all architectures or only ``archs``.
+
+    An architecture stands with its specific variant: "sm_90" means "sm_90a" too. Raises DecoupleError when a file
+    cannot be read, or when there is no machine code for what was asked: a dump of nothing compares as equal.
+    """
+    counts: dict[str, int] = {}
+    present = [fatbin.architectures(library) for library in libraries]
+    for found in present:
+        for arch, count in found.items():
+            counts[arch] = counts.get(arch, 0) + count
+    chosen = sorted(arch for arch in counts if arch.startswith("sm_") and (archs is None or arch.rstrip("a") in archs))
+    if not chosen:
+        raise DecoupleError(
+            f"{', '.join(map(str, libraries))}: no machine code for {' or '.join(archs or ['any architecture'])}, "
+            f"only {', '.join(counts) or 'none at all'}",
+            next_step="name the library with the kernels (libtorch_cuda.so), --arch one that is in it",
+        )
+    units: dict[tuple[str, str], list[Unit]] = {}
+    progress.start(f"machine code of {label}", float(sum(counts[arch] for arch in chosen)))
+    for library, found in zip(libraries, present, strict=True):
+        for arch in chosen:
+            for image in fatbin.images(library, arch) if arch in found else ():
+                unit = _unit(arch, cubin.read(image.data))
+                units.setdefault((unit.arch, unit.source), []).append(unit)
+                progress.advance()
+    progress.finish()
+    merged = tuple(_merged(units[key]) for key in sorted(units))
+    return Dump(label, tuple(library.name for library in libraries), dict(sorted(counts.items())), merged)
+
+
+def _unit(arch: str, read: cubin.Cubin) -> Unit:
+    kernels = [
+        Kernel(one.name, _sha(one.code)[:_CODE], one.launch.hex()[:_LAUNCH], len(one.code), one.kernel)
+        for one in read.functions
+    ]
+    data = sorted((one.name, _sha(one.content)[:_CODE]) for one in read.data)
+    return Unit(arch, read.source, tuple(sorted(kernels, key=_order)), tuple(data))
+
+
+def _merged(units: Sequence[Unit]) -> Unit:
+    """Two sources of one name in different folders are one unit; their functions have different names."""
+    kernels = sorted((one for unit in units for one in unit.kernels), key=_order)
+    return replace(units[0], kernels=tuple(kernels), data=tuple(sorted(one for unit in units for one in unit.data)))
+
+
+def _order(kernel: Kernel) -> tuple[str, str, str]:
+    return kernel.name, kernel.code, kernel.launch
+
+
+def _sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def write(dump: Dump, path: Path) -> None:
+    """Keep ``dump`` at ``path``; the same dump is always the same bytes."""
+    text = "".join(f"{line}\n" for line in _lines(dump))
+    write_atomically(path, lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+def _lines(dump: Dump) -> Iterator[str]:
+    about = {"label": dump.label, "libraries": list(dump.libraries), "images": dict(dump.images)}
+    yield _TITLE
+    yield json.dumps(about, sort_keys=True, ensure_ascii=False)
+    for unit in dump.units:
+        yield f"= {unit.arch} {unit.source}"
+        for one in unit.kernels:
+            yield f"{one.name} {one.size:x} {'k' if one.kernel else 'f'} {one.code} {one.launch}"
+        for name, digest in unit.data:
+            yield f"* {name} {digest}"
+
+
+def read(path: Path) -> Dump:
+    """A dump that `write` has kept. Raises DecoupleError when it is none."""
+    try:
+        lines = lzma.decompress(path.read_bytes()).decode().splitlines()
+        if lines[0] != _TITLE:
+            raise ValueError(f"begins with {lines[0][:40]!r}, not with {_TITLE!r}")
+        about: dict[str, Any] = json.loads(lines[1])
+        units = tuple(_units(lines[2:]))
+    except (OSError, lzma.LZMAError, ValueError, IndexError) as error:
+        raise DecoupleError(f"{path}: no dump of kernels: {error}", next_step="decouple kernels dump LIB…") from error
+    return Dump(about["label"], tuple(about["libraries"]), about["images"], units)
+
+
+def _units(lines: Sequence[str]) -> Iterator[Unit]:
+    unit: tuple[str, str] | None = None
+    kernels: list[Kernel] = []
+    data: list[tuple[str, str]] = []
+    for line in lines:
+        words = line.split(" ")
+        if words[0] == "=":
+            if unit:
+                yield Unit(*unit, tuple(kernels), tuple(data))
+            unit, kernels, data = (words[1], words[2]), [], []
+        elif words[0] == "*":
+            data.append((words[1], words[2]))
+        else:
+            name, size, kind, code, launch = words
+            kernels.append(Kernel(name, code, launch, int(size, 16), kind == "k"))
+    if unit:
+        yield Unit(*unit, tuple(kernels), tuple(data))
+
+
+def is_dump(path: Path) -> bool:
+    """Whether the file is a dump rather than a library."""
+    with path.open("rb") as file:
+        return file.read(6) == b"\xfd7zXZ\0"

@@ -1,0 +1,145 @@
+"""The device images that nvcc put into a host library or object.
+
+``fatbinary`` writes containers into the ELF section ``.nv_fatbin``: a header (magic, version, its size, size of what
+follows), then entries, each with a header of its own that says what it is, for which architecture, and whether
+it is compressed. The layout is not documented by NVIDIA; what stands here was read off the libraries themselves, and a
+container of another version is an error and not skipped.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from decouple.base.errors import DecoupleError
+
+MAGIC = 0xBA55ED50
+_SECTIONS = (".nv_fatbin", "__nv_relfatbin")
+_CONTAINER = struct.Struct("<IHHQ")
+#: kind, version, header size, padded size, compressed size, options, minor, major, arch, name offset and length, flags,
+#: 8 bytes that are 0, size after decompression
+_ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
+_PTX, _ELF = 1, 2
+_ARCH_SPECIFIC, _LZ4, _ZSTD = 0x100000, 0x2000, 0x8000
+
+
+@dataclass(frozen=True)
+class Image:
+    """One device image: ``arch`` as nvcc names it ("sm_90", "sm_90a", "compute_90"); ``container`` counts from 0."""
+
+    container: int
+    arch: str
+    ptx: bool
+    compressed: bool
+    data: bytes
+
+
+def architectures(library: Path) -> dict[str, int]:
+    """Architecture ("sm_90", "compute_90" for PTX) -> number of images. Raises DecoupleError as `images`."""
+    found: dict[str, int] = {}
+    with _opened(library) as text:
+        for _, _, arch, _ in _entries(library, text):
+            found[arch] = found.get(arch, 0) + 1
+    return dict(sorted(found.items()))
+
+
+def images(library: Path, arch: str | None = None) -> Iterator[Image]:
+    """Every image in ``library``, or those for ``arch``, in order and decompressed; a library without any has none.
+
+    Raises DecoupleError when the file is no ELF file, or a container or entry is not of the known layout.
+    """
+    with _opened(library) as text:
+        for container, at, name, fields in _entries(library, text):
+            if arch is None or name == arch:
+                start, stored = at + fields[2], fields[3]
+                data, packed = _plain(library, text[start : start + stored], fields)
+                yield Image(container, name, fields[0] == _PTX, packed, data)
+
+
+class _opened:
+    """The file's bytes, mapped."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> mmap.mmap:
+        try:
+            with self._path.open("rb") as file:
+                self._text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise DecoupleError(f"{self._path}: cannot be read: {error}", next_step="name a CUDA library") from error
+        return self._text
+
+    def __exit__(self, *error: object) -> None:
+        self._text.close()
+
+
+def _entries(library: Path, text: mmap.mmap) -> Iterator[tuple[int, int, str, tuple[int, ...]]]:
+    """Container number, offset of the entry, architecture, the fields of its header."""
+    number = 0
+    for start, end in _sections(library):
+        at = start
+        while at + _CONTAINER.size <= end:
+            magic, version, header, size = _CONTAINER.unpack_from(text, at)
+            if magic == 0:  # padding between the objects that were linked
+                at += 8
+                continue
+            if magic != MAGIC or version != 1 or at + header + size > end:
+                raise DecoupleError(
+                    f"{library}: at byte {at}: no fatbin container of version 1",
+                    next_step="a newer nvcc? teach decouple/verify/kernels/fatbin.py its layout",
+                )
+            entry, stop = at + header, at + header + size
+            while entry < stop:
+                fields = _ENTRY.unpack_from(text, entry)
+                if fields[0] not in (_PTX, _ELF) or fields[2] < _ENTRY.size or entry + fields[2] + fields[3] > stop:
+                    raise DecoupleError(
+                        f"{library}: at byte {entry}: an entry of kind {fields[0]} that is neither PTX nor ELF",
+                        next_step="a newer nvcc? teach decouple/verify/kernels/fatbin.py its layout",
+                    )
+                yield number, entry, _arch(fields), fields
+                entry += fields[2] + fields[3]
+            number += 1
+            at = (stop + 7) & ~7
+
+
+def _sections(library: Path) -> list[tuple[int, int]]:
+    try:
+        with library.open("rb") as file:
+            found = [s for s in ELFFile(file).iter_sections() if s.name in _SECTIONS]
+            return [(int(s["sh_offset"]), int(s["sh_offset"] + s["sh_size"])) for s in found]
+    except ELFError as error:
+        raise DecoupleError(f"{library}: not a readable ELF file: {error}", next_step="name a CUDA library") from error
+
+
+def _arch(fields: tuple[int, ...]) -> str:
+    suffix = "a" if fields[11] & _ARCH_SPECIFIC else ""
+    return f"{'compute' if fields[0] == _PTX else 'sm'}_{fields[8]}{suffix}"
+
+
+def _plain(library: Path, stored: bytes, fields: tuple[int, ...]) -> tuple[bytes, bool]:
+    """The image, and whether it was compressed."""
+    packed, flags, whole = fields[4], fields[11], fields[13]
+    if not packed or not flags & (_LZ4 | _ZSTD):
+        return stored, False
+    try:
+        if flags & _ZSTD:
+            import zstandard
+
+            return zstandard.ZstdDecompressor().decompress(stored[:packed], max_output_size=whole), True
+        import lz4.block
+
+        return bytes(lz4.block.decompress(stored[:packed], uncompressed_size=whole)), True
+    except ImportError as error:
+        raise DecoupleError(
+            f"{library}: its images are compressed and {error.name} is not installed",
+            next_step="pip install lz4 zstandard",
+        ) from error
+    except Exception as error:  # each of the two has a base class of its own
+        raise DecoupleError(f"{library}: a damaged image: {error}", next_step="fetch or build it again") from error

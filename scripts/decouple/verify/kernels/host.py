@@ -1,0 +1,60 @@
+"""The host's half of the device code: which functions a library registers, and which it needs of NVIDIA's libraries."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+from decouple.verify import audit, elf
+from decouple.verify.kernels import cubin, fatbin
+
+#: A mangled name on its own in read-only data: what ``__cudaRegisterFunction`` is handed.
+_NAME = re.compile(rb"(?<=\0)_Z[\w$.]+(?=\0)")
+
+
+@dataclass(frozen=True)
+class Host:
+    """``imports`` are the symbols of NVIDIA's libraries; ``unregistered`` kernels that the host cannot launch."""
+
+    imports: frozenset[str]
+    containers: int
+    kernels: int
+    unregistered: tuple[str, ...]
+
+
+def imports(libraries: Sequence[Path]) -> frozenset[str]:
+    """The symbols that ``libraries`` need and that only NVIDIA's libraries define."""
+    read = [elf.read(library) for library in libraries]
+    named = frozenset().union(*(one.undefined | one.optional for one in read))
+    return frozenset(name for name in named if audit.cuda_symbol().match(name))
+
+
+def host(library: Path, arch: str) -> Host:
+    """Look at one library; ``arch`` names the images whose kernels must be registered."""
+    names = registered(library)
+    kernels: set[str] = set()
+    containers: set[int] = set()
+    for image in fatbin.images(library, arch):
+        containers.add(image.container)
+        kernels.update(one.mangled for one in cubin.read(image.data).functions if one.kernel)
+    return Host(imports([library]), len(containers), len(kernels), tuple(sorted(kernels - names)))
+
+
+def registered(library: Path) -> frozenset[str]:
+    """Every mangled name that stands on its own in the library's read-only data."""
+    found: set[str] = set()
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        for section in _readonly(library):
+            found.update(match[0].decode() for match in _NAME.finditer(text, *section))
+    return frozenset(found)
+
+
+def _readonly(library: Path) -> Iterable[tuple[int, int]]:
+    with library.open("rb") as file:
+        sections = [s for s in ELFFile(file).iter_sections() if s.name.startswith(".rodata")]
+        return [(int(s["sh_offset"]), int(s["sh_offset"] + s["sh_size"])) for s in sections]

@@ -1,0 +1,73 @@
+"""The official wheel's machine code: as a dump that is kept with this package, or read from the wheel on the index."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from decouple.base.errors import DecoupleError
+from decouple.base.progress import SILENT, Progress
+from decouple.release.manifest import Manifest, RemoteFile, WheelSource
+from decouple.upstream.download import Downloader
+from decouple.upstream.ranges import RemoteZip
+from decouple.verify.kernels import dump
+from decouple.verify.kernels.dump import Dump
+
+LABEL = "official"
+#: Members of the wheel with PyTorch's own device code; libtorch_cuda_linalg has MAGMA's only, another project's.
+MEMBERS = ("torch/lib/libtorch_cuda.so",)
+_KEPT = Path(__file__).parent / "official"
+
+
+def kept(version: str, arch: str) -> Path:
+    """Where this package keeps the dump of the official wheel of ``version`` ("2.6.0") for ``arch`` ("sm_90")."""
+    return _KEPT / f"{version}-{arch}.kernels.xz"
+
+
+def load(
+    manifest: Manifest, archs: Sequence[str], cache: Path, downloader: Downloader, *, progress: Progress = SILENT
+) -> Dump:
+    """The official wheel's dump for ``archs``: the one kept here, in the cache, or made from the wheel.
+
+    Only the members with device code are fetched, by HTTP range; a dump of all architectures is then left in ``cache``.
+    Raises DecoupleError when the release has no wheel, or when the wheel has no code for one of ``archs``.
+    """
+    if len(archs) == 1 and kept(manifest.version, archs[0]).exists():
+        return dump.read(kept(manifest.version, archs[0]))
+    source = manifest.source("wheel")
+    if not isinstance(source, WheelSource):
+        raise DecoupleError(
+            f"{manifest.release}: no official wheel is known", next_step="decouple manifest fill RELEASE --write"
+        )
+    name = source.wheel.sha256 or source.wheel.name
+    path = cache / "kernels" / f"{name}.kernels.xz"
+    if not path.exists():
+        with fetched(source.wheel, MEMBERS, cache, downloader, progress) as libraries:
+            dump.write(dump.of_libraries(libraries, f"{LABEL} {manifest.version}", progress=progress), path)
+    found = dump.read(path)
+    lacking = sorted(set(archs) - {arch.rstrip("a") for arch in found.architectures()})
+    if lacking:
+        raise DecoupleError(
+            f"the official wheel of {manifest.version} has no code for {', '.join(lacking)}",
+            next_step=f"--arch one of {', '.join(found.architectures())}",
+        )
+    return found.only([arch for arch in found.architectures() if arch.rstrip("a") in archs])
+
+
+@contextlib.contextmanager
+def fetched(
+    wheel: RemoteFile, members: Sequence[str], cache: Path, downloader: Downloader, progress: Progress = SILENT
+) -> Iterator[list[Path]]:
+    """The files ``members`` of a wheel on the index, in a folder for as long as the context lasts."""
+    remote = RemoteZip(wheel, downloader, progress)
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="kernels-") as folder:
+        remote.load(lambda info: info.filename in members)
+        found = []
+        for member in members:
+            path = Path(folder) / PurePosixPath(member).name
+            path.write_bytes(remote.read(member))
+            found.append(path)
+        yield found

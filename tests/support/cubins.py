@@ -1,0 +1,114 @@
+"""Device images made by hand, so that reading them is tried without a file of NVIDIA's and without nvcc."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import lz4.block
+import zstandard
+
+
+@dataclass(frozen=True)
+class Made:
+    """One function of an image: its mangled name, its code, and what else the driver reads of it."""
+
+    name: str
+    code: bytes
+    constants: bytes = b""
+    registers: int = 8
+    entry: bool = True
+
+
+def cubin(functions: Sequence[Made], data: Sequence[tuple[str, bytes]] = ()) -> bytes:
+    """An ELF file for CUDA's machine with these functions and initialised variables."""
+    names, strings = bytearray(b"\0"), bytearray(b"\0")
+    sections: list[tuple[int, int, int, bytes, int, int]] = [(0, 0, 0, b"", 0, 0)]
+
+    def text(table: bytearray, word: str) -> int:
+        at = len(table)
+        table.extend(word.encode() + b"\0")
+        return at
+
+    def add(name: str, kind: int, content: bytes, link: int = 0, info: int = 0, flags: int = 0) -> int:
+        sections.append((text(names, name), kind, flags, content, link, info))
+        return len(sections) - 1
+
+    symbols = [struct.pack("<IBBHQQ", 0, 0, 0, 0, 0, 0)]
+    info = bytearray()
+    code = [add(f".text.{one.name}", 1, one.code, flags=6) for one in functions]
+    for one, number in zip(functions, code, strict=True):
+        info += struct.pack("<BBHII", 4, 0x2F, 8, len(symbols), one.registers)
+        symbols.append(
+            struct.pack("<IBBHQQ", text(strings, one.name), 0x12, 0x10 if one.entry else 0, number, 0, len(one.code))
+        )
+        if one.constants:
+            add(f".nv.constant0.{one.name}", 1, one.constants, flags=2)
+    content = b"".join(value for _, value in data)
+    variables = add(".nv.global.init", 1, content)
+    at = 0
+    for name, value in data:
+        symbols.append(struct.pack("<IBBHQQ", text(strings, name), 1, 0, variables, at, len(value)))
+        at += len(value)
+    add(".nv.info", 0x70000000, bytes(info))
+    add(".strtab", 3, bytes(strings))
+    add(".symtab", 2, b"".join(symbols), link=len(sections) - 1)
+    add(".shstrtab", 3, b"")
+    sections[-1] = (*sections[-1][:3], bytes(names), 0, 0)
+    return _elf(sections)
+
+
+def _elf(sections: Sequence[tuple[int, int, int, bytes, int, int]]) -> bytes:
+    body, table = bytearray(), bytearray()
+    for name, kind, flags, content, link, info in sections:
+        table += struct.pack("<IIQQQQIIQQ", name, kind, flags, 0, 64 + len(body), len(content), link, info, 1, 0)
+        body += content
+    ident = b"\x7fELF\x02\x01\x01\x33\x07" + bytes(7)
+    count = len(sections)
+    return (
+        struct.pack("<16sHHIQQQIHHHHHH", ident, 2, 190, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64, count, count - 1)
+        + bytes(body)
+        + bytes(table)
+    )
+
+
+def fatbin(images: Sequence[tuple[str, bytes]], packing: str = "") -> bytes:
+    """A container with one entry per (architecture, image); ``packing`` is "", "lz4" or "zstd"."""
+    body = bytearray()
+    for arch, image in images:
+        kind, _, number = arch.partition("_")
+        flags, stored = 0x11 | (0x100000 if arch.endswith("a") else 0), image
+        if packing == "lz4":
+            flags, stored = flags | 0x2000, lz4.block.compress(image, store_size=False)
+        elif packing == "zstd":
+            flags, stored = flags | 0x8000, zstandard.ZstdCompressor().compress(image)
+        padded = stored + bytes(-len(stored) % 8)
+        packed, whole = (len(stored), len(image)) if packing else (0, 0)
+        number = number.rstrip("a")
+        body += struct.pack(
+            "<HHIQIIHHIIIQQQ", 1 if kind == "compute" else 2, 0x101, 72, len(padded), packed, 0, 7, 1,
+            int(number), 0, 0, flags, 0, whole,
+        )  # fmt: skip
+        body += bytes(72 - 64) + padded
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + bytes(body)
+
+
+def library(
+    path: Path, containers: Sequence[bytes], *, registers: Sequence[str] = (), calls: Sequence[str] = ()
+) -> Path:
+    """A host library at ``path`` with these containers, the names it registers, and calls of undefined functions."""
+    source = path.with_suffix(".c")
+    text = []
+    for number, content in enumerate(containers):
+        blob = path.with_suffix(f".{number}.fatbin")
+        blob.write_bytes(content)
+        text.append(f'__asm__(".section .nv_fatbin,\\"a\\"\\n.align 8\\n.incbin \\"{blob}\\"\\n.previous");')
+    names = ", ".join(f'"{name}"' for name in registers)
+    text.append(f"const char *const names[] = {{{names or '0'}}};")
+    text += [f"void {name}(void); void use_{name}(void) {{ {name}(); }}" for name in calls]
+    source.write_text("\n".join(text) + "\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(path), str(source)], check=True)
+    return path

@@ -1,0 +1,183 @@
+"""Machine code is found in a library, kept as hashes and compared: what differs is named."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decouple import cli
+from decouple.base.errors import DecoupleError
+from decouple.verify.kernels import compare, cubin, dump, fatbin, host, look
+from tests.support import cubins
+from tests.support.cubins import Made
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="cc is not installed")
+
+#: Of one source, as two builds name it: hashes, numbers and CUB's architectures differ.
+ADD = "_ZN2at46_GLOBAL__N__{0}_13_SummaryOps_cu_{0}3addEv"
+SCAN = "_ZN3cub{1}CUB_200302_{2}_NS4scanEv"
+ONE = [Made(ADD.format("780f21a8"), b"a" * 32), Made(SCAN.format(0, 21, "500_600"), b"b" * 48)]
+OTHER = [Made(ADD.format("11111111"), b"a" * 32), Made(SCAN.format(0, 17, "900"), b"b" * 48)]
+
+
+def built(folder: Path, name: str, functions: Sequence[Made], arch: str = "sm_90", packing: str = "lz4") -> Path:
+    return cubins.library(folder / f"lib{name}.so", [cubins.fatbin([(arch, cubins.cubin(functions))], packing)])
+
+
+def compared(folder: Path, ours: Sequence[Made], theirs: Sequence[Made], **options: bool) -> compare.Comparison:
+    sides = [
+        dump.of_libraries([built(folder, name, functions)], name) for name, functions in (("a", ours), ("b", theirs))
+    ]
+    return compare.compare(*sides, **options)
+
+
+def test_the_same_source_built_twice_is_the_same(tmp_path: Path) -> None:
+    found = compared(tmp_path, ONE, OTHER)
+    assert (found.total, found.same, found.percent, found.found, found.ok) == (2, 2, 100.0, (), True)
+
+
+def test_a_kernel_compiled_with_another_constant_is_found_by_name(tmp_path: Path) -> None:
+    (fault,) = compared(tmp_path, [Made(ONE[0].name, b"a" * 31 + b"!"), ONE[1]], OTHER).found
+    assert (fault.what, fault.source, fault.detail) == ("code", "SummaryOps.cu", "32 bytes in both")
+    assert compare.demangled(fault.name) == "at::(anonymous namespace)::add()"
+
+
+def test_a_kernel_that_was_dropped_is_found_by_name_and_so_is_one_too_many(tmp_path: Path) -> None:
+    (missing,) = compared(tmp_path, ONE[:1], OTHER).found
+    assert (missing.what, compare.readable(missing.name)) == ("missing", "cub::scan()")
+    more = compared(tmp_path, [*ONE, Made("_Z4morev", b"c" * 16)], OTHER)
+    assert [(one.what, one.name) for one in more.found] == [("extra", "_Z4morev")] and not more.ok
+
+
+@pytest.mark.parametrize("changed", [{"registers": 9}, {"constants": b"\1\2\3\4"}])
+def test_the_same_code_with_other_resources_is_not_the_same(tmp_path: Path, changed: dict[str, Any]) -> None:
+    (fault,) = compared(tmp_path, [Made(ONE[0].name, ONE[0].code, **changed), ONE[1]], OTHER).found
+    assert fault.what == "launch"
+
+
+def test_the_namespace_of_another_cub_shifts_the_numbers_in_a_name_and_is_seen_through(tmp_path: Path) -> None:
+    # void cub::scan<cub::Policy>(cub::Policy), with and without the inline namespace
+    plain, inline = "_ZN3cub4scanINS_6PolicyEEEvT_", "_ZN3cub17CUB_200200_900_NS4scanINS0_6PolicyEEEvT_"
+    found = compared(tmp_path, [Made(plain, b"s" * 16)], [Made(inline, b"s" * 16)])
+    assert (found.same, found.renamed) == (1, 0)
+
+
+def test_what_only_the_name_tells_apart_counts_as_renamed(tmp_path: Path) -> None:
+    found = compared(tmp_path, [Made("_Z3oldv", b"s" * 16)], [Made("_Z3newv", b"s" * 16)])
+    assert (found.same, found.renamed, found.found) == (1, 1, ())
+
+
+def test_a_part_of_a_build_is_compared_with_the_sources_that_it_has(tmp_path: Path) -> None:
+    elsewhere = cubins.cubin([Made("_ZN2at42_GLOBAL__N__12345678_9_Reduce_cu_123456783maxEv", b"r" * 16)])
+    whole = cubins.library(
+        tmp_path / "libwhole.so",
+        [cubins.fatbin([("sm_90", cubins.cubin(OTHER))]), cubins.fatbin([("sm_90", elsewhere)])],
+    )
+    ours, theirs = dump.of_libraries([built(tmp_path, "part", ONE)], "part"), dump.of_libraries([whole], "whole")
+    assert compare.compare(ours, theirs).count("missing") == 1
+    assert compare.compare(ours, theirs, part=True).ok
+
+
+def test_a_variable_with_another_content_is_counted(tmp_path: Path) -> None:
+    sides = []
+    for name, value in (("a", b"1.5"), ("b", b"2.5")):
+        images = [("sm_90", cubins.cubin(ONE, [("table", value), ("same", b"x")]))]
+        library = cubins.library(tmp_path / f"lib{name}.so", [cubins.fatbin(images)])
+        sides.append(dump.of_libraries([library], name))
+    found = compare.compare(*sides)
+    assert (found.data, found.data_same) == (2, 1)
+
+
+@pytest.mark.parametrize("packing", ["", "lz4", "zstd"])
+def test_images_are_read_however_they_are_packed(tmp_path: Path, packing: str) -> None:
+    library = built(tmp_path, "x", ONE, packing=packing)
+    (image,) = fatbin.images(library)
+    assert (image.arch, image.ptx, image.compressed) == ("sm_90", False, bool(packing))
+    assert [one.code for one in cubin.read(image.data).functions] == [b"a" * 32, b"b" * 48]
+
+
+def test_architectures_are_counted_with_ptx_and_specific_ones(tmp_path: Path) -> None:
+    image = cubins.cubin(ONE)
+    archs = [("sm_80", image), ("sm_90", image), ("sm_90a", image), ("compute_90", b".version 8.4")]
+    library = cubins.library(tmp_path / "libx.so", [cubins.fatbin(archs), cubins.fatbin(archs[:1])])
+    assert fatbin.architectures(library) == {"compute_90": 1, "sm_80": 2, "sm_90": 1, "sm_90a": 1}
+    assert dump.of_libraries([library], "x", ["sm_90"]).architectures() == ("sm_90", "sm_90a")
+
+
+def test_a_kept_dump_is_the_dump_and_always_the_same_bytes(tmp_path: Path) -> None:
+    made = dump.of_libraries([built(tmp_path, "x", ONE)], "x")
+    for name in ("one", "two"):
+        dump.write(made, tmp_path / name)
+    assert dump.read(tmp_path / "one") == made
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_what_is_no_dump_no_library_or_has_nothing_is_told(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(DecoupleError, match="no dump of kernels"):
+        dump.read(tmp_path / "text")
+    with pytest.raises(DecoupleError, match="not a readable ELF file"):
+        fatbin.architectures(tmp_path / "text")
+    library = built(tmp_path, "x", ONE)
+    with pytest.raises(DecoupleError, match="no machine code for sm_80, only sm_90"):
+        dump.of_libraries([library], "x", ["sm_80"])
+    other = dump.of_libraries([built(tmp_path, "y", ONE, arch="sm_80")], "y")
+    with pytest.raises(DecoupleError, match="no architecture in both: sm_90 and sm_80"):
+        compare.compare(dump.of_libraries([library], "x"), other)
+
+
+def test_a_container_that_is_not_understood_is_an_error_and_not_skipped(tmp_path: Path) -> None:
+    good = cubins.fatbin([("sm_90", cubins.cubin(ONE))])
+    library = cubins.library(tmp_path / "libx.so", [good[:4] + b"\x02" + good[5:]])
+    with pytest.raises(DecoupleError, match="no fatbin container of version 1"):
+        fatbin.architectures(library)
+
+
+def test_a_damaged_image_is_told(tmp_path: Path) -> None:
+    packed = bytearray(cubins.fatbin([("sm_90", cubins.cubin(ONE))], "zstd"))
+    packed[16 + 72] ^= 0xFF
+    library = cubins.library(tmp_path / "libx.so", [bytes(packed)])
+    with pytest.raises(DecoupleError, match="a damaged image"):
+        list(fatbin.images(library))
+
+
+def test_the_host_registers_every_kernel_and_names_what_it_calls(tmp_path: Path) -> None:
+    image = [cubins.fatbin([("sm_90", cubins.cubin(ONE))])]
+    names = [one.name for one in ONE]
+    whole = cubins.library(tmp_path / "liba.so", image, registers=names, calls=["cudaMalloc", "malloc_it"])
+    assert host.host(whole, "sm_90") == host.Host(frozenset({"cudaMalloc"}), 1, 2, ())
+    forgotten = cubins.library(tmp_path / "libb.so", image, registers=names[:1])
+    assert host.host(forgotten, "sm_90").unregistered == (ONE[1].name,)
+
+
+def test_how_the_bytes_differ(tmp_path: Path) -> None:
+    ours, theirs = bytes(range(48)), bytes(range(16)) + b"!" * 16 + bytes(range(32, 48))
+    paths = [built(tmp_path, "a", [Made(ONE[0].name, ours)]), built(tmp_path, "b", [Made(OTHER[0].name, theirs)])]
+    found = compare.compare(*(dump.of_libraries([path], path.name) for path in paths)).found
+    (seen,) = look.look(paths[:1], paths[1:], found)
+    assert (seen.ours, seen.theirs, seen.moved, seen.foreign, seen.first[0]) == (3, 3, 1, 1, 1)
+
+
+def test_one_more_than_was_explained_explains_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"sides": ["built/official"], "reason": "a line number", "code": {"SummaryOps.cu": 1}}
+    monkeypatch.setattr(compare, "explanations", lambda: [row])
+    ours = dump.of_libraries([built(tmp_path, "a", [Made(ONE[0].name, b"!" * 32), ONE[1]])], "a")
+    both = dump.of_libraries([built(tmp_path, "c", [Made(one.name, b"!" * 16) for one in ONE])], "c")
+    theirs = dump.of_libraries([built(tmp_path, "b", OTHER)], "b")
+    assert compare.compare(ours, theirs, sides="built/official").ok
+    assert not compare.compare(ours, theirs, sides="built/monolith").ok
+    assert not compare.compare(both, theirs, sides="built/official").ok
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = built(tmp_path, "a", ONE), built(tmp_path, "b", [OTHER[0], Made(OTHER[1].name, b"c" * 48)])
+    kept = tmp_path / "b.kernels.xz"
+    assert cli.main(["kernels", "dump", str(other), "-o", str(kept), "--label", "theirs"]) == 0
+    assert cli.main(["kernels", "compare", str(one), str(one)]) == 0
+    assert cli.main(["kernels", "compare", str(one), str(kept)]) == 1
+    said = capsys.readouterr().out
+    assert "1 of 2 the same (50.00 %), 1 different" in said and "cub::" in said
