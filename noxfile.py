@@ -102,13 +102,13 @@ for _verb, _summary in GENERAL.items():
 TYPED = (
     "scripts/decouple",
     "tests/contract",
-    "third_device/common/backend_build",
+    "third_device/layer/backend_build",
     "third_device/contract/third_device_contract",
-    "third_device/core/torch/_decoupled",
+    "third_device/added_to_core/torch/_decoupled",
     "third_device/tools/wrapped_cmake",
     "third_device/torch_cuda/torch_cuda_build",
 )
-"""What mypy --strict holds; ``third_device/common/python`` is a package only inside a backend."""
+"""What mypy --strict holds; ``third_device/layer/python`` is a package only inside a backend."""
 
 
 @nox.session(venv_backend="none")

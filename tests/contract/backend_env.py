@@ -158,7 +158,7 @@ def flags(flavour: str) -> dict[str, str]:
 def build_environment(interpreter: Path, project: Path | None = None) -> dict[str, str]:
     """The environment of a build: the interpreter's own tools first, ccache where it is, two compilers at once.
 
-    Backends that lie beside ``common`` share its objects: ccache sees paths relative to their parent.
+    Backends that lie beside ``layer`` share its objects: ccache sees paths relative to their parent.
     """
     made = dict(os.environ, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     path = [str(interpreter.parent), made.get("PATH", "")]

@@ -30,7 +30,7 @@ print("scaled")
 @pytest.fixture
 def extension(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The layer's module, imported as a backend's setup.py does: by the path of the layer. Needs no torch."""
-    monkeypatch.syspath_prepend(str(backend_env.THIRD_DEVICE / "common"))
+    monkeypatch.syspath_prepend(str(backend_env.THIRD_DEVICE / "layer"))
     return importlib.import_module("backend_build.extension")
 
 
@@ -90,7 +90,7 @@ def test_the_library_shows_its_interface_and_nothing_else(torch_sim: Path) -> No
 
 
 def test_a_missing_part_of_third_device_is_named(extension: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "common").mkdir()
+    (tmp_path / "layer").mkdir()
     with pytest.raises(SystemExit, match=r"torch_acme: .*wrapped_cmake is missing; next: set THIRD_DEVICE"):
         extension.backend("acme", tmp_path / "torch_acme", tmp_path)
 
@@ -98,7 +98,7 @@ def test_a_missing_part_of_third_device_is_named(extension: ModuleType, tmp_path
 @pytest.mark.parametrize(("name", "taken"), [("fft", "fft"), ("add", "add"), ("leaf", "Tensor.is_leaf")])
 def test_a_name_that_pytorch_uses_is_refused(interpreter: Path, tmp_path: Path, name: str, taken: str) -> None:
     code = (
-        f"import sys; sys.path.insert(0, {str(backend_env.THIRD_DEVICE / 'common')!r})\n"
+        f"import sys; sys.path.insert(0, {str(backend_env.THIRD_DEVICE / 'layer')!r})\n"
         "from pathlib import Path; from backend_build.extension import backend\n"
         f"backend({name!r}, Path({str(tmp_path)!r}), Path({str(backend_env.THIRD_DEVICE)!r}))"
     )
@@ -117,7 +117,7 @@ def test_sources_without_their_keyword_are_told(
 ) -> None:
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(acme LANGUAGES CXX)\n"
-        'include("${THIRD_DEVICE}/common/cmake/Backend.cmake")\nthird_device_backend(acme csrc/driver.cpp)\n'
+        'include("${THIRD_DEVICE}/layer/cmake/Backend.cmake")\nthird_device_backend(acme csrc/driver.cpp)\n'
     )
     monkeypatch.setattr(sys, "executable", str(interpreter))
     with pytest.raises(SystemExit, match=r"'csrc/driver\.cpp' belongs to nothing"):

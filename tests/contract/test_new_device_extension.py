@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-MODULE = Path(__file__).parents[2] / "third_device/core/torch/_decoupled/cpp_extension.py"
+MODULE = Path(__file__).parents[2] / "third_device/added_to_core/torch/_decoupled/cpp_extension.py"
 PROLOGUE = f"""
 import importlib.util, sys
 spec = importlib.util.spec_from_file_location("new_device", {str(MODULE)!r})

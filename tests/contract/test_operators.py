@@ -8,7 +8,7 @@ from pathlib import Path
 
 import backend_env
 
-COMMON = backend_env.THIRD_DEVICE / "common"
+LAYER = backend_env.THIRD_DEVICE / "layer"
 GENERATE = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -28,7 +28,7 @@ print(json.dumps(results))
 def generated(interpreter: Path, *paths: Path) -> list[object]:
     """What each file makes: [header, source], or the error's text. One process, for torchgen takes seconds to read."""
     done = subprocess.run(
-        [str(interpreter), "-c", GENERATE, str(COMMON), *map(str, paths)],
+        [str(interpreter), "-c", GENERATE, str(LAYER), *map(str, paths)],
         capture_output=True, text=True, env=backend_env.build_environment(interpreter),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

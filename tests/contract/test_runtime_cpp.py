@@ -11,7 +11,7 @@ from pathlib import Path
 import backend_env
 import pytest
 
-COMMON = backend_env.THIRD_DEVICE / "common"
+LAYER = backend_env.THIRD_DEVICE / "layer"
 SOURCES = ["runtime/runtime.cpp", "runtime/allocators.cpp", "sim/sim_driver.cpp", "tests/runtime_test.cpp"]
 SANITIZERS = {"plain": [], "address": ["-g", "-fsanitize=address,undefined"], "thread": ["-g", "-fsanitize=thread"]}
 
@@ -24,7 +24,7 @@ def test_runtime(kind: str, tmp_path: Path) -> None:
         pytest.skip("no C++ compiler: install g++")
     program = tmp_path / "runtime_test"
     command = [compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-O1", *SANITIZERS[kind], "-Iinclude", "-pthread"]
-    built = subprocess.run([*command, *SOURCES, "-o", str(program)], cwd=COMMON, capture_output=True, text=True)
+    built = subprocess.run([*command, *SOURCES, "-o", str(program)], cwd=LAYER, capture_output=True, text=True)
     if built.returncode and kind != "plain" and re.search("cannot find .*[atu]san", built.stderr):
         pytest.skip(f"the compiler has no {kind} sanitizer library")
     assert built.returncode == 0, built.stderr
@@ -44,5 +44,5 @@ def test_the_example_of_a_driver_compiles() -> None:
         pytest.skip("no C++ compiler: install g++" if compiler is None else f"no cuda_runtime_api.h in {places[0]}")
     command = [compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Iinclude"]
     command += ["-idirafter", str(headers), "../examples/cuda_like_driver.cpp"]
-    done = subprocess.run(command, cwd=COMMON, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=LAYER, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ import pytest
 
 from decouple.base.paths import find_project
 
-OWN_FILES = find_project() / "third_device" / "core" / "torch" / "_decoupled"
+OWN_FILES = find_project() / "third_device" / "added_to_core" / "torch" / "_decoupled"
 
 TORCH = """\
 from torch._decoupled import preload as _preload

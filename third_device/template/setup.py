@@ -11,7 +11,7 @@ from setuptools import setup
 
 ROOT = Path(__file__).resolve().parent
 THIRD_DEVICE = Path(os.environ.get("THIRD_DEVICE", ROOT.parent)).resolve()
-sys.path.insert(0, str(THIRD_DEVICE / "common"))
+sys.path.insert(0, str(THIRD_DEVICE / "layer"))
 
 from backend_build.extension import backend  # noqa: E402
 

@@ -44,9 +44,10 @@ def files_of(tree: Path) -> list[str]:
 def _belongs(path: str, context: Context) -> bool:
     """Whether the census looks at ``path``: what the project itself lays over the tree is no coupling of upstream's.
 
-    Except ``third_device/core``, which the core wheel ships.
+    Except ``third_device/added_to_core``, which the core wheel ships.
     """
-    return not path.startswith("third_device/") or path in context.origins or path.startswith("third_device/core/")
+    ours, shipped = path.startswith("third_device/"), path.startswith("third_device/added_to_core/")
+    return not ours or shipped or path in context.origins
 
 
 def scan(

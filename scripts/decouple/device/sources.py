@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-SHARED = ("common", "core", "tools")
+SHARED = ("layer", "added_to_core", "tools")
 """Beside the project itself, in ``third_device``: the layer, NewDeviceCppExtension, the toolkit."""
 
 

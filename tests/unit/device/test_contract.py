@@ -42,7 +42,7 @@ def sources(tmp_path: Path) -> Path:
     home = tmp_path / "third_device"
     for name in (*SHARED, "torch_tiny"):
         (home / name).mkdir(parents=True)
-    (home / "common" / "layer.h").write_text("1\n")
+    (home / "layer" / "layer.h").write_text("1\n")
     (home / "torch_tiny" / "setup.py").write_text(
         "import os, pathlib, setuptools\n"
         "pathlib.Path('build').mkdir(exist_ok=True)\n"
@@ -64,7 +64,7 @@ def test_a_backend_is_built_once_for_its_sources_and_the_checkout_stays_clean(tm
     (home / "torch_tiny" / "build").mkdir()  # what somebody's own build leaves is not a source
     contract.install(place, home, "torch_tiny", jobs=3)
     assert len(asked) == 1
-    (home / "common" / "layer.h").write_text("2\n")
+    (home / "layer" / "layer.h").write_text("2\n")
     (home / "torch_tiny" / "torch_tiny.py").write_text("mark = 2\n")
     contract.install(place, home, "torch_tiny", jobs=3)
     assert (built / "torch_tiny.py").read_text() == "mark = 2\n" and len(asked) == 2

@@ -79,7 +79,7 @@ def test_every_test_that_the_page_names_exists() -> None:
             assert re.search(rf"^def {match[2]}\(", path.read_text(), re.MULTILINE), word
             named += 1
         elif match := re.fullmatch(r"runtime_test\.cpp: (\w+)", word):
-            text = (ROOT / "third_device/common/tests/runtime_test.cpp").read_text()
+            text = (ROOT / "third_device/layer/tests/runtime_test.cpp").read_text()
             assert f"void {match[1]}() {{" in text and text.count(match[1]) > 1, word
             named += 1
     assert named > 100

@@ -49,7 +49,7 @@ def test_the_guide_has_the_figures_of_the_tree() -> None:
         return sum(size.lines for place in places for size in measure(home / place))
 
     written = ("torch_newdevice/__init__.py", "setup.py", "pyproject.toml", "CMakeLists.txt")
-    simulated = ("common/sim", "common/include/third_device/sim_driver.h")
+    simulated = ("layer/sim", "layer/include/third_device/sim_driver.h")
     driver, operators = lines("examples/cuda_like_driver.cpp"), lines("template/operators.yaml")
     kernels, packaging = lines("template/csrc/kernels.cpp"), lines(*(f"template/{path}" for path in written))
     expected = {
@@ -60,7 +60,7 @@ def test_the_guide_has_the_figures_of_the_tree() -> None:
         "packaging that the scaffold writes": packaging,
         "**together": driver + operators + kernels + packaging,
         "for comparison: the simulated device": lines(*simulated),
-        "the layer that is shared": lines("common") - lines(*simulated, "common/tests"),
+        "the layer that is shared": lines("layer") - lines(*simulated, "layer/tests"),
     }
     rows = [line for line in (root / "docs" / "backends.md").read_text().splitlines() if line.startswith("| ")]
     for label, count in expected.items():

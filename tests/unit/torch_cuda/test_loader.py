@@ -20,7 +20,7 @@ from torch_cuda_build import backend
 
 from .conftest import PROJECT
 
-CORE_PRELOAD = PROJECT.parent / "core" / "torch" / "_decoupled" / "preload.py"
+CORE_PRELOAD = PROJECT.parent / "added_to_core" / "torch" / "_decoupled" / "preload.py"
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 CORE = """

@@ -31,7 +31,7 @@ class Known:
     """Tests that are known not to hold: ``test`` is a glob over names without the device and what follows it."""
 
     test: str
-    whose: str  # upstream: no backend can pass; layer: third_device/common could do it; backend: a kernel could
+    whose: str  # upstream: no backend can pass; layer: third_device/layer could do it; backend: a kernel could
     reason: str
     where: str
     run: bool = True  # False: it hangs or ends the process

@@ -26,7 +26,7 @@ from typing import Any
 from torch_cuda_build import wheel
 
 ROOT = Path(__file__).resolve().parent.parent
-CORE_PRELOAD = ROOT.parent / "core" / "torch" / "_decoupled" / "preload.py"
+CORE_PRELOAD = ROOT.parent / "added_to_core" / "torch" / "_decoupled" / "preload.py"
 TOOLKIT = ROOT.parent / "tools" / "wrapped_cmake"
 OWN_FILES = ("__init__.py", "_after_import.py", "_autoload.py", "_libraries.py", "_preload.py", "py.typed")
 

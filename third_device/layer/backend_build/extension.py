@@ -21,18 +21,18 @@ from .operators import OperatorsError, generate
 GENERATED = "generated"
 MODULE = "torch/module.cpp"
 """The source of ``_C``, in the layer."""
-CPP_EXTENSION = Path("core", "torch", "_decoupled", "cpp_extension.py")
+CPP_EXTENSION = Path("added_to_core", "torch", "_decoupled", "cpp_extension.py")
 """``NewDeviceCppExtension``, below ``third_device``: a patched core has it, and every backend brings it along."""
 
 
 def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
     """What ``setup()`` needs to build the backend ``torch_<name>`` in ``root``.
 
-    ``third_device`` is the folder of the layer (``common``), the toolkit (``tools``) and ``core``. Everything is built
+    ``third_device`` is the folder of ``layer``, the toolkit (``tools``) and ``added_to_core``. Everything is built
     below ``root/build``, apart for every PyTorch and Python; what is built there already is not built again. Raises
     SystemExit with one line when a part of ``third_device`` is missing.
     """
-    for part in (Path("common"), Path("tools", "wrapped_cmake"), CPP_EXTENSION):
+    for part in (Path("layer"), Path("tools", "wrapped_cmake"), CPP_EXTENSION):
         if not (third_device / part).exists():
             raise SystemExit(
                 f"torch_{name}: {third_device / part} is missing; next: set THIRD_DEVICE to the folder third_device of "
@@ -44,7 +44,7 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
 
     refuse_taken(name)
     package = f"torch_{name}"
-    layer = third_device / "common"
+    layer = third_device / "layer"
     work = root / "build" / f"torch-{torch.__version__}-{sysconfig.get_config_var('SOABI')}"
     # Paths relative to the project, as setuptools wants them: absolute ones would leave the build folder.
     return {
@@ -126,7 +126,7 @@ def _build_ext(package: str, root: Path, third_device: Path, work: Path) -> type
 
     class BuildBackend(BuildExtension):  # type: ignore[misc]  # torch need not be typed for who checks this
         def build_extensions(self) -> None:
-            generate_operators(root, third_device / "common", work / GENERATED)
+            generate_operators(root, third_device / "layer", work / GENERATED)
             staged = build_library(root, third_device, work)
             (module,) = self.extensions
             made = cpp_extension(third_device).NewDeviceCppExtension(

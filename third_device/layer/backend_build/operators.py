@@ -39,7 +39,7 @@ from typing import Any
 
 import yaml
 
-BANNER = "// Generated from operators.yaml by third_device/common/backend_build; do not edit.\n"
+BANNER = "// Generated from operators.yaml by third_device/layer/backend_build; do not edit.\n"
 POLICIES = ("lower_precision_fp", "fp32", "fp32_set_opt_dtype", "promote")
 DTYPES = {
     "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
