@@ -11,6 +11,7 @@ from decouple.base.errors import CHECK_FAILED, OK, UsageError
 
 if TYPE_CHECKING:
     from decouple.base.progress import Progress
+    from decouple.build.environment import Environment
     from decouple.verify.kernels.compare import Comparison
     from decouple.verify.kernels.dump import Dump
 
@@ -33,7 +34,7 @@ def register(subparsers: Any) -> None:
         "compare",
         help="missing, extra and different functions",
         description="Each side is a library, a wheel, a folder, a dump, or `official:RELEASE` (kept here for sm_90; "
-        "else the libraries are fetched from the wheel on the index).",
+        "else the libraries are fetched from the wheel on the index, with --arch).",
     )
     compare.add_argument("ours", metavar="OURS")
     compare.add_argument("theirs", metavar="THEIRS")
@@ -94,7 +95,8 @@ def _compare(arguments: argparse.Namespace) -> int:
     from decouple.verify.kernels import compare, look
 
     progress = output.progress()
-    ours, theirs = (_side(word, arguments.arch, progress) for word in (arguments.ours, arguments.theirs))
+    archs = arguments.arch or _in_both(arguments.ours, arguments.theirs) or None
+    ours, theirs = (_side(word, archs, progress) for word in (arguments.ours, arguments.theirs))
     found = compare.compare(ours, theirs, part=arguments.part, sides=arguments.sides)
     print_comparison(found, None if arguments.all else 10)
     if arguments.bytes:
@@ -107,6 +109,26 @@ def _compare(arguments: argparse.Namespace) -> int:
                     f"first at {one.first[0]}: {one.first[1]} {one.first[2]}"
                 )
     return OK if found.ok else CHECK_FAILED
+
+
+def _in_both(ours: str, theirs: str) -> list[str]:
+    """The architectures that two sides share, as far as a look without reading any code tells."""
+    import contextlib
+
+    from decouple.verify.kernels import dump, fatbin
+
+    sides = []
+    for word in (ours, theirs):
+        path = Path(word)
+        if word.startswith("official:"):
+            sides.append({"sm_90"})
+        elif path.is_file() and dump.is_dump(path):
+            sides.append({arch.rstrip("a") for arch in dump.read(path).architectures()})
+        elif path.exists():
+            with contextlib.ExitStack() as stack:
+                counts = [fatbin.architectures(library) for library in _libraries([path], stack)]
+            sides.append({arch.rstrip("a") for one in counts for arch in one if arch.startswith("sm_")})
+    return sorted(set.intersection(*sides)) if len(sides) == 2 else []
 
 
 def _side(word: str, archs: Sequence[str] | None, progress: Progress) -> Dump:
@@ -147,3 +169,29 @@ def print_comparison(found: Comparison, limit: int | None) -> None:
             print(f"       {said}: {one.arch} {one.source} {demangled(one.name)[:160]}: {one.detail}{why}")
         if limit is not None and len(of_kind) > limit:
             print(f"       and {len(of_kind) - limit} more (--all)")
+
+
+def of_backend(environment: Environment, backend: Path, against: str, *, part: bool = False) -> Comparison:
+    """The machine code of the wheel ``backend`` against ``against``: "official", "monolith" (the root's), or a file.
+
+    ``part`` compares only the sources that the wheel has; the architectures are those of the wheel.
+    """
+    from decouple.build.environment import RootEnvironment
+    from decouple.build.wheels import read_manifest
+    from decouple.cli import output
+    from decouple.verify import checks, facts
+    from decouple.verify.kernels import compare
+
+    archs = [one for one in facts.arch_flags(read_manifest(backend).arch_list) if one.startswith("sm_")]
+    word = against
+    if against == "official":
+        word = f"official:{environment.places.release}"
+    elif against == "monolith":
+        if not isinstance(environment, RootEnvironment):
+            raise UsageError("--kernels monolith: it lies in the Debian root", next_step="add --env rootfs")
+        folder = environment.root.tree / checks.MONOLITH.lstrip("/") / "lib"
+        word = str(next(iter(sorted(folder.rglob("libtorch_cuda.so*"))), folder))
+    progress = output.progress()
+    sides = f"built/{against}" if against in ("official", "monolith") else ""
+    ours = _of([backend], backend.name, archs, progress)
+    return compare.compare(ours, _side(word, archs, progress), part=part, sides=sides)

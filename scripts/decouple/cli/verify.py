@@ -29,6 +29,11 @@ def register(subparsers: Any) -> None:
     verify.add_argument("--env", choices=["auto", "host", "rootfs"], default="auto")
     verify.add_argument("--core", choices=["built", "stock"], default="built", help="the core that torch_cuda goes on")
     verify.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
+    verify.add_argument(
+        "--kernels",
+        metavar="official|monolith|FILE",
+        help="compare the machine code of every kernel with the official wheel's, the root's monolith's, or a dump's",
+    )
     verify.add_argument("--no-parity", action="store_true", help="leave the comparison with the monolith out")
     verify.add_argument("--no-extensions", action="store_true", help="compile no third-party CUDA extension")
     verify.add_argument("--no-tests", action="store_true", help="run none of upstream's CPU tests on the core")
@@ -92,6 +97,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     from decouple.base.paths import cache_dir, find_project
     from decouple.build import inputs
     from decouple.build.environment import Places, RootEnvironment
+    from decouple.cli import kernels
     from decouple.cli.build import environment_for
     from decouple.release import status
     from decouple.verify import audit, checks, parity
@@ -106,7 +112,8 @@ def _verify(arguments: argparse.Namespace) -> int:
     tested = core is not None and not arguments.no_tests and arguments.env != "host"
     layers = ["core", *(["cuda"] if backend else []), *(["stock"] if arguments.core == "stock" or tested else [])]
     compared = backend is not None and not arguments.no_parity
-    environment = environment_for(arguments, places, [*layers, *(["monolith"] if compared else [])])
+    single = compared or arguments.kernels == "monolith"
+    environment = environment_for(arguments, places, [*layers, *(["monolith"] if single else [])])
     place = _workplace(environment)
     reports = _audits(core, backend)
     good = _print_audit(reports) == OK
@@ -124,12 +131,17 @@ def _verify(arguments: argparse.Namespace) -> int:
             same = parity.compare(ours, checks.monolith(place))
             if isinstance(environment, RootEnvironment):
                 with audit.opened(backend) as folder:
-                    single = audit.libraries(environment.root.tree / checks.MONOLITH.lstrip("/") / "lib")
-                    same += checks.symbols(audit.libraries(folder), single)
+                    whole = audit.libraries(environment.root.tree / checks.MONOLITH.lstrip("/") / "lib")
+                    same += checks.symbols(audit.libraries(folder), whole)
         if not arguments.no_extensions:
             found += _extensions(environment, arguments.core, both, backend)
     good &= _print_checks(found)
     good &= _print_parity(same, None if arguments.all else 10)
+    if backend and arguments.kernels:
+        code = kernels.of_backend(environment, backend, arguments.kernels)
+        kernels.print_comparison(code, None if arguments.all else 10)
+        good &= code.ok
+        result["kernels"] = code.to_dict()
     result |= {
         "core": arguments.core,
         "audit": [
@@ -247,8 +259,9 @@ def _print_parity(found: Sequence[Parity], limit: int | None) -> bool:
 
 
 def smoke(arguments: argparse.Namespace, places: Places) -> int:
-    """What ``decouple smoke`` checks after the build: the audit of that part, and that it loads on a stock core."""
+    """What ``decouple smoke`` checks after the build: audit, machine code, and that it loads on a stock core."""
     from decouple.build import inputs
+    from decouple.cli import kernels
     from decouple.cli.build import environment_for
     from decouple.verify import checks, parity
 
@@ -262,6 +275,9 @@ def smoke(arguments: argparse.Namespace, places: Places) -> int:
     ours = parity.dump(both.prefix, both.folder, both.inside)
     found = checks.together(both, ours, _expected(environment, backend))
     good &= _print_checks(found)
+    code = kernels.of_backend(environment, backend, "official", part=True)
+    kernels.print_comparison(code, 10)
+    good &= code.ok
     print("verdict:", "ok" if good else "FAILED")
     return OK if good else CHECK_FAILED
 
