@@ -193,6 +193,7 @@ def prepare(project: Path, waiting: Waiting, from_source: str = "auto") -> tuple
     from decouple.rebase.partial import Partial
     from decouple.rebase.series import Rebase, Sides
     from decouple.rebase.workspace import open_workspace
+    from decouple.recipes.model import load_all
     from decouple.release.manifest import load_release
     from decouple.stack.patchtext import load
 
@@ -220,6 +221,7 @@ def prepare(project: Path, waiting: Waiting, from_source: str = "auto") -> tuple
         patches,
         regenerate,
         known,
+        recipes=load_all(project),
     )
     if waiting.source == "wheel":
         work.partial = Partial(_wheel_name(new), series.not_carried)

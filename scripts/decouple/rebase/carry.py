@@ -85,7 +85,7 @@ def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carrie
         return Carried(patch.name, Verdict.ALREADY_UPSTREAM, {}, _evidence(backward.applies, patch))
     if forward.applies:
         outcome = applier.apply(repository, tip, [patch], scratch)[0]
-        if clean and _tree_after(repository, tip, outcome.changes) == merge.tree:
+        if clean and tree_after(repository, tip, outcome.changes) == merge.tree:
             return Carried(
                 patch.name,
                 Verdict.OFFSET if outcome.offsets else Verdict.UNMODIFIED,
@@ -130,7 +130,7 @@ def _beside(repository: Repository, step: Step, tip: str, merge: Merge) -> Carri
         ]
     here = repository.tree_of(tip)
     changes = {change.path: change.new for change in differences(repository, here, merge.tree)} | settled
-    body = diff(repository, tip, _tree_after(repository, tip, changes))
+    body = diff(repository, tip, tree_after(repository, tip, changes))
     return Carried(step.patch.name, Verdict.MERGED, changes, tuple(notes), body)
 
 
@@ -210,7 +210,8 @@ def _commit(repository: Repository, tree_of: str, parents: tuple[str, ...]) -> s
     return answer.decode().strip()
 
 
-def _tree_after(repository: Repository, tip: str, changes: Mapping[str, Entry | None]) -> str:
+def tree_after(repository: Repository, tip: str, changes: Mapping[str, Entry | None]) -> str:
+    """The id of the tree that ``tip`` has after ``changes``."""
     (commit,) = write_chain(repository, tip, [NewCommit(_PLAIN, changes)])
     return repository.tree_of(commit)
 

@@ -10,9 +10,11 @@ from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
 from decouple.rebase import resolutions
 from decouple.rebase.carry import Step, carry
+from decouple.rebase.made import by_recipe
 from decouple.rebase.partial import Partial, hidden
 from decouple.rebase.resolutions import Key, Resolution
 from decouple.rebase.verdicts import Carried, Note, Verdict
+from decouple.recipes.model import Recipe
 from decouple.stack import applier
 from decouple.stack.commits import NewCommit, from_header, write_chain
 from decouple.stack.export import diff
@@ -77,6 +79,8 @@ class Rebase:
     regenerate: Regenerate = lambda patch: None
     memory: Sequence[Resolution] = ()
     decisions: Mapping[str, Decision] = field(default_factory=dict)
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    """By the Decouple-Id of the patch that each makes."""
     partial: Partial | None = None
     """Set when the new release is known from its wheel only."""
 
@@ -127,6 +131,8 @@ class Rebase:
         if decision is not None and decision.preimage == self.repository.tree_of(tip):
             return self._decided(step.patch, decision, tip)
         result = carry(self.repository, step, tip, self._scratch)
+        if recipe := self.recipes.get(step.patch.parsed.header.decouple_id or ""):
+            result = by_recipe(self.repository, recipe, tip, result)
         return (result.verdict.stops and self._replayed(step.patch, tip)) or result
 
     def _regenerated(self, step: Step, made: Regenerated, tip: str) -> Carried:

@@ -1,0 +1,52 @@
+"""A patch that a recipe makes anew on the new release, next to what merging its old text would give."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from decouple.rebase.carry import TreeSource, tree_after
+from decouple.rebase.verdicts import Carried, Note, Verdict
+from decouple.recipes.make import done_upstream, make
+from decouple.recipes.model import Recipe, RecipeError
+from decouple.stack.export import diff
+from decouple.stack.plumbing import Repository
+from decouple.stack.trees import Entry, look_up
+
+
+def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried) -> Carried:
+    """What becomes of the patch on the commit ``tip``: made by ``recipe``, or ``merged`` where that is the same.
+
+    Where the recipe does not find its places, ``merged`` stands, and if it stops it also says what the recipe missed.
+    """
+    source = TreeSource(repository, tip)
+
+    def read(path: str) -> str | None:
+        return None if source.mode(path) is None else source.read(path).decode("utf-8")
+
+    if done_upstream(recipe, read):
+        signs = tuple(Note(sign.file, 0, f"since {sign.since}") for sign in recipe.upstream)
+        return Carried(merged.name, Verdict.ALREADY_UPSTREAM, {}, signs)
+    if not recipe.makes:
+        return merged
+    try:
+        texts = make(recipe, read)
+    except RecipeError as error:
+        if not merged.verdict.stops:
+            return merged
+        return dataclasses.replace(merged, notes=(*merged.notes, Note(error.path, 0, f"its recipe: {error.what}")))
+    changes = _written(repository, tip, texts)
+    tree = tree_after(repository, tip, changes)
+    if merged.changes is not None and tree == tree_after(repository, tip, merged.changes):
+        return merged
+    note = Note("", 0, "made by its recipe" + ("" if merged.verdict.stops else ", which merging its old text is not"))
+    return Carried(merged.name, Verdict.REGENERATED, changes, (note,), diff(repository, tip, tree))
+
+
+def _written(repository: Repository, tip: str, texts: Mapping[str, str]) -> dict[str, Entry | None]:
+    present = look_up(repository, tip, list(texts))
+    written: dict[str, Entry | None] = {}
+    for path, text in texts.items():
+        blob = repository.run("hash-object", "-w", "--stdin", stdin=text.encode()).decode().strip()
+        written[path] = Entry(present[path].mode if path in present else "100644", blob)
+    return written

@@ -1,0 +1,209 @@
+"""``series/recipes/<Decouple-Id>.toml``: one recipe makes the body of one patch on any release. Its types, its reader.
+
+A recipe holds our own lines and says where they go by symbol, guard or node, never by line number, so that it makes the
+patch anew where upstream moved or mended what stands around them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from decouple.base.errors import DecoupleError
+
+SCHEMA = 1
+
+
+class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One step that narrows a range of lines: exactly one of the first group; ``has`` chooses among several."""
+
+    function: str | None = None
+    """The definition of this C++ function or method (its last name), from its first line to its closing brace."""
+    inside: str | None = None
+    """The lines between the braces of this function."""
+    include: str | None = None
+    """The ``#include`` line of this header."""
+    guard: str | None = None
+    """A conditional that asks for this macro, ``#if`` to ``#endif`` or ``if()`` to ``endif()``."""
+    branch: str | None = None
+    """The lines that are compiled when this macro is defined, without the directives."""
+    line: str | None = None
+    """The one line that this regular expression finds."""
+    begin: str | None = None
+    """From the one line that this finds to the first that ``end`` finds, both included."""
+    end: str | None = None
+    has: str | None = None
+    """Of several: those whose text this regular expression finds."""
+
+    @property
+    def kind(self) -> str:
+        """Which of the fields is set."""
+        return next(name for name in KINDS if getattr(self, name) is not None)
+
+    def __str__(self) -> str:
+        words = [f'{name} = "{value}"' for name in (*KINDS, "end", "has") if (value := getattr(self, name)) is not None]
+        return "{ " + ", ".join(words) + " }"
+
+
+KINDS = ("function", "inside", "include", "guard", "branch", "line", "begin")
+
+
+class Take(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Upstream's text that moves: found, kept under ``name``, and put where ``{{name}}`` stands in a text of ours."""
+
+    name: str
+    file: str
+    at: list[Selector]
+    where: list[Selector] = []
+    """Only where these lead to a place; else ``{{name}}`` goes, with the empty line below it."""
+    undefine: list[str] = []
+    """Macros whose conditionals in it are settled as not defined."""
+    define: list[str] = []
+    """Macros whose conditionals in it are settled as defined."""
+    drop: list[str] = []
+    """Regular expressions: lines that stay behind. Each must find one."""
+    replace: list[tuple[str, str]] = []
+    """(regular expression, text): each must find something."""
+
+
+class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change of one place in a file that stays. Exactly one of put, before, after, replace and
+    undefine or define says what becomes of it."""
+
+    file: str
+    at: list[Selector] = []
+    """Each narrows what the one before it found; none: the whole file."""
+    where: list[Selector] = []
+    """Only where these lead to a place: a file of later releases may have no need of it."""
+    every: bool = False
+    """Do so at each place that is found, and at least one. Without it there must be exactly one."""
+    blank: bool = False
+    """With ``put = ""``: the empty line below goes as well."""
+    put: str | None = None
+    before: str | None = None
+    after: str | None = None
+    undefine: list[str] = []
+    define: list[str] = []
+    replace: list[tuple[str, str]] = []
+    """(regular expression, text) within what is found: each must find something."""
+
+
+class Upstream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One sign in the text that upstream did the same. Where all signs are there the patch is not needed."""
+
+    since: str
+    """The first release that has it, and what it does: for people."""
+    file: str
+    at: list[Selector] = []
+    """Leads to one place."""
+    lacks: list[Selector] = []
+    """None of these is anywhere in the file."""
+
+
+class New(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of ours, with ``{{name}}`` where taken text goes."""
+
+    path: str
+    text: str
+
+
+class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All that makes one patch."""
+
+    schema: int
+    id: str
+    """The ``Decouple-Id`` of the patch, whose header stays as the series has it."""
+    take: list[Take] = []
+    edit: list[Edit] = []
+    new: list[New] = []
+    upstream: list[Upstream] = []
+
+    @property
+    def files(self) -> list[str]:
+        """Every upstream file that it takes from or changes."""
+        return sorted({*(one.file for one in self.take), *(one.file for one in self.edit)})
+
+    @property
+    def makes(self) -> bool:
+        """Whether it makes the patch; else it only knows when the patch is not needed."""
+        return bool(self.files)
+
+
+class RecipeError(DecoupleError):
+    """A recipe that is wrong, or that does not find what it looks for. ``path`` is the upstream file, if one is."""
+
+    def __init__(self, what: str, *, next_step: str, path: str = "") -> None:
+        super().__init__(what, next_step=next_step)
+        self.path = path
+
+
+def load_all(project: Path) -> dict[str, Recipe]:
+    """Every recipe of a checkout, by the ``Decouple-Id`` of the patch it makes. Raises RecipeError."""
+    return {path.stem: load(path) for path in sorted((project / "series" / "recipes").glob("*.toml"))}
+
+
+def load(path: Path) -> Recipe:
+    """One recipe. Raises RecipeError that names file and key."""
+    try:
+        recipe = msgspec.toml.decode(path.read_bytes(), type=Recipe)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: {error}", next_step="docs/rebase.md lists the keys of a recipe") from error
+    for fault in _faults(recipe, path.stem):
+        raise RecipeError(f"{path}: {fault}", next_step="docs/rebase.md lists the keys of a recipe")
+    return recipe
+
+
+def _faults(recipe: Recipe, stem: str) -> list[str]:
+    found = []
+    if recipe.schema != SCHEMA:
+        found.append(f"schema {recipe.schema}, this program reads {SCHEMA}")
+    if recipe.id != stem:
+        found.append(f"id {recipe.id!r} is not the file's name")
+    for what, steps in _steps(recipe):
+        for step in steps:
+            if sum(getattr(step, kind) is not None for kind in KINDS) != 1:
+                found.append(f"{what}: {step} must have exactly one of {', '.join(KINDS)}")
+            if (step.begin is None) != (step.end is None):
+                found.append(f"{what}: {step}: begin and end go together")
+            for name in ("line", "begin", "end", "has"):
+                found += _bad_pattern(what, getattr(step, name))
+    for take in recipe.take:
+        for pattern in [*take.drop, *(pattern for pattern, _ in take.replace)]:
+            found += _bad_pattern("take", pattern)
+    for edit in recipe.edit:
+        settles = bool(edit.undefine or edit.define)
+        acts = [edit.put is not None, edit.before is not None, edit.after is not None, bool(edit.replace), settles]
+        if sum(acts) != 1:
+            found.append(f"edit of {edit.file}: exactly one of put, before, after, replace, undefine/define")
+        for pattern, _ in edit.replace:
+            found += _bad_pattern("edit", pattern)
+    names = [take.name for take in recipe.take]
+    texts = [new.text for new in recipe.new]
+    texts += [text for edit in recipe.edit for text in (edit.put, edit.before, edit.after) if text]
+    used = {name for text in texts for name in placeholders(text)}
+    found += [f"{{{{{name}}}}} is taken nowhere" for name in sorted(used - set(names))]
+    found += [f"take {name!r} is used nowhere, so its text would be lost" for name in names if name not in used]
+    return found
+
+
+def _steps(recipe: Recipe) -> list[tuple[str, list[Selector]]]:
+    found = [("take", [*one.at, *one.where]) for one in recipe.take]
+    found += [("edit", [*one.at, *one.where]) for one in recipe.edit]
+    return found + [("upstream", [*one.at, *one.lacks]) for one in recipe.upstream]
+
+
+def placeholders(text: str) -> list[str]:
+    """The names in ``{{name}}``."""
+    return re.findall(r"^\{\{([\w-]+)\}\}$", text, re.MULTILINE)
+
+
+def _bad_pattern(what: str, pattern: str | None) -> list[str]:
+    if pattern is None:
+        return []
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return [f"{what}: {pattern!r} is no regular expression: {error}"]
+    return []

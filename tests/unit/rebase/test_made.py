@@ -1,0 +1,63 @@
+"""A patch with a recipe on a release where its old text does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.rebase.carry import carry
+from decouple.rebase.made import by_recipe
+from decouple.rebase.verdicts import Carried, Verdict
+from decouple.recipes.model import load
+from tests.unit.rebase.releases import Files, Upstream
+
+OLD = "int a() {\n#ifdef USE_CUDA\n  return cuda(1);\n#else\n  return 0;\n#endif\n}\n"
+PATCHED = "int a() {\n  return hook();\n}\n"
+RECIPE = """
+schema = 1
+id = "a"
+[[edit]]
+file = "a.cpp"
+at = [{ function = "a" }, { guard = "USE_CUDA" }]
+put = "  return hook();"
+[[upstream]]
+since = "9.9: a() asks a hook"
+file = "a.cpp"
+at = [{ line = "their_hook" }]
+"""
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    return Upstream(tmp_path / "upstream")
+
+
+def made(upstream: Upstream, folder: Path, new: Files) -> Carried:
+    (folder / "a.toml").write_text(RECIPE)
+    step = upstream.patch(upstream.release({"a.cpp": OLD}), {"a.cpp": PATCHED})
+    tip = upstream.release(new)
+    merged = carry(upstream.repository, step, tip, upstream.repository.root)
+    return by_recipe(upstream.repository, load(folder / "a.toml"), tip, merged)
+
+
+def test_lines_that_upstream_rewrote_do_not_stop_it(upstream: Upstream, tmp_path: Path) -> None:
+    result = made(upstream, tmp_path, {"a.cpp": OLD.replace("cuda(1)", "cuda(1, 2)")})
+    assert result.verdict is Verdict.REGENERATED
+    assert result.body is not None and b"-  return cuda(1, 2);" in result.body and b"+  return hook();" in result.body
+
+
+def test_where_the_old_text_gives_the_same_the_old_file_serves(upstream: Upstream, tmp_path: Path) -> None:
+    assert made(upstream, tmp_path, {"a.cpp": OLD, "b": "new\n"}).verdict is Verdict.UNMODIFIED
+
+
+def test_what_upstream_did_itself_is_not_needed(upstream: Upstream, tmp_path: Path) -> None:
+    result = made(upstream, tmp_path, {"a.cpp": "int a() {\n  return their_hook();\n}\n"})
+    assert result.verdict is Verdict.ALREADY_UPSTREAM
+    assert result.notes[0].text == "since 9.9: a() asks a hook"
+
+
+def test_a_recipe_that_finds_nothing_says_so_at_the_stop(upstream: Upstream, tmp_path: Path) -> None:
+    result = made(upstream, tmp_path, {"a.cpp": OLD.replace("int a()", "long b()").replace("cuda(1)", "cuda(3)")})
+    assert result.verdict is Verdict.CONFLICT
+    assert result.notes[-1].text == 'its recipe: a.cpp: { function = "a" } is not there'

@@ -1,0 +1,198 @@
+"""Recipes: what they find, what they put there, and what they say when upstream has something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.recipes.find import Range, find
+from decouple.recipes.make import done_upstream, make
+from decouple.recipes.model import Recipe, RecipeError, Selector, load
+from decouple.recipes.settle import settle
+
+STORAGE = """\
+#include <a.h>
+#ifdef USE_CUDA
+#include <c10/cuda/CUDAGuard.h>
+#endif
+
+static int share(int self) {
+  CHECK(self);
+#ifdef USE_CUDA
+  auto handle = open(self);
+  return handle;
+#else
+  fail("no CUDA");
+#endif
+}
+
+int other() {
+  return 1;
+}
+"""
+RECIPE = """\
+schema = 1
+id = "storage"
+
+[[take]]
+name = "body"
+file = "storage.cpp"
+at = [{ function = "share" }, { branch = "USE_CUDA" }]
+replace = [['open\\(', 'cuda::open(']]
+
+[[new]]
+path = "cuda/storage.cpp"
+text = '''
+static int share(int self) {
+{{body}}
+}
+'''
+
+[[edit]]
+file = "storage.cpp"
+at = [{ function = "share" }, { guard = "USE_CUDA" }]
+put = '''
+  return sharing(self);
+'''
+
+[[edit]]
+file = "storage.cpp"
+undefine = ["USE_CUDA"]
+"""
+
+
+def recipe(tmp_path: Path, text: str = RECIPE, name: str = "storage") -> Recipe:
+    path = tmp_path / f"{name}.toml"
+    path.write_text(text)
+    return load(path)
+
+
+def test_a_body_moves_and_a_call_takes_its_place(tmp_path: Path) -> None:
+    made = make(recipe(tmp_path), {"storage.cpp": STORAGE}.get)
+    assert made["cuda/storage.cpp"] == (
+        "static int share(int self) {\n  auto handle = cuda::open(self);\n  return handle;\n}\n"
+    )
+    assert made["storage.cpp"] == (
+        "#include <a.h>\n\nstatic int share(int self) {\n  CHECK(self);\n  return sharing(self);\n}\n\n"
+        "int other() {\n  return 1;\n}\n"
+    )
+
+
+def test_what_upstream_mends_in_a_moved_body_moves_with_it(tmp_path: Path) -> None:
+    mended = STORAGE.replace("return handle;", "check(handle);\n  return handle;")
+    made = make(recipe(tmp_path), {"storage.cpp": mended}.get)
+    assert "check(handle);" in made["cuda/storage.cpp"]
+    assert "check(handle);" not in made["storage.cpp"]
+
+
+def test_lines_may_be_added_anywhere_around_what_is_found(tmp_path: Path) -> None:
+    moved = "// a notice\n" * 40 + STORAGE.replace("CHECK(self);", "CHECK(self);\n  log(self);")
+    assert "  log(self);\n  return sharing(self);" in make(recipe(tmp_path), {"storage.cpp": moved}.get)["storage.cpp"]
+
+
+def test_a_function_that_is_gone_is_named_with_the_file(tmp_path: Path) -> None:
+    gone = STORAGE.replace("share(", "share_storage(")
+    with pytest.raises(RecipeError, match=r'storage\.cpp: \{ function = "share" \} is not there') as error:
+        make(recipe(tmp_path), {"storage.cpp": gone}.get)
+    assert error.value.path == "storage.cpp"
+
+
+def test_what_is_there_twice_is_not_guessed(tmp_path: Path) -> None:
+    twice = STORAGE + STORAGE[STORAGE.index("static") :]
+    with pytest.raises(RecipeError, match=r"is there 2 times \(lines 6, 19\)"):
+        make(recipe(tmp_path), {"storage.cpp": twice}.get)
+
+
+def test_a_replacement_that_finds_nothing_is_an_error(tmp_path: Path) -> None:
+    other = STORAGE.replace("open(self)", "get(self)")
+    with pytest.raises(RecipeError, match="the text that moves as 'body' has nothing that"):
+        make(recipe(tmp_path), {"storage.cpp": other}.get)
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"storage\.cpp: not in this tree"):
+        make(recipe(tmp_path), {}.get)
+
+
+UPSTREAM = """
+[[upstream]]
+since = "9.9: share() asks a hook"
+file = "storage.cpp"
+at = [{ function = "share" }, { line = 'hook\\(' }]
+lacks = [{ guard = "USE_CUDA" }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "done"),
+    [
+        (STORAGE, False),
+        ("int share(int self) {\n  return hook(self);\n}\n", True),
+        ("int share(int self) {\n  return hook(self);\n#ifdef USE_CUDA\n#endif\n}\n", False),
+    ],
+)
+def test_upstream_did_it_when_every_sign_is_there(tmp_path: Path, text: str, done: bool) -> None:
+    assert done_upstream(recipe(tmp_path, RECIPE + UPSTREAM), {"storage.cpp": text}.get) is done
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("[[take]]", "[[steal]]"), r"unknown field `steal`"),
+        (('name = "body"', 'name = "head"'), r"\{\{body\}\} is taken nowhere"),
+        (("schema = 1", "schema = 7"), "schema 7, this program reads 1"),
+        (('id = "storage"', 'id = "stowage"'), "id 'stowage' is not the file's name"),
+        (('{ branch = "USE_CUDA" }', '{ branch = "USE_CUDA", line = "x" }'), "must have exactly one of"),
+        (('undefine = ["USE_CUDA"]', 'undefine = ["USE_CUDA"]\nput = ""'), "exactly one of put, before, after"),
+        (("'open\\(', ", "'open(', "), r"is no regular expression"),
+    ],
+)
+def test_a_wrong_recipe_names_file_and_key(tmp_path: Path, change: tuple[str, str], told: str) -> None:
+    assert change[0] in RECIPE
+    with pytest.raises(RecipeError, match=rf"storage\.toml: .*{told}"):
+        recipe(tmp_path, RECIPE.replace(*change))
+
+
+def test_text_that_is_taken_and_put_nowhere_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="take 'body' is used nowhere, so its text would be lost"):
+        recipe(tmp_path, RECIPE.replace("{{body}}\n", ""))
+
+
+CMAKE = "if(USE_CUDA)\n  a()\nendif()\nif(USE_MPI AND USE_CUDA)\n  b()\nendif()\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "step", "where"),
+    [
+        ("a.cpp", "int A::f() {\n  return 1;\n}\n", Selector(function="f"), Range(0, 3)),
+        ("a.cpp", "int A::f() {\n  return 1;\n}\n", Selector(inside="f"), Range(1, 2)),
+        ("a.cpp", "#include <x.h>\n  #  include <y.h>\n", Selector(include="y.h"), Range(1, 2)),
+        ("a.cpp", "#if defined(A) || B\nx\n#endif\n", Selector(guard="B"), Range(0, 3)),
+        ("CMakeLists.txt", CMAKE, Selector(guard="USE_MPI"), Range(3, 6)),
+        ("CMakeLists.txt", CMAKE, Selector(guard="USE_CUDA", has=r"a\(\)"), Range(0, 3)),
+        ("a.py", "x = 1\ny = 2\nz = 3\n", Selector(begin="^x", end="^y"), Range(0, 2)),
+    ],
+)
+def test_a_place_is_found_by_what_it_is(path: str, text: str, step: Selector, where: Range) -> None:
+    assert find(text, path, [step]) == [where]
+
+
+@pytest.mark.parametrize(
+    ("text", "settled"),
+    [
+        ("a\n#ifdef X\nb\n#endif\nc\n", "a\nc\n"),
+        ("a\n\n#ifdef X\nb\n#endif\n\nc\n", "a\n\nc\n"),
+        ("#ifndef X\nb\n#else\nc\n#endif\n", "b\n"),
+        ("#ifdef X\nb\n#elif defined(Y)\nc\n#else\nd\n#endif\n", "#if defined(Y)\nc\n#else\nd\n#endif\n"),
+        ("#if defined(X) || defined(Y)\nb\n#endif\n", "#if defined(X) || defined(Y)\nb\n#endif\n"),
+        ("#ifdef Y\n#ifdef X\nb\n#else\nc\n#endif\n#endif\n", "#ifdef Y\nc\n#endif\n"),
+        ("#ifdef X\n#ifdef X\nb\n#endif\n#endif\nc\n", "c\n"),
+    ],
+)
+def test_conditionals_of_a_macro_that_is_not_defined_are_settled(text: str, settled: str) -> None:
+    assert settle(text, undefine=["X"]) == settled
+
+
+def test_conditionals_of_a_macro_that_is_defined_are_settled() -> None:
+    assert settle("#ifdef X\nb\n#else\nc\n#endif\n", define=["X"]) == "b\n"
