@@ -43,6 +43,14 @@ def register(subparsers: Any) -> None:
     audit = subparsers.add_parser("audit", help="the ELF audit of any wheels or folders")
     audit.add_argument("--core", type=Path, metavar="WHEEL_OR_DIR")
     audit.add_argument("--backend", type=Path, metavar="WHEEL_OR_DIR")
+    audit.add_argument(
+        "--extension",
+        type=Path,
+        metavar="WHEEL_OR_DIR",
+        action="append",
+        default=[],
+        help="of someone else, made for the official torch: are its symbols in the others? (may be repeated)",
+    )
     audit.set_defaults(run=_audit)
 
     table = subparsers.add_parser(
@@ -53,14 +61,14 @@ def register(subparsers: Any) -> None:
 
 
 def _audit(arguments: argparse.Namespace) -> int:
-    reports = _audits(arguments.core, arguments.backend)
+    reports = _audits(arguments.core, arguments.backend, arguments.extension)
     return _print_audit(reports)
 
 
-def _audits(core: Path | None, backend: Path | None) -> list[Report]:
+def _audits(core: Path | None, backend: Path | None, extensions: Sequence[Path] = ()) -> list[Report]:
     import contextlib
 
-    from decouple.verify import audit
+    from decouple.verify import audit, elsewhere
 
     if core is None and backend is None:
         raise UsageError("nothing to look at", next_step="name --core, --backend or both")
@@ -74,6 +82,9 @@ def _audits(core: Path | None, backend: Path | None) -> list[Report]:
             reports += [audit.audit_backend(backends), audit.audit_layout(backends)]
         if core and backend:
             reports += [audit.audit_pair(cores, backends), audit.audit_resolved(backends, cores)]
+        for extension in extensions:
+            found = audit.libraries(stack.enter_context(audit.opened(extension)))
+            reports.append(elsewhere.audit_elsewhere(extension.name, found, [*cores, *backends]))
     return reports
 
 

@@ -1,0 +1,70 @@
+"""Whether a compiled wheel that was made for the official torch finds its symbols in other libraries, such as ours.
+
+Most of PyPI's wheels for PyTorch are linked against its official wheel. The dynamic linker takes whatever library
+defines a name, so such a wheel works on a build of ours exactly if every torch symbol that it names is defined there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+
+from decouple.verify.audit import Fault, Report
+from decouple.verify.elf import Library
+
+#: Names that only torch's libraries define. The mangled name of a C++ symbol (Itanium ABI) spells each part of it with
+#: its length, so a namespace shows as such; what torch exports with C linkage begins with one of a few words.
+TORCH = re.compile(r"_Z.*?(?<!\d)(?:2at|3c10|5torch|6caffe2)|THP|aoti_torch_|c10_|torch_")
+#: The names by which others link torch's own libraries.
+_LIBRARY = re.compile(r"lib(c10|caffe2|shm|torch)(_\w+)?\.so")
+#: How a mangled name shows a std::string of gcc's two ABIs (libstdc++ manual, "Dual ABI"): the old one has the
+#: abbreviation ``Ss``; a function that only returns the new one has a tag instead. They make the hint, not the verdict.
+_NEW_STRING = "NSt7__cxx1112basic_string"
+_TAG = "B5cxx11"
+_OLD_STRING = re.compile(r"[A-Z_v]Ss")
+
+
+def wanted(extension: Sequence[Library]) -> dict[str, str]:
+    """Torch's symbols that the libraries of a wheel name without defining them: symbol -> a file that does.
+
+    A symbol that is only weak may stay away (elf(5)) and does not count.
+    """
+    own = frozenset[str]().union(*(library.defined | library.vague for library in extension))
+    found: dict[str, str] = {}
+    for library in extension:
+        for symbol in library.undefined - own:
+            if TORCH.match(symbol):
+                found.setdefault(symbol, library.path.name)
+    return found
+
+
+def audit_elsewhere(what: str, extension: Sequence[Library], offered: Sequence[Library]) -> Report:
+    """The report on one wheel: ``symbols`` counts what it wants of torch; a fault for each that ``offered`` lacks.
+
+    So is each of torch's libraries that it needs by a name which none of ``offered`` has.
+    """
+    have = frozenset[str]().union(*(library.defined | library.vague for library in offered))
+    wants = wanted(extension)
+    new = any(_NEW_STRING in symbol for symbol in have if TORCH.match(symbol))
+    tagged = {symbol.replace(_TAG, "") for symbol in have if _TAG in symbol}
+    faults = [
+        Fault(file, "needs a symbol that no library has", symbol + _hint(symbol, new, tagged))
+        for symbol, file in sorted(wants.items())
+        if symbol not in have
+    ]
+    names = {library.name for library in (*extension, *offered)}
+    faults += [
+        Fault(library.path.name, "needs a library that is not there", needed)
+        for library in extension
+        for needed in library.needed
+        if _LIBRARY.fullmatch(needed) and needed not in names
+    ]
+    return Report(f"{what} on these libraries", len(extension), len(wants), tuple(faults))
+
+
+def _hint(symbol: str, new: bool, tagged: Set[str]) -> str:
+    if not new and (_NEW_STRING in symbol or _TAG in symbol):
+        return " (of the new C++ ABI; the libraries have the old one)"
+    if new and (_OLD_STRING.search(symbol) or symbol in tagged):
+        return " (of the old C++ ABI; the libraries have the new one)"
+    return ""
