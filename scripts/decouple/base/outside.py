@@ -58,8 +58,12 @@ def read_bounded(path: Path, bound: int) -> bytes:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """``data`` as JSON. Raises ValueError also for what is nested too deeply and for numbers of too many digits."""
+    """``data`` as JSON. Raises ValueError also for what is nested too deeply, for numbers of too many digits, and for a
+    half of a surrogate pair, which no file and no terminal can be given."""
     try:
-        return json.loads(data)
+        document = json.loads(data)
+        if (b"\\ud" if isinstance(data, bytes) else "\\ud") in data.lower():  # type: ignore[operator]
+            json.dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    return document

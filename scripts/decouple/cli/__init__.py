@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 
 from decouple import __version__
-from decouple.base.errors import CHECK_FAILED, DecoupleError
+from decouple.cli.last_resort import ending
 
 #: In the order of ``--help``: from source to patches, to other releases, to wheels, to backends.
 COMMANDS: tuple[str, ...] = (
@@ -51,24 +50,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code (0 ok, 1 the check failed, 2 usage)."""
-    arguments = parser().parse_args(argv)
-    try:
+    """Run one command; returns its exit code (0 ok, 1 the check failed, 2 usage; `last_resort` has the others)."""
+    words = sys.argv[1:] if argv is None else list(argv)
+
+    def run() -> int:
+        arguments = parser().parse_args(words)
         code: int = arguments.run(arguments)
-        sys.stdout.flush()  # here and not when Python ends, where a reader that is gone could not be told from a fault
         return code
-    except DecoupleError as error:
-        print(f"decouple: {error.what}", file=sys.stderr)
-        if error.next_step:
-            print(f"  next: {error.next_step}", file=sys.stderr)
-        return error.code
-    except BrokenPipeError:  # `| head` has seen enough; what is still buffered must not fail when Python ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return CHECK_FAILED
-    except KeyboardInterrupt:
-        print("decouple: interrupted; run the same command again to go on", file=sys.stderr)
-        return 130
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"decouple: {where}{error.strerror or error}", file=sys.stderr)
-        return CHECK_FAILED
+
+    return ending(run, words)

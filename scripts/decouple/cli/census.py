@@ -100,13 +100,16 @@ def _edits(project: Path, release: str) -> dict[str, Sequence[Edit]]:
 
 
 def _print(comparison: Comparison) -> None:
+    import sys
+
     from rich.console import Console
     from rich.table import Table
 
     from decouple.census.report import summary
+    from decouple.cli.shown import bare
 
     numbers = summary(comparison)
-    console = Console()
+    console = Console(file=bare(sys.stdout))
     table = Table(title=f"PyTorch {comparison.release}: couplings to CUDA outside third_device", title_justify="left")
     for name in ("module", "before", "after", "need CUDA at compile time", "after"):
         table.add_column(name, justify="left" if name == "module" else "right")

@@ -48,6 +48,13 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     sign.add_argument("--key", type=Path, required=True, help="the private key")
     sign.set_defaults(run=_sign)
 
+    sign_list = verbs.add_parser("sign-list", help="sign which files are current, with an end date (TUF)")
+    sign_list.add_argument("--site", type=Path, default=Path("dist/index"))
+    sign_list.add_argument("--key", type=Path, required=True, help="the private key that signs the lists")
+    sign_list.add_argument("--root-key", type=Path, help="the one that says which key that is (default: the same)")
+    sign_list.add_argument("--days", type=int, default=30, help="how long the list is good (default: 30)")
+    sign_list.set_defaults(run=_sign_list)
+
 
 def _build(arguments: argparse.Namespace) -> int:
     from decouple.cli.output import progress
@@ -60,6 +67,17 @@ def _build(arguments: argparse.Namespace) -> int:
     for name in built.kept:
         print(f"kept     {name}")
     print(f"{arguments.site}: {len(built.pages)} pages changed; serve it with any web server, simple/ is the index")
+    _remind(arguments.site)
+    return 0
+
+
+def _sign_list(arguments: argparse.Namespace) -> int:
+    from decouple.index import release_list
+
+    for path in release_list.sign(arguments.site, arguments.key, arguments.root_key, arguments.days):
+        print(f"wrote    {path}")
+    root = arguments.site / release_list.FOLDER / "root.json"
+    print(f"{root}: give it to users by another way than the site, for `decouple wheels --root`")
     return 0
 
 
@@ -80,7 +98,14 @@ def _yank(arguments: argparse.Namespace) -> int:
 
     for page in site.yank(arguments.site, arguments.filename, arguments.reason):
         print(f"rewrote  {page}")
+    _remind(arguments.site)
     return 0
+
+
+def _remind(site: Path) -> None:
+    """A signed list that is not the current one makes clients stop."""
+    if (site / "tuf").is_dir():
+        print(f"{site}: its list was signed; sign it again: decouple index sign-list --site {site} --key KEY")
 
 
 def _key(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import sys
 import time
 
 from decouple.base.progress import Progress
+from decouple.cli.shown import bare, escaped
 
 
 def progress() -> Progress:
@@ -60,7 +61,7 @@ class _Bar:
             BarColumn(),
             TextColumn("{task.fields[amount]}"),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=Console(file=bare(sys.stderr)),
             transient=True,
         )
         self._task: TaskID | None = None
@@ -72,7 +73,7 @@ class _Bar:
     def start(self, what: str, total: float | None = None, unit: str = "items") -> None:
         self._unit, self._done = unit, 0.0
         self._bars.start()
-        self._task = self._bars.add_task(what, total=total, amount="")
+        self._task = self._bars.add_task(escaped(what), total=total, amount="")
 
     def advance(self, amount: float = 1.0) -> None:
         if self._task is not None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
+    from decouple.index.remote import Index
+
 
 def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the parsers of this module."""
@@ -33,6 +35,13 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     wheels.add_argument("--into", type=Path, metavar="PYTHON", help="install for this interpreter, whichever is active")
     wheels.add_argument("--key", type=Path, help="public key that must have signed them")
+    wheels.add_argument(
+        "--root",
+        type=Path,
+        metavar="FILE",
+        help="the index's root.json, had from its publisher and not from the server: only what its signed list, which "
+        "ends, names as current is taken",
+    )
     wheels.add_argument("--trust-index", action="store_true", help="accept another series than this checkout's")
     wheels.add_argument("--offline", action="store_true", help="only what is in the cache already")
     wheels.add_argument("--dry-run", action="store_true", help="say what would be fetched, fetch nothing")
@@ -59,6 +68,8 @@ def _get(arguments: argparse.Namespace) -> int:
     indexes = [Index(address, cache=cache_dir(), offline=arguments.offline) for address in arguments.index]
     for index, address in zip(indexes, arguments.index, strict=True):
         try:
+            if arguments.root:
+                _hold_to_list(index, arguments.root, arguments.release)
             choice = choose.choose(index, arguments.release, machine, arguments.cuda)
             break
         except DecoupleError as error:
@@ -86,6 +97,15 @@ def _get(arguments: argparse.Namespace) -> int:
     else:
         print(f"install them with: pip install {' '.join(str(wheel.path) for wheel in wheels)}")
     return 0
+
+
+def _hold_to_list(index: Index, root: Path, release: str) -> None:
+    """Take from the index only what its signed list names."""
+    from decouple.base.paths import cache_dir
+    from decouple.index import release_list
+
+    listed = release_list.current(index, root, release, cache_dir())
+    index.narrow = lambda page: release_list.narrowed(page, listed, release)
 
 
 def _target(arguments: argparse.Namespace, project: Path) -> Path | None:

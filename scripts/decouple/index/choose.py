@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import email
+import hashlib
 import sys
 from collections.abc import Iterable, Sequence
 
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, platform_tags
 from packaging.utils import canonicalize_name
@@ -121,9 +122,20 @@ def _for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
 
 def _core_of(index: Index, package: Offer, release: str, machine: Machine) -> Offer:
     """The core that a torch-cuda wheel is pinned to by its metadata. Raises DecoupleError."""
-    metadata = email.message_from_bytes(index.read(package.beside(METADATA), STATEMENT_BOUND))
+    data = index.read(package.beside(METADATA), STATEMENT_BOUND)
+    if package.metadata and hashlib.sha256(data).hexdigest() != package.metadata:
+        raise DecoupleError(
+            f"{package.filename}{METADATA}: not the bytes the index promised (sha256 {package.metadata[:12]}…)",
+            next_step="tell its publisher; do not install",
+        )
+    metadata = email.message_from_bytes(data)
     for text in metadata.get_all("Requires-Dist") or []:
-        requirement = Requirement(text)
+        try:
+            requirement = Requirement(str(text))
+        except InvalidRequirement as error:
+            raise DecoupleError(
+                f"{package.filename}: its metadata: {error}", next_step="tell the publisher; do not install"
+            ) from error
         if canonicalize_name(requirement.name) == CORE:
             matching = [
                 core

@@ -24,6 +24,8 @@ from packaging.utils import canonicalize_name
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
+from decouple.base.outside import JSON_BOUND, is_basename, is_sha256, parse_json, read_bounded
+from decouple.index.offer import project_name
 
 FILE = "dependencies.json"
 _SCHEMA = 1
@@ -47,11 +49,28 @@ def read(site: Path) -> tuple[Linked, ...]:
     if not path.exists():
         return ()
     try:
-        return tuple(Linked(**row) for row in json.loads(path.read_bytes())["files"])
-    except (ValueError, KeyError, TypeError) as error:
+        files = tuple(Linked(**row) for row in parse_json(read_bounded(path, JSON_BOUND))["files"])
+        for file in files:
+            _refuse_odd(file)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DecoupleError(
             f"{path}: not a list of dependencies: {error!r}", next_step="restore it from git"
         ) from error
+    return files
+
+
+def _refuse_odd(file: Linked) -> None:
+    """Raise ValueError when a file's facts are not what a page may say (`decouple.index.offer`)."""
+    good = (
+        project_name(file.project) is not None
+        and is_sha256(file.sha256)
+        and is_basename(file.filename)
+        and urlsplit(file.url).scheme in ("http", "https")
+        and isinstance(file.version, str)
+        and isinstance(file.requires_python, str | None)
+    )
+    if not good:
+        raise ValueError(f"{file.filename!r} of {file.project!r}")
 
 
 def write(site: Path, files: Iterable[Linked]) -> None:

@@ -21,6 +21,7 @@ from securesystemslib.signer import CryptoSigner, SSlibKey
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
+from decouple.base.outside import parse_json, read_bounded
 from decouple.index.site import STATEMENT
 from decouple.index.wheel import Wheel
 
@@ -28,6 +29,7 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "https://github.com/pytorch/rfcs/pull/82#decoupled-cuda-series"
+_KEY_BOUND = 1 << 16  # bytes
 _NOT_SIGNED_HERE = "ask the publisher for the statement that `decouple index sign` wrote; do not install it"
 
 
@@ -88,7 +90,7 @@ def make_key(private: Path) -> Path:
 
 def sign(wheel: Wheel, private: Path) -> Path:
     """Write the signed statement beside the wheel (``<wheel>.intoto.json``); returns its path. Raises DecoupleError."""
-    key = _load(private, "private")
+    key = load_private(private)
     envelope = Envelope(json.dumps(statement(wheel), sort_keys=True).encode(), PAYLOAD_TYPE, {})
     envelope.sign(CryptoSigner(key))
     path = wheel.path.with_name(wheel.path.name + STATEMENT)
@@ -104,29 +106,36 @@ def verify(wheel: Wheel, signed: bytes, public: Path) -> Mapping[str, Any]:
     where = wheel.path.name + STATEMENT
     key = SSlibKey.from_crypto(_load(public, "public"))
     try:
-        envelope = Envelope.from_dict(json.loads(signed))
+        envelope = Envelope.from_dict(parse_json(signed))
         envelope.verify([key], 1)
+        said: Mapping[str, Any] = parse_json(envelope.payload)
     except VerificationError as error:
         raise DecoupleError(
             f"{where}: not signed by {public.name}", next_step="ask the publisher for the right key; do not install it"
         ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise DecoupleError(f"{where}: not a DSSE envelope: {error}", next_step=_NOT_SIGNED_HERE) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # what a parser says of other types
+        raise DecoupleError(f"{where}: not a DSSE envelope: {error!r}", next_step=_NOT_SIGNED_HERE) from error
     if envelope.payload_type != PAYLOAD_TYPE:
         raise DecoupleError(
             f"{where}: payload type {envelope.payload_type!r}, expected {PAYLOAD_TYPE!r}", next_step=_NOT_SIGNED_HERE
         )
-    said: Mapping[str, Any] = json.loads(envelope.payload)
-    if said != json.loads(json.dumps(statement(wheel))):
-        subject = said.get("subject", [{}])[0].get("digest", {}).get("sha256")
-        what = "of another file" if subject != wheel.sha256 else "and disagrees with the wheel's own manifest"
+    ours = json.loads(json.dumps(statement(wheel)))
+    if said != ours:
+        other = not isinstance(said, dict) or said.get("subject") != ours["subject"]
+        what = "of another file" if other else "and disagrees with the wheel's own manifest"
         raise DecoupleError(f"{where}: a valid signature, but {what}", next_step="do not install this wheel")
     return said
 
 
+def load_private(path: Path) -> Ed25519PrivateKey:
+    """The private key at ``path``. Raises DecoupleError when it is none, OSError."""
+    key: Ed25519PrivateKey = _load(path, "private")
+    return key
+
+
 def _load(path: Path, half: str) -> Any:
     """An ed25519 key; ``half`` is "private" or "public". Raises DecoupleError, OSError."""
-    data = path.read_bytes()
+    data = read_bounded(path, _KEY_BOUND)
     try:
         if half == "private":
             private = serialization.load_pem_private_key(data, password=None)

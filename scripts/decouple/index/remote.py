@@ -58,6 +58,8 @@ class Index:
             raise DecoupleError(f"{address}: not the address of an index", next_step="give http, https or a folder")
         self.address = address.rstrip("/") + "/"
         self._cache, self._offline = cache, offline
+        self.narrow: Callable[[Page], Page] = lambda page: page
+        """What is made of every project's page before it is used, as with a signed list of what is current."""
         self._session = requests.Session()
         self._session.headers["Accept-Encoding"] = "gzip"
         again = Retry(total=3, connect=1, status_forcelist=(429, 502, 503), backoff_factor=0.5, raise_on_status=False)
@@ -76,12 +78,13 @@ class Index:
     def project(self, name: str) -> Page:
         """The files of a project, from JSON where the index has it and from HTML otherwise. Raises DecoupleError."""
         try:
-            return self.project_json(name)
+            page = self.project_json(name)
         except NotThere as error:
             try:
-                return self.project_html(name)
+                page = self.project_html(name)
             except NotThere:
                 raise error from None
+        return self.narrow(page)
 
     def project_json(self, name: str) -> Page:
         """The project's PEP 691 page. Raises DecoupleError, NotThere when the index has none."""

@@ -13,11 +13,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from decouple.base.errors import DecoupleError
+from decouple.base.outside import parse_json
 
 SCHEMA = 1
 MEMBER = "decouple.json"
 SUFFIX = ".decouple.json"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_RELEASE = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
+_CUDA = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}")
+_TABLES = ("toolchain", "flags", "environment", "times")
 _MEND = "build the wheel again, or tell its publisher"
 
 
@@ -70,7 +74,7 @@ class WheelManifest:
     def from_json(cls, data: bytes, where: str) -> WheelManifest:
         """Parse; ``where`` names the bytes in errors. Raises DecoupleError naming the key that is missing or wrong."""
         try:
-            document = json.loads(data)
+            document = parse_json(data)
         except ValueError as error:
             raise DecoupleError(f"{where}: the build manifest is not JSON: {error}", next_step=_MEND) from error
         if not isinstance(document, dict):
@@ -84,25 +88,28 @@ class WheelManifest:
         digest = _field(series, "digest", str, f"{where}: series")
         if not _DIGEST.fullmatch(digest):
             raise DecoupleError(f"{where}: series.digest: expected 64 hex digits, found {digest!r}", next_step=_MEND)
+        release = _field(document, "release", str, where)
+        if not _RELEASE.fullmatch(release):
+            raise DecoupleError(f"{where}: release: expected such as 2.6, found {release[:100]!r}", next_step=_MEND)
         cuda = document.get("cuda")
-        if cuda is not None and not isinstance(cuda, str):
+        if cuda is not None and not (isinstance(cuda, str) and _CUDA.fullmatch(cuda)):
             raise DecoupleError(f"{where}: cuda: expected a version or null, found {cuda!r}", next_step=_MEND)
         return cls(
-            release=_field(document, "release", str, where),
+            release=release,
             project=_field(document, "project", str, where),
             version=_field(document, "version", str, where),
-            upstream=_field(document, "upstream", dict, where),
-            sources=tuple(_field(document, "sources", list, where)),
+            upstream=_strings(document, "upstream", where),
+            sources=tuple(_all(document, "sources", dict, where)),
             series_digest=digest,
-            patches=tuple(_field(series, "patches", list, f"{where}: series")),
+            patches=tuple(
+                _strings({"patch": patch}, "patch", f"{where}: series")
+                for patch in _all(series, "patches", dict, f"{where}: series")
+            ),
             overlay_digest=_field(_field(document, "overlay", dict, where), "digest", str, f"{where}: overlay"),
             tree=_field(document, "tree", str, where),
             cuda=cuda,
-            arch_list=tuple(document.get("arch_list", ())),
-            toolchain=document.get("toolchain", {}),
-            flags=document.get("flags", {}),
-            environment=document.get("environment", {}),
-            times=document.get("times", {}),
+            arch_list=tuple(_all({"arch_list": [], **document}, "arch_list", str, where)),
+            **{key: _field({key: {}, **document}, key, dict, where) for key in _TABLES},
         )
 
 
@@ -111,3 +118,20 @@ def _field(document: Mapping[str, Any], key: str, kind: type, where: str) -> Any
     if not isinstance(value, kind):
         raise DecoupleError(f"{where}: {key}: expected {kind.__name__}, found {type(value).__name__}", next_step=_MEND)
     return value
+
+
+def _all(document: Mapping[str, Any], key: str, kind: type, where: str) -> list[Any]:
+    values: list[Any] = _field(document, key, list, where)
+    for number, value in enumerate(values):
+        if not isinstance(value, kind):
+            raise DecoupleError(
+                f"{where}: {key}[{number}]: expected {kind.__name__}, found {type(value).__name__}", next_step=_MEND
+            )
+    return values
+
+
+def _strings(document: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
+    values: dict[str, str] = _field(document, key, dict, where)
+    for name in values:
+        _field(values, name, str, f"{where}: {key}")
+    return values

@@ -61,7 +61,7 @@ def make_wheel(
 def make_manifest(project: str, version: str, cuda: str | None, series: str) -> WheelManifest:
     """A build manifest that says what a real one would."""
     return WheelManifest(
-        release="2.6",
+        release=".".join(version.split(".")[:2]),
         project=project,
         version=version,
         upstream={"version": "2.6.0", "tag": "v2.6.0", "commit": "0" * 40},

@@ -1,0 +1,82 @@
+"""How every command ends: one line and an exit code, whatever happened. Nobody is shown a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from decouple import __version__
+from decouple.base.errors import CANNOT_HERE, CHECK_FAILED, FAULT, DecoupleError
+from decouple.cli.shown import escaped, escaping, without_secrets
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+def ending(run: Callable[[], int], words: Sequence[str]) -> int:
+    """``run()``'s exit code, or that of the error it raised, which is told in one line and what to do next.
+
+    What nobody foresaw is a fault of ours: its traceback goes to a file, whose place is told, and the code is 70.
+    ``words`` are the command's arguments, for that file.
+    """
+    with escaping():
+        try:
+            code = run()
+            sys.stdout.flush()  # here, not when Python ends, where a reader that is gone looks like a fault
+            return code
+        except DecoupleError as error:
+            return _say(error.what, error.next_step, error.code)
+        except BrokenPipeError:  # `| head` has seen enough; what is still buffered must not fail when Python ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return CHECK_FAILED
+        except KeyboardInterrupt:
+            return _say("interrupted; run the same command again to go on", None, INTERRUPTED)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            return _say(f"{where}{error.strerror or error}", None, CHECK_FAILED)
+        except MemoryError:
+            return _say("not enough memory", "end other programs, or take a larger machine", CANNOT_HERE)
+        except Exception as error:
+            what = ": ".join(word for word in (type(error).__name__, str(error)[:300]) if word)
+            return _say(f"a fault of decouple's own: {what}", f"tell its authors; {_written(error, words)}", FAULT)
+
+
+def _say(what: str, next_step: str | None, code: int) -> int:
+    print(f"decouple: {_one_line(what)}", file=sys.stderr)
+    if next_step:
+        print(f"  next: {_one_line(next_step)}", file=sys.stderr)
+    return code
+
+
+def _one_line(text: str) -> str:
+    """Words of others may hold newlines, and with them lines that look like ours."""
+    return text.strip().replace("\n", "\\n")
+
+
+def _written(error: Exception, words: Sequence[str]) -> str:
+    """Where the traceback was put."""
+    lines = traceback.format_exception(error)
+    text = f"decouple {__version__}, Python {sys.version.split()[0]}\n{' '.join(words)}\n{''.join(lines)}"
+    for folder in (_folder, lambda: None):
+        try:
+            place = folder()
+            if place:
+                place.mkdir(parents=True, exist_ok=True)
+            stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+            handle, name = tempfile.mkstemp(prefix=f"fault-{stamp}-", suffix=".log", dir=place)
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.write("".join(escaped(without_secrets(line)) for line in text.splitlines(keepends=True)))
+            return f"its log is {name}"
+        except Exception:  # a full disk, no home: there is another place, and then none
+            continue
+    return "no disk here takes its log"
+
+
+def _folder() -> Path:
+    from decouple.base.paths import cache_dir
+
+    return cache_dir() / "faults"

@@ -1,0 +1,90 @@
+"""What reaches the terminal: text from outside with its control characters escaped and its passwords left out.
+
+File names, server answers, git's and pip's words, patches and metadata all come from elsewhere and may hold escape
+sequences (which rewrite what a person sees), halves of surrogate pairs (which no stream takes) or an address with a
+password. Standard output and error pass through here once; `bare` is for what we draw ourselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and newline
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # what turns or breaks lines without being seen
+    "\ud800-\udfff]"  # bytes of file names that are no UTF-8, and halves of pairs
+)
+_SECRET = re.compile(r"(?<=://)[^/?#\s'\"<>@]*(?:@[^/?#\s'\"<>@]*)*@")
+
+
+def escaped(text: str) -> str:
+    """``text`` with every character that is not seen as itself written as Python writes it (``\\x1b``)."""
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def without_secrets(text: str) -> str:
+    """``text`` with what stands before the ``@`` of an address replaced: a password, or a token in its place."""
+    return _SECRET.sub("***@", text) if "@" in text else text
+
+
+class _Shown:
+    """A text stream that escapes; all but writing is the stream's own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.bare = stream
+
+    def write(self, text: str) -> int:
+        self.bare.write(escaped(without_secrets(text)))
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    @property
+    def buffer(self) -> Any:
+        """For bytes as they are (a patch): into a pipe or file unchanged, on a terminal escaped as well."""
+        return _Bytes(self) if self.bare.isatty() else self.bare.buffer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.bare, name)
+
+
+class _Bytes:
+    """The ``buffer`` of a terminal."""
+
+    def __init__(self, shown: _Shown) -> None:
+        self._shown = shown
+
+    def write(self, data: ReadableBuffer) -> int:
+        whole = bytes(data)
+        self._shown.write(whole.decode("utf-8", "surrogateescape"))
+        return len(whole)
+
+    def flush(self) -> None:
+        self._shown.flush()
+
+
+@contextlib.contextmanager
+def escaping() -> Iterator[None]:
+    """Within, standard output and error escape what is not ours."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (
+        stream if isinstance(stream, _Shown) else cast("TextIO", _Shown(stream)) for stream in before
+    )
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def bare(stream: TextIO) -> IO[str]:
+    """The stream itself, for colours and bars that we draw; what they show of others' text goes through `escaped`."""
+    return stream.bare if isinstance(stream, _Shown) else stream

@@ -1,0 +1,228 @@
+"""Which wheels are current, signed with an end date: against a server that replays an older list, or hides a yank.
+
+A wheel's own statement (`decouple.index.provenance`) is true for ever, also after the wheel was yanked. So the lists
+that the pages are made from (``releases/<release>.json``) are the targets of a repository of The Update Framework in
+``tuf/`` of the site: ``root`` names the keys, ``timestamp`` ends soon, and a client never goes back to a version below
+one that it saw. python-tuf does all of it; here is what our sites need. Source: TUF specification 1.0.
+
+One list of keys, no delegations, no consistent snapshots: a site is a folder on any web server.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+
+from securesystemslib.signer import CryptoSigner
+from tuf.api.exceptions import (
+    DownloadError,
+    DownloadHTTPError,
+    DownloadLengthMismatchError,
+    ExpiredMetadataError,
+    LengthOrHashMismatchError,
+    RepositoryError,
+)
+from tuf.api.metadata import Metadata, MetaFile, Root, Signed, Snapshot, TargetFile, Targets, Timestamp
+from tuf.ngclient import FetcherInterface, Updater, UpdaterConfig
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import locked, write_atomically
+from decouple.base.outside import parse_json, read_bounded
+from decouple.index import catalog
+from decouple.index.catalog import Entry
+from decouple.index.offer import Offer, Page, Refusal
+from decouple.index.provenance import load_private
+from decouple.index.remote import Index, NotThere
+
+FOLDER = "tuf"
+ROOT_DAYS = 730
+"""How long a root is good; it is renewed when less than `ROOT_MARGIN` days of it are left."""
+ROOT_MARGIN = 90
+DAYS = 30
+"""How long a list is good unless the publisher says otherwise; as long can a server hold back what is newer."""
+BOUND = 4 << 20
+"""Bytes of one file in ``tuf/`` and of one release list."""
+
+_ONLINE = (Timestamp.type, Snapshot.type, Targets.type)
+_BY_HAND = "do not install; ask the publisher, by another way than this server"
+
+
+def sign(site: Path, key: Path, root_key: Path | None = None, days: int = DAYS) -> tuple[str, ...]:
+    """Sign the lists of a site anew for ``days`` days; returns the paths written, the root first when it changed.
+
+    ``root_key`` (default: ``key``) signs who may sign; it is needed the first time, for another ``key``, and before the
+    root ends, and may lie elsewhere between. Raises UsageError when it is needed and not given, DecoupleError for keys
+    that are none.
+    """
+    if days < 1:
+        raise UsageError(f"--days {days}: at least 1", next_step=f"leave it out for {DAYS}")
+    signer = CryptoSigner(load_private(key))
+    now = datetime.now(UTC).replace(microsecond=0)
+    written = _root(site / FOLDER, signer, root_key, now)
+    lists = {f"{catalog.FOLDER}/{release}.json" for release in catalog.read_all(site)}
+    targets = {name: TargetFile.from_file(name, str(site / name), ["sha256"]) for name in sorted(lists)}
+    ends = now + timedelta(days=days)
+    snapshot = Snapshot(_next(site, Snapshot.type), expires=ends)
+    listed = Targets(_next(site, Targets.type), expires=ends, targets=targets)
+    timestamp = Timestamp(_next(site, Timestamp.type), expires=ends)
+    snapshot.meta = {"targets.json": MetaFile(listed.version)}
+    timestamp.snapshot_meta = MetaFile(snapshot.version)
+    for signed in (listed, snapshot, timestamp):  # what names the others last
+        written.append(_write(site / FOLDER / f"{signed.type}.json", signed, signer))
+    return tuple(str(path.relative_to(site)) for path in written)
+
+
+def current(index: Index, root: Path, release: str, cache: Path) -> dict[str, Entry]:
+    """The signed list of a release, by file name; ``root`` is a root file that came by another way than the index.
+
+    What was seen is remembered in ``cache``, so that nothing older is taken later.
+    Raises DecoupleError when a signature, a version, an end date or a hash does not hold.
+    """
+    site = urljoin(index.address, "../")
+    folder = cache / FOLDER / hashlib.sha256(site.encode()).hexdigest()[:32]
+    where = f"{site}{FOLDER}/"
+    try:
+        trusted = read_bounded(root, BOUND)
+        with locked(folder / ".lock"):
+            (folder / "lists").mkdir(exist_ok=True)
+            updater = Updater(
+                str(folder),
+                where,
+                str(folder / "lists"),
+                site,
+                _Fetcher(index),
+                UpdaterConfig(targets_max_length=BOUND, prefix_targets_with_hash=False),
+                bootstrap=trusted,
+            )
+            updater.refresh()
+            name = f"{catalog.FOLDER}/{release}.json"
+            target = updater.get_targetinfo(name)
+            if target is None:
+                raise DecoupleError(f"{where}: no list of release {release} is signed", next_step="choose another")
+            if target.length > BOUND:
+                raise DecoupleError(f"{where}: a list of {target.length} bytes", next_step=_BY_HAND)
+            place = updater.download_target(target, str(folder / "lists" / f"{release}.json"))
+            document = parse_json(read_bounded(Path(place), BOUND))
+    except DecoupleError:
+        raise
+    except ExpiredMetadataError as error:
+        raise DecoupleError(
+            f"{where}: {error}: the server holds back what is newer, or the publisher has not signed again",
+            next_step=_BY_HAND,
+        ) from error
+    except (LengthOrHashMismatchError, DownloadLengthMismatchError) as error:
+        raise DecoupleError(
+            f"{where}: {catalog.FOLDER}/{release}.json is not the list that was signed: {error}",
+            next_step=f"{_BY_HAND} (`decouple index sign-list` signs it again)",
+        ) from error
+    except (RepositoryError, DownloadError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DecoupleError(f"{where}: {type(error).__name__}: {error}", next_step=_BY_HAND) from error
+    return {entry.filename: entry for entry in catalog.parse(document, f"{site}{name}")}
+
+
+def narrowed(page: Page, listed: Mapping[str, Entry], release: str) -> Page:
+    """The page with nothing but what is on the signed list of ``release``, and all that the list says of it.
+
+    Raises DecoupleError when the page lacks a file of the list, or gives it another hash.
+    """
+    offers, refused = [], list(page.refused)
+    for offer in page.offers:
+        if f"{offer.version.major}.{offer.version.minor}" != release:
+            offers.append(offer)  # of a release that nobody asks for; `current` has no list of it
+        elif (entry := listed.get(offer.filename)) is None:
+            refused.append(Refusal(offer.filename, "it is not on the signed list"))
+        elif offer.sha256 != entry.sha256:
+            raise DecoupleError(
+                f"{offer.filename}: the page gives sha256 {offer.sha256}, the signed list {entry.sha256}",
+                next_step=_BY_HAND,
+            )
+        else:
+            offers.append(_as_listed(offer, entry))
+    there = {offer.filename for offer in offers}
+    for entry in listed.values():
+        if entry.project == page.project and entry.yanked is None and entry.filename not in there:
+            raise DecoupleError(
+                f"{entry.filename}: on the signed list, and the page of {page.project} hides it", next_step=_BY_HAND
+            )
+    return dataclasses.replace(page, offers=tuple(offers), refused=tuple(refused))
+
+
+def _as_listed(offer: Offer, entry: Entry) -> Offer:
+    return dataclasses.replace(
+        offer,
+        size=entry.size,
+        requires_python=entry.requires_python,
+        yanked=entry.yanked,
+        metadata=entry.metadata_sha256,
+    )
+
+
+class _Fetcher(FetcherInterface):
+    """python-tuf's way to a file, through the index and its bounds."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def _fetch(self, url: str) -> Iterator[bytes]:
+        try:
+            return iter((self._index.read(url, BOUND),))
+        except NotThere as error:  # how the end of the roots is found
+            raise DownloadHTTPError(error.what, 404) from error
+
+
+def _root(folder: Path, online: CryptoSigner, root_key: Path | None, now: datetime) -> list[Path]:
+    """Write a root when there is none, when it names another online key, or when it ends soon; what was written."""
+    path = folder / "root.json"
+    old = _read(path)
+    wanted = online.public_key.keyid
+    if old is not None:
+        root = old.signed
+        assert isinstance(root, Root)
+        held = all(root.roles[role].keyids == [wanted] for role in _ONLINE)
+        if held and root.expires > now + timedelta(days=ROOT_MARGIN):
+            return []
+        if root_key is None and root.roles[Root.type].keyids != [wanted]:
+            why = "ends soon" if held else "names another key"
+            raise UsageError(f"{path}: it {why}, and only the root's key can change it", next_step="give --root-key")
+    signer = online if root_key is None else CryptoSigner(load_private(root_key))
+    if old is not None and signer.public_key.keyid not in old.signed.roles[Root.type].keyids:
+        raise UsageError(f"{root_key or path}: not the key of this site's root", next_step="give --root-key")
+    root = Root(
+        version=1 if old is None else old.signed.version + 1,
+        expires=now + timedelta(days=ROOT_DAYS),
+        consistent_snapshot=False,
+    )
+    root.add_key(signer.public_key, Root.type)
+    for role in _ONLINE:
+        root.add_key(online.public_key, role)
+    versioned = folder / f"{root.version}.root.json"
+    return [_write(versioned, root, signer), _write(path, root, signer)]
+
+
+def _next(site: Path, role: str) -> int:
+    old = _read(site / FOLDER / f"{role}.json")
+    return 1 if old is None else int(old.signed.version) + 1
+
+
+def _read(path: Path) -> Metadata[Any] | None:
+    """Our own file, None when there is none. Raises DecoupleError when it is damaged."""
+    try:
+        return Metadata.from_bytes(read_bounded(path, BOUND))
+    except FileNotFoundError:
+        return None
+    except (RepositoryError, ValueError) as error:
+        raise DecoupleError(
+            f"{path}: not a file of The Update Framework: {error}", next_step="restore it from a copy of the site"
+        ) from error
+
+
+def _write(path: Path, signed: Signed, signer: CryptoSigner) -> Path:
+    whole: Metadata[Any] = Metadata(signed)
+    whole.sign(signer)
+    write_atomically(path, whole.to_bytes())
+    return path

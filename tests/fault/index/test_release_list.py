@@ -1,0 +1,186 @@
+"""A server that replays what was current once: rightly signed, and no longer what its publisher says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.cli import main
+from decouple.index import catalog, choose, provenance, release_list, site
+from decouple.index.remote import Index
+from tests.support.server import FaultyServer
+from tests.unit.index.test_commands import digest, project
+from tests.unit.index.wheels import make_pair
+
+__all__ = ["digest", "project"]  # fixtures
+
+OLD = "torch-2.6.0+decoupled.1-py3-none-any.whl"
+NEW = "torch-2.6.0+decoupled.2-py3-none-any.whl"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A site with one pair, signed; the root file that its users were given; the key is ``key``."""
+    make_pair(tmp_path / "dist")
+    site.build(tmp_path / "dist", tmp_path / "site")
+    provenance.make_key(tmp_path / "key")
+    release_list.sign(tmp_path / "site", tmp_path / "key")
+    return shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
+
+
+@pytest.fixture
+def server(root: Path, tmp_path: Path) -> Iterator[FaultyServer]:
+    with FaultyServer({"/": tmp_path / "site"}) as running:
+        yield running
+
+
+def taken(server: FaultyServer, tmp_path: Path) -> str:
+    """The core wheel that a client which knows the root would fetch."""
+    index = Index(server.url("/simple/"))
+    listed = release_list.current(index, tmp_path / "root.json", "2.6", tmp_path / "cache")
+    index.narrow = lambda page: release_list.narrowed(page, listed, "2.6")
+    (core,) = choose.choose(index, "2.6", choose.this_machine(), "cpu").packages
+    return core.filename
+
+
+def kept(tmp_path: Path, name: str) -> None:
+    shutil.copytree(tmp_path / "site", tmp_path / name)
+
+
+def test_what_is_signed_and_current_is_taken(server: FaultyServer, tmp_path: Path) -> None:
+    assert taken(server, tmp_path) == OLD
+    make_pair(tmp_path / "next", revision=2)
+    site.build(tmp_path / "next", tmp_path / "site")
+    with pytest.raises(DecoupleError, match="is not the list that was signed"):
+        taken(server, tmp_path)
+    release_list.sign(tmp_path / "site", tmp_path / "key")
+    assert taken(server, tmp_path) == NEW
+
+
+def test_a_yank_cannot_be_taken_back_by_the_server(server: FaultyServer, tmp_path: Path) -> None:
+    """The replay: the pages and the list of before the yank, every signature right."""
+    make_pair(tmp_path / "next", revision=2)
+    site.build(tmp_path / "next", tmp_path / "site")
+    release_list.sign(tmp_path / "site", tmp_path / "key")
+    kept(tmp_path, "before")
+    site.yank(tmp_path / "site", NEW, "wrong results")
+    release_list.sign(tmp_path / "site", tmp_path / "key")
+    assert taken(server, tmp_path) == OLD
+    shutil.rmtree(tmp_path / "site")
+    kept_before = tmp_path / "before"
+    shutil.copytree(kept_before, tmp_path / "site")
+    with pytest.raises(DecoupleError, match="BadVersionNumberError"):
+        taken(server, tmp_path)
+
+
+def test_a_yank_that_only_the_pages_forget(server: FaultyServer, tmp_path: Path) -> None:
+    make_pair(tmp_path / "next", revision=2)
+    site.build(tmp_path / "next", tmp_path / "site")
+    shutil.copytree(tmp_path / "site/simple", tmp_path / "pages")
+    site.yank(tmp_path / "site", NEW, "wrong results")
+    release_list.sign(tmp_path / "site", tmp_path / "key")
+    shutil.rmtree(tmp_path / "site/simple")
+    shutil.copytree(tmp_path / "pages", tmp_path / "site/simple")
+    assert taken(server, tmp_path) == OLD
+
+
+def test_a_newer_file_that_the_page_hides(server: FaultyServer, tmp_path: Path) -> None:
+    pages = shutil.copytree(tmp_path / "site/simple", tmp_path / "pages")
+    make_pair(tmp_path / "next", revision=2)
+    site.build(tmp_path / "next", tmp_path / "site")
+    release_list.sign(tmp_path / "site", tmp_path / "key")
+    shutil.rmtree(tmp_path / "site/simple")
+    shutil.copytree(pages, tmp_path / "site/simple")
+    with pytest.raises(DecoupleError, match="hides it"):
+        taken(server, tmp_path)
+
+
+def test_a_page_with_another_hash_and_a_file_on_no_list(server: FaultyServer, tmp_path: Path) -> None:
+    page = tmp_path / "site/simple/torch/index.json"
+    document = json.loads(page.read_bytes())
+    document["files"].append({**document["files"][0], "filename": OLD.replace("decoupled.1", "decoupled.9")})
+    page.write_text(json.dumps(document))
+    assert taken(server, tmp_path) == OLD  # not the higher version
+    document["files"][0]["hashes"] = {"sha256": "a" * 64}
+    page.write_text(json.dumps(document))
+    with pytest.raises(DecoupleError, match="the signed list"):
+        taken(server, tmp_path)
+
+
+def test_a_list_that_ended(server: FaultyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Past(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
+            return datetime.now(UTC) - timedelta(days=40)
+
+    with monkeypatch.context() as then:
+        then.setattr(release_list, "datetime", Past)
+        release_list.sign(tmp_path / "site", tmp_path / "key")
+    with pytest.raises(DecoupleError, match="expired"):
+        taken(server, tmp_path)
+
+
+def test_another_key_signs_nothing(server: FaultyServer, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "site/tuf")
+    provenance.make_key(tmp_path / "stranger")
+    release_list.sign(tmp_path / "site", tmp_path / "stranger")
+    with pytest.raises(DecoupleError, match="signed"):
+        taken(server, tmp_path)
+
+
+def test_the_roots_key_changes_the_key_of_the_lists(tmp_path: Path) -> None:
+    make_pair(tmp_path / "dist")
+    site.build(tmp_path / "dist", tmp_path / "site")
+    for name in ("root-key", "one", "two"):
+        provenance.make_key(tmp_path / name)
+    release_list.sign(tmp_path / "site", tmp_path / "one", tmp_path / "root-key")
+    shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
+    assert release_list.sign(tmp_path / "site", tmp_path / "one")[0] == "tuf/targets.json"  # the root's key rests
+    with pytest.raises(UsageError, match="names another key"):
+        release_list.sign(tmp_path / "site", tmp_path / "two")
+    with pytest.raises(UsageError, match="not the key of this site's root"):
+        release_list.sign(tmp_path / "site", tmp_path / "two", tmp_path / "one")
+    release_list.sign(tmp_path / "site", tmp_path / "two", tmp_path / "root-key")
+    with FaultyServer({"/": tmp_path / "site"}) as server:
+        assert taken(server, tmp_path) == OLD
+
+
+@pytest.mark.parametrize("name", ["root.json", "timestamp.json", "snapshot.json", "targets.json"])
+@pytest.mark.parametrize("data", [b"", b"{}", b"3", b"[" * 100_000, b"\xff" * 100])
+def test_a_damaged_list_is_one_line(server: FaultyServer, tmp_path: Path, name: str, data: bytes) -> None:
+    if name == "root.json":
+        (tmp_path / "root.json").write_bytes(data)
+    else:
+        (tmp_path / "site/tuf" / name).write_bytes(data)
+    with pytest.raises(DecoupleError) as raised:
+        taken(server, tmp_path)
+    assert "\n" not in raised.value.what or len(raised.value.what) < 2000
+
+
+def test_the_command_signs_and_wheels_holds_to_it(
+    project: Path, digest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    make_pair(tmp_path / "dist", series=digest)
+    where = str(tmp_path / "site")
+    assert main(["index", "build", str(tmp_path / "dist"), "--site", where]) == 0
+    assert main(["index", "key", str(tmp_path / "key")]) == 0
+    assert main(["index", "sign-list", "--site", where, "--key", str(tmp_path / "key")]) == 0
+    words = ["wheels", "2.6", "--index", where, "--cuda", "cpu", "--dest", str(tmp_path / "out")]
+    words += ["--root", str(tmp_path / "site/tuf/root.json")]
+    assert main(words) == 0
+    assert main(["index", "yank", OLD, "--site", where]) == 0
+    assert "sign it again" in capsys.readouterr().out
+    assert main(words) == 1
+    assert main(["index", "sign-list", "--site", where, "--key", str(tmp_path / "key")]) == 0
+    capsys.readouterr()
+    assert main(words) == 1
+    assert "every file of it was yanked" in capsys.readouterr().err
+    assert main(["index", "check", where]) == 0
+    assert catalog.read_all(tmp_path / "site")["2.6"][0].yanked == ""
