@@ -26,12 +26,12 @@ from _timing import Sample, timed
 
 from decouple import upstream
 from decouple.base.errors import DecoupleError
+from decouple.base.git import Repository
 from decouple.base.paths import cache_dir, find_project
 from decouple.patch import seriesfile
 from decouple.release.manifest import load_release
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.engine import Places, create
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import Entry, look_up
 
 RELEASE = "2.6"

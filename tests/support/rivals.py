@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from decouple.base.git import Repository
 from decouple.rebase.verdicts import Carried
 from decouple.stack.patchtext import PatchText
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import blobs
 
 Effect = Mapping[str, bytes | None]

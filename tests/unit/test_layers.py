@@ -88,6 +88,18 @@ def test_scripts_that_run_inside_a_build_root_import_nothing_of_this_package() -
     assert [str(path) for path in inside if any(name.startswith("decouple") for _, name in imports(path))] == []
 
 
+def test_git_is_started_in_one_place() -> None:
+    """So that there is one notion of a clean environment; ``base/git.py`` has it."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path != PACKAGE / "base" / "git.py" and "inside" not in path.relative_to(PACKAGE).parts
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.List) and node.elts and getattr(node.elts[0], "value", None) == "git"
+    ]
+    assert found == []
+
+
 def test_only_cli_prints() -> None:
     found = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"

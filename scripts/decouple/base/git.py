@@ -1,24 +1,201 @@
-"""What every git command of ours is given, and how ``git fast-import`` wants a path."""
+"""Every git process of ours: started here, with a clean slate, so that a tree is the same whoever runs the command.
+
+No ``GIT_*`` variable of the caller reaches git, and neither do the global and system configuration and attributes.
+What a repository's own configuration could still change is overridden on the command line. Fetching alone may know
+what a person set to reach other hosts (:func:`fetching`), and only those names of it.
+
+``git apply`` run below another repository's work tree skips every path and exits 0 (seen). So a :class:`Repository`
+names ``GIT_DIR``, ``GIT_WORK_TREE`` and ``GIT_INDEX_FILE`` in every call.
+
+GitPython reads the progress of a clone here. It runs nothing: it can add to the environment and not take away, and to
+import it costs several times what a verb of the stack takes (it starts ``git version`` twice).
+"""
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Mapping
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-#: How git reaches other hosts, its configuration and its trace are the user's to set.
-_KEPT = ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_SSH", "GIT_SSL", "GIT_PROXY", "GIT_TRACE")
+from decouple.base.errors import DecoupleError
+
+# Modes as git has them in trees and patches.
+TREE = 0o040000
+REGULAR = 0o100644
+EXECUTABLE = 0o100755
+SYMLINK = 0o120000
+SUBMODULE = 0o160000
+
+#: Configuration of every call; it goes before what a repository says itself.
+_CONFIG = (
+    "advice.detachedHead=false",
+    "apply.ignoreWhitespace=no",
+    "core.attributesFile=/dev/null",  # without this, git reads $XDG_CONFIG_HOME/git/attributes
+    "core.autocrlf=false",  # bytes go in and out as they are
+    "core.excludesFile=/dev/null",
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",  # no hook of a template may run in between
+    "core.precomposeUnicode=false",
+    "core.quotePath=true",  # the same path spelling on every machine
+    "core.safecrlf=false",
+    "diff.orderFile=/dev/null",
+    "diff.suppressBlankEmpty=false",
+    "gc.auto=0",  # housekeeping is not ours to start in the middle of a push
+    "i18n.commitEncoding=UTF-8",
+    "i18n.logOutputEncoding=UTF-8",
+    "log.showSignature=false",
+    "safe.directory=*",  # a tree made by root, say; none of its hooks, monitors or filters runs in what we ask
+)
+_OPTIONS = tuple(word for setting in _CONFIG for word in ("-c", setting))
+_SLATE = {
+    "GIT_ADVICE": "0",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
+#: Variables and settings by which git reaches other hosts.
+_REACHING = ("GIT_ASKPASS", "GIT_HTTP_", "GIT_PROXY_", "GIT_SSH", "GIT_SSL_")
+_REACHING_CONFIG = r"^(http|https|credential|url|ssh|protocol)\.|^core\.(sshcommand|gitproxy|askpass)$"
+
+_WHOLE_ID = re.compile("[0-9a-f]{40}")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a git command said."""
+
+    status: int
+    out: bytes
+    err: str
+
+
+class GitError(DecoupleError):
+    """git refused; ``answer`` has its words."""
+
+    def __init__(self, doing: str, answer: Answer, *, next_step: str | None = None) -> None:
+        words = [line for line in answer.err.splitlines() if line.strip()]
+        marked = [line for line in words if line.startswith(("fatal: ", "error: "))]
+        shown = "; ".join(marked[:3] or words[-3:]) or f"exit status {answer.status}"
+        super().__init__(f"{doing}: {shown}", next_step=next_step)
+        self.answer = answer
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The process environment without what points git at another repository or asks a person something.
+    """The process environment without any ``GIT_*`` variable, then the clean slate, then ``extra``."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | _SLATE | dict(extra or {})
 
-    git sets ``GIT_DIR`` and the like for its hooks and for ``git rebase --exec``; ``git -C FOLDER`` would read the
-    wrong repository there.
+
+def of_person() -> dict[str, str | None]:
+    """What undoes the slate for a question about a person's own configuration; for ``env`` of :func:`ask`."""
+    theirs = {key: value for key, value in os.environ.items() if key.startswith("GIT_CONFIG")}
+    return {"GIT_CONFIG_GLOBAL": None, "GIT_CONFIG_NOSYSTEM": None, **theirs}
+
+
+def fetching() -> dict[str, str]:
+    """How a person set git to reach other hosts: proxy, credentials, ssh and TLS; ``env`` for what fetches."""
+    found = {key: value for key, value in os.environ.items() if key.startswith(_REACHING)}
+    said = ask("config", "--null", "--get-regexp", _REACHING_CONFIG, cwd=Path("/"), env=of_person())
+    settings = [line.partition("\n") for line in os.fsdecode(said.out).split("\0") if line]
+    found["GIT_CONFIG_COUNT"] = str(len(settings))
+    for number, (key, _, value) in enumerate(settings):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
+
+
+def start(
+    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str | None] | None = None, **streams: Any
+) -> subprocess.Popen[bytes]:
+    """Start ``git ARGUMENTS`` in ``cwd``; ``streams`` are Popen's. A None in ``env`` takes a variable away.
+
+    Raises DecoupleError when git is not installed or the folder is gone.
     """
-    result = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith(_KEPT)}
-    result["GIT_TERMINAL_PROMPT"] = "0"
-    result["LC_ALL"] = "C"
-    return result | dict(extra or {})
+    given = environment({key: value for key, value in (env or {}).items() if value is not None})
+    for key in (key for key, value in (env or {}).items() if value is None):
+        given.pop(key, None)
+    try:
+        return subprocess.Popen(["git", *_OPTIONS, *arguments], cwd=cwd, env=given, **streams)
+    except FileNotFoundError:
+        if not cwd.is_dir():
+            raise DecoupleError(
+                f"{cwd}: no such folder", next_step="did something delete it? run the same command again"
+            ) from None
+        raise DecoupleError("git is not installed", next_step="apt-get install git") from None
+
+
+def ask(
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str | None] | None = None,
+    stdin: bytes | None = None,
+    held: tuple[int, ...] = (),
+) -> Answer:
+    """Run ``git ARGUMENTS`` in ``cwd``, whatever its exit status. ``held``: open files that it inherits."""
+    source = subprocess.PIPE if stdin is not None else subprocess.DEVNULL
+    pipe = subprocess.PIPE
+    with start(arguments, cwd=cwd, env=env, stdin=source, stdout=pipe, stderr=pipe, pass_fds=held) as process:
+        out, err = process.communicate(stdin)
+    return Answer(process.returncode, out, err.decode("utf-8", "replace"))
+
+
+def git(
+    *arguments: str,
+    cwd: Path,
+    env: Mapping[str, str | None] | None = None,
+    stdin: bytes | None = None,
+    doing: str = "",
+    next_step: str | None = None,
+) -> bytes:
+    """Run git and return what it wrote. ``doing`` replaces "git VERB in FOLDER" in messages. Raises GitError."""
+    answer = ask(*arguments, cwd=cwd, env=env, stdin=stdin)
+    if answer.status:
+        raise GitError(doing or f"git {arguments[0]} in {cwd}", answer, next_step=next_step)
+    return answer.out
+
+
+def text(*arguments: str, cwd: Path, env: Mapping[str, str | None] | None = None) -> str:
+    """Like :func:`git`, as text without the newline at the end."""
+    return git(*arguments, cwd=cwd, env=env).decode("utf-8", "surrogateescape").rstrip("\n")
+
+
+def names(listing: bytes) -> list[str]:
+    """The paths in what a git command wrote with ``-z``."""
+    return [os.fsdecode(name) for name in listing.split(b"\0") if name]
+
+
+def clone(
+    url: str, into: Path, *options: str, doing: str, next_step: str, told: Callable[[float, float | None], None]
+) -> None:
+    """``git clone OPTIONS URL INTO``, with what a person set to reach other hosts.
+
+    ``told`` gets how many objects have come, of how many. Raises GitError.
+    """
+    from git import RemoteProgress  # reads git's lines, through all its versions of them
+
+    class Lines(RemoteProgress):
+        def update(
+            self, op_code: int, cur_count: str | float, max_count: str | float | None = None, message: str = ""
+        ) -> None:
+            if op_code & self.OP_MASK == self.RECEIVING:
+                told(float(cur_count), float(max_count) if max_count else None)
+
+    read = Lines().new_message_handler()
+    words: list[str] = []
+    arguments = ("clone", "--progress", *options, url, str(into))
+    with start(arguments, cwd=into.parent, env=fetching(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        for line in io.TextIOWrapper(process.stderr, "utf-8", "replace"):  # it takes \r for the end of a line
+            read(line)
+            words.append(line)
+    if process.returncode:
+        raise GitError(doing, Answer(process.returncode, b"", "\n".join(words)), next_step=next_step)
 
 
 def fast_import_path(raw: bytes) -> bytes:
@@ -26,3 +203,74 @@ def fast_import_path(raw: bytes) -> bytes:
     if raw.startswith(b'"') or b"\n" in raw:
         return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
     return raw
+
+
+class Repository:
+    """One git repository and its work tree."""
+
+    def __init__(self, root: Path, git_dir: Path | None = None) -> None:
+        """``root`` is the work tree; the repository is ``root/.git`` unless ``git_dir`` names it (bare)."""
+        self.root = root.absolute()
+        self.git_dir = (git_dir or root / ".git").absolute()
+        self._trees: dict[str, str] = {}
+        self.held: tuple[int, ...] = ()
+        """Files that every git process inherits: the lock, so that a git that outlives a killed run still holds it."""
+
+    @property
+    def own(self) -> Path:
+        """Where the stack keeps its state: ``.git/decouple``."""
+        return self.git_dir / "decouple"
+
+    def try_run(
+        self, *arguments: str, stdin: bytes | None = None, index: Path | None = None, user_config: bool = False
+    ) -> Answer:
+        """Run ``git ARGUMENTS`` and return what it said, whatever its exit status."""
+        place: dict[str, str | None] = {
+            "GIT_DIR": str(self.git_dir),
+            "GIT_WORK_TREE": str(self.root),
+            "GIT_INDEX_FILE": str(index or self.git_dir / "index"),
+            "GIT_LITERAL_PATHSPECS": "1",  # a path is a path, also with a * in it
+        }
+        env = of_person() | place if user_config else place
+        return ask(*arguments, cwd=self.root, env=env, stdin=stdin, held=self.held)
+
+    def run(self, *arguments: str, stdin: bytes | None = None, index: Path | None = None) -> bytes:
+        """Run ``git ARGUMENTS`` and return its standard output. Raises GitError with git's own words."""
+        answer = self.try_run(*arguments, stdin=stdin, index=index)
+        if answer.status:
+            raise self.failed(arguments[0], answer)
+        return answer.out
+
+    def failed(self, verb: str, answer: Answer) -> GitError:
+        """The error that tells why ``git VERB`` failed here."""
+        return GitError(
+            f"git {verb} in {self.root}", answer, next_step=f"`git -C {self.root} status` shows the state it is in"
+        )
+
+    def text(self, *arguments: str, index: Path | None = None) -> str:
+        """As :meth:`run`, decoded and without the newline at the end."""
+        return self.run(*arguments, index=index).decode("utf-8", "surrogateescape").rstrip("\n")
+
+    def resolve(self, name: str) -> str | None:
+        """The commit id that ``name`` stands for, or None."""
+        answer = self.try_run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        return answer.out.decode().strip() if answer.status == 0 else None
+
+    def head(self) -> str | None:
+        """The commit id of HEAD, or None. Read from the files where they have it: most verbs ask for nothing else."""
+        try:
+            text = (self.git_dir / "HEAD").read_text("ascii").strip()
+            if text.startswith("ref: "):
+                text = (self.git_dir / text[5:]).read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError):  # packed, or another storage of refs: git knows
+            return self.resolve("HEAD")
+        return text if len(text) == 40 and not text.startswith("ref:") else self.resolve("HEAD")
+
+    def tree_of(self, commit: str) -> str:
+        """The tree id of a commit. That of a whole id never changes, so git is asked for it once."""
+        found = self._trees.get(commit)
+        if found is None:
+            found = self.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+            if _WHOLE_ID.fullmatch(commit):
+                self._trees[commit] = found
+        return found

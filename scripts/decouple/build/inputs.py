@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
-from decouple.base.git import environment
+from decouple.base.git import ask, git
 
 
 @dataclass(frozen=True)
@@ -59,31 +58,22 @@ def tracked(tree: Path) -> frozenset[str]:
 def _git(tree: Path, *arguments: str) -> bytes:
     if not (tree / ".git").exists():
         raise DecoupleError(f"{tree}: not an applied tree", next_step="run `decouple apply RELEASE` first")
-    done = _asked(tree, *arguments)
-    if done.returncode:
-        raise DecoupleError(f"{tree}: git: {done.stderr.decode(errors='replace').strip()}", next_step=f"`git -C {tree} status` shows the state it is in")
-    return done.stdout
-
-
-def _asked(tree: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    # git refuses a repository of another user (a tree made by root, say) unless it is named safe
-    command = ["git", "-C", str(tree), "-c", f"safe.directory={tree}", *arguments]
-    return subprocess.run(command, env=environment(), capture_output=True)
+    return git(*arguments, cwd=tree, next_step=f"`git -C {tree} status` shows the state it is in")
 
 
 def upstream_file(tree: Path, path: str) -> bytes:
     """A file as the first commit of the applied tree has it, that is as upstream has it. Raises DecoupleError."""
     roots = _git(tree, "rev-list", "--max-parents=0", "HEAD").decode().split()
-    shown = _asked(tree, "show", f"{roots[0]}:{path}")
-    if shown.returncode:
+    shown = ask("show", f"{roots[0]}:{path}", cwd=tree)
+    if shown.status:
         raise DecoupleError(f"{tree}: no {path} in its first commit", next_step="run `decouple apply RELEASE` again")
-    return shown.stdout
+    return shown.out
 
 
 def epoch_of(tree: Path) -> int:
     """SOURCE_DATE_EPOCH of a build: when the newest commit of the applied tree was committed (seconds since 1970)."""
-    done = _asked(tree, "log", "-1", "--format=%ct")
-    return int(done.stdout) if done.returncode == 0 and done.stdout.strip() else 0
+    done = ask("log", "-1", "--format=%ct", cwd=tree)
+    return int(done.out) if done.status == 0 and done.out.strip() else 0
 
 
 def unpack_changed(wheel: Path, folder: Path) -> int:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import environment
+from decouple.base.git import ask, names
 from decouple.base.progress import SILENT, Progress
 from decouple.census import build_files, cpp, python
 from decouple.census.context import Context
@@ -25,17 +24,15 @@ CHUNK = 120  # files per task: small enough that both processes end together
 def files_of(tree: Path) -> list[str]:
     """The files of ``tree``: what git tracks, or all of them outside build folders when it is no git work tree."""
     if (tree / ".git").exists():
-        command = ["git", "-C", str(tree), "ls-files", "-z"]
-        listing = subprocess.run(command, env=environment(), capture_output=True, check=False)
-        if listing.returncode == 0 and listing.stdout:
-            names = listing.stdout.decode("utf-8", "surrogateescape").split("\0")
-            return sorted(name for name in names if name)
+        listing = ask("ls-files", "-z", cwd=tree)
+        if listing.status == 0 and listing.out:
+            return sorted(names(listing.out))
     out: list[str] = []
-    for here, folders, names in os.walk(tree):
+    for here, folders, files in os.walk(tree):
         folders[:] = [name for name in folders if name not in SKIPPED]
         relative = Path(here).relative_to(tree).as_posix()
         prefix = "" if relative == "." else f"{relative}/"
-        out.extend(prefix + name for name in names)
+        out.extend(prefix + name for name in files)
     if not out:
         raise DecoupleError(f"{tree}: no files", next_step="give the root of a PyTorch tree")
     return sorted(out)

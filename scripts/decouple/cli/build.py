@@ -333,18 +333,16 @@ def _overlay_digest(project: Path, tree: Path) -> str:
 
     Which files those are is what git knows, or would add, in the project's third_device/.
     """
-    from decouple.base.git import environment
+    from decouple.base.git import git, names
 
-    argv = ["git", "-C", str(project), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "third_device"]
-    done = subprocess.run(argv, env=environment(), capture_output=True, text=True)
-    if done.returncode:
-        raise DecoupleError(
-            f"{project}: git does not list third_device/: {done.stderr.strip()}",
-            next_step="build from a git checkout of this repository",
-        )
-    listed = done.stdout.split("\0")
+    listed = git(
+        *("ls-files", "-z", "--cached", "--others", "--exclude-standard", "third_device"),
+        cwd=project,
+        doing=f"{project}: git does not list third_device/",
+        next_step="build from a git checkout of this repository",
+    )
     total = hashlib.sha256()
-    for name in sorted(name for name in set(listed) if name and (tree / name).is_file()):
+    for name in sorted(name for name in set(names(listed)) if (tree / name).is_file()):
         path = tree / name
         total.update(
             f"{name}\0{path.stat().st_mode & 0o100:o}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from decouple.base.errors import CHECK_FAILED, OK, DecoupleError, UsageError
 
 if TYPE_CHECKING:
+    from decouple.base.git import Repository
     from decouple.rebase.series import Outcome, Rebase, Regenerate
     from decouple.rebase.stop import Waiting
     from decouple.release.manifest import Manifest
     from decouple.relocate.plan import Move
     from decouple.stack.patchtext import PatchText
-    from decouple.stack.plumbing import Repository
 
 RELOCATION = "relocate-cuda-sources"
 
@@ -177,7 +177,7 @@ def _decide(step: str, project: Path, work: Rebase, waiting: Waiting, source: Pa
 
 def _drop_conflict(project: Path, waiting: Waiting) -> None:
     """Take the open conflict out of the work tree, as ``git rebase --abort`` does."""
-    from decouple.stack.plumbing import Repository
+    from decouple.base.git import Repository
 
     source = project / "build" / "rebase" / "src"
     if waiting.tip and source.exists():

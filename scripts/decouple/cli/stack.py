@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from decouple.base.errors import CHECK_FAILED, OK, DecoupleError, UsageError
 
 if TYPE_CHECKING:
+    from decouple.base.git import Repository
     from decouple.stack.engine import Moved, Places, Stack
-    from decouple.stack.plumbing import Repository
     from decouple.stack.writeback import Written
 
 Parser = argparse.ArgumentParser

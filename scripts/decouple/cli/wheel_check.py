@@ -61,10 +61,9 @@ def _rebuilt(project: Path, read: Wheel) -> str:
 
     Raises DecoupleError when neither gives the tree that the wheel names.
     """
+    from decouple.base.git import Repository, git
     from decouple.cli.output import progress
-    from decouple.stack.plumbing import Repository
     from decouple.stack.release import apply_release
-    from decouple.upstream.gitrun import git
 
     release, wanted = read.manifest.release, read.manifest.tree
     found = {}

@@ -12,13 +12,13 @@ import dataclasses
 import json
 import keyword
 import re
-import subprocess
 import tempfile
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
+from decouple.base.git import GitError, ask
 
 PLACEHOLDER = "newdevice"
 RECORD = ".scaffold.json"
@@ -167,11 +167,8 @@ def merge(mine: str, base: str, theirs: str) -> tuple[str, bool]:
         files = [Path(scratch) / label for label in ("yours", "base", "template")]
         for file, text in zip(files, (mine, base, theirs), strict=True):
             file.write_text(text, encoding="utf-8")
-        command = ["git", "merge-file", "-p", "-L", "yours", "-L", "base", "-L", "template", *map(str, files)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError as error:
-            raise DecoupleError("git is not installed", next_step="install git") from error
-    if done.returncode < 0 or done.returncode > 127:
-        raise DecoupleError(f"git merge-file failed: {done.stderr.strip()}", next_step="run the same command again")
-    return done.stdout, done.returncode == 0
+        labels = ("-L", "yours", "-L", "base", "-L", "template")
+        done = ask("merge-file", "-p", *labels, *map(str, files), cwd=Path(scratch))
+    if done.status < 0 or done.status > 127:
+        raise GitError("git merge-file", done, next_step="run the same command again")
+    return done.out.decode("utf-8"), done.status == 0

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import ast
 import io
-import os
-import subprocess
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import environment
+from decouple.base.git import ask, names
 from decouple.syntax.preprocessor import without_comments
 
 _C = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".hh", ".inl", ".mm"}
@@ -51,11 +49,9 @@ def measure(place: Path) -> list[Size]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    command = ["git", "-C", str(folder), "ls-files", "-co", "--exclude-standard", "-z"]
-    listed = subprocess.run(command, env=environment(), capture_output=True)
-    if listed.returncode == 0 and listed.stdout:
-        names = os.fsdecode(listed.stdout).split("\0")
-        yield from (folder / name for name in names if name and (folder / name).is_file())
+    listed = ask("ls-files", "-co", "--exclude-standard", "-z", cwd=folder)
+    if listed.status == 0 and listed.out:
+        yield from (folder / name for name in names(listed.out) if (folder / name).is_file())
         return
     for path in folder.rglob("*"):
         if path.is_file() and not _LEFT_OUT & set(path.relative_to(folder).parts):

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from decouple.base.git import Repository
 from decouple.patch.parse import FilePatch, Hunk
-from decouple.stack.plumbing import Repository
 
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _TELLING = re.compile(rb"\w\w")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import Repository
 from decouple.patch import apply as apply_memory
 from decouple.rebase import beside
 from decouple.rebase.verdicts import Carried, Note, Verdict
@@ -20,7 +21,6 @@ from decouple.stack import applier
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.export import diff
 from decouple.stack.patchtext import PatchText
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import Entry, blobs, differences, look_up
 from decouple.stack.worktree import SUBMODULE
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from decouple.base.errors import UsageError
-from decouple.base.git import environment
+from decouple.base.git import ask
 from decouple.rebase.verdicts import Carried, Note
 
 MOST = 5  # commits named per hunk; a report is for reading
@@ -53,6 +52,5 @@ def _log(clone: Path, *arguments: str) -> list[str]:
 
 def _git(clone: Path, *arguments: str) -> str | None:
     """git's output, None when it fails (a file that the newer tag does not have cannot be asked by line)."""
-    command = ["git", "-C", str(clone), *arguments]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, errors="replace", check=False)
-    return done.stdout if done.returncode == 0 else None
+    answer = ask(*arguments, cwd=clone)
+    return answer.out.decode("utf-8", "replace") if answer.status == 0 else None

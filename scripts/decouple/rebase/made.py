@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from decouple.base.git import Repository
 from decouple.rebase.carry import TreeSource, tree_after
 from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.recipes.make import done_upstream, make
 from decouple.recipes.model import Recipe, RecipeError
 from decouple.stack.export import diff
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import Entry, look_up
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from decouple.base.git import Repository
 from decouple.patch.apply import Source
 from decouple.patch.seriesfile import NotCarried
 from decouple.rebase.verdicts import Note
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.patchtext import PatchText
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import look_up
 
 #: Packages that a wheel of torch installs, and where the series moves some of their files: a Python file that is not

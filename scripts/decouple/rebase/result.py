@@ -9,6 +9,7 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
+from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.patch.seriesfile import NotCarried
 from decouple.rebase.partial import Partial, reason
@@ -17,7 +18,6 @@ from decouple.rebase.verdicts import Verdict
 from decouple.stack import applier
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.patchtext import PatchText, load
-from decouple.stack.plumbing import Repository
 
 
 @dataclass(frozen=True)

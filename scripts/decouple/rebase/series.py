@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import Repository
 from decouple.base.progress import SILENT, Progress
 from decouple.rebase import resolutions
 from decouple.rebase.carry import Step, carry
@@ -19,7 +20,6 @@ from decouple.stack import applier
 from decouple.stack.commits import NewCommit, from_header, write_chain
 from decouple.stack.export import diff
 from decouple.stack.patchtext import PatchText
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import Entry, differences, look_up
 
 Regenerate = Callable[[PatchText], "Regenerated | None"]

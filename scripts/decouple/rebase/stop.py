@@ -13,9 +13,9 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
+from decouple.base.git import Repository
 from decouple.rebase.carry import Step
 from decouple.rebase.series import Decision
-from decouple.stack.plumbing import Repository
 
 _VERSION = 1
 

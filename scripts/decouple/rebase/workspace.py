@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from decouple.stack.plumbing import Repository
+from decouple.base.git import Repository
 
 
 def open_workspace(folder: Path, borrowed: Iterable[Path]) -> Repository:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import Repository
 from decouple.stack.patchtext import PatchText
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import TREE, Entry, conflicts, look_up, parents
 
 _CHECKING = re.compile(r"Checking patch (.*)\.\.\.\Z")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from decouple.base.errors import UsageError
+from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.stack.applier import ApplyError, apply
 from decouple.stack.commits import (
@@ -26,7 +27,6 @@ from decouple.stack.commits import (
 from decouple.stack.engine import Places, Stack
 from decouple.stack.journal import Applied, Plan
 from decouple.stack.patchtext import PatchText, load
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import Entry, differences
 from decouple.stack.writeback import ID, Item, Written, write
 

@@ -21,9 +21,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import fast_import_path
+from decouple.base.git import Repository, fast_import_path
 from decouple.patch import header as headers
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import Entry
 
 PATCH_TRAILER = "Decouple-Patch"

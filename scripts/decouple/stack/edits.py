@@ -11,6 +11,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
+from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.stack import export
 from decouple.stack.applier import apply
@@ -18,7 +19,6 @@ from decouple.stack.commits import CommitText, NewCommit, rfc2822, valid_author,
 from decouple.stack.engine import Moved, Stack
 from decouple.stack.journal import Plan
 from decouple.stack.patchtext import PatchText
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import Change, Entry, differences
 from decouple.stack.writeback import (
     ID,

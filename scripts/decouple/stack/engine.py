@@ -16,6 +16,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
+from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.patch.seriesfile import SeriesFile
 from decouple.stack import overlay as overlays
@@ -29,7 +30,6 @@ from decouple.stack.commits import (
 )
 from decouple.stack.journal import Applied, Journal, Overlaid, Plan, State
 from decouple.stack.patchtext import PatchText, load
-from decouple.stack.plumbing import Repository
 
 BRANCH = "refs/heads/decouple-"
 

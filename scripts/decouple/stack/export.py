@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from decouple.base.errors import DecoupleError
-from decouple.stack.plumbing import Repository
+from decouple.base.git import Repository
 
 #: Every flag that has a say in the bytes of a diff, so that no version or configuration of git changes a patch.
 DIFF_FLAGS = (

@@ -18,9 +18,9 @@ from typing import Any
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
+from decouple.base.git import Repository
 from decouple.stack import worktree
 from decouple.stack.applier import Offset
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import Change, differences
 
 _VERSION = 1

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import Repository
 from decouple.stack.commits import DATE, NOBODY, OVERLAY_TRAILER, CommitText, NewCommit
 from decouple.stack.patchtext import PatchText
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import Entry, blob_id, conflicts, look_up
 
 FOLDER = "third_device"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from decouple.base.errors import DecoupleError
-from decouple.stack.plumbing import Repository
+from decouple.base.git import Repository
 
 TREE = "40000"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
-from decouple.stack.plumbing import GitError, Repository
+from decouple.base.git import Repository
 from decouple.stack.trees import Change, Entry, blob_id, blobs, differences, parents
 
 SUBMODULE = "160000"
@@ -61,7 +61,7 @@ def move(repository: Repository, old: str, new: str) -> list[Change]:
             continue
         if blocked:
             raise EditedError(blocked.group(1), "has edits that are in no patch")
-        raise GitError(repository, ("read-tree",), answer)
+        raise repository.failed("read-tree", answer)
     return changes
 
 

@@ -2,7 +2,7 @@
 
 The commit is a function of the tree and the manifest alone (fixed author and date, no provider in the message), so the
 same source gives the same commit everywhere, from the release archive as from a git checkout. The applied tree in
-``build/<release>/src`` borrows its objects (``objects/info/alternates``), so nothing here is ever deleted by us.
+``build/<release>/src`` has its objects as hard links (copies on another file system) and outlives the cache.
 
 ``git fast-import`` takes the bytes as they are: no ``.gitignore``, no ``.gitattributes``, no autocrlf is asked.
 """
@@ -22,10 +22,10 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked
-from decouple.base.git import environment, fast_import_path
+from decouple.base.git import fast_import_path, git, start, text
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
-from decouple.upstream import gitrun, pristine
+from decouple.upstream import pristine
 from decouple.upstream.fetched import Fetched
 
 UPSTREAM_REF = "refs/heads/upstream"
@@ -92,7 +92,7 @@ def ensure_baseline(
 
 
 def _read(repo: Path, ref: str) -> Baseline:
-    out = gitrun.text("rev-parse", ref, f"{ref}^{{tree}}", UPSTREAM_REF, cwd=repo)
+    out = text("rev-parse", ref, f"{ref}^{{tree}}", UPSTREAM_REF, cwd=repo)
     commit, tree, upstream = out.split()
     return Baseline(repo, commit, tree, upstream)
 
@@ -123,10 +123,10 @@ def _build(
     step("create the baseline's temporary repository")
     temporary = Path(tempfile.mkdtemp(prefix=f".{repo.name}.", dir=repo.parent))
     try:
-        gitrun.git("init", "--quiet", "--bare", "--template=", str(temporary), cwd=repo.parent)
+        git("init", "--quiet", "--bare", "--template=", str(temporary), cwd=repo.parent)
         _import(temporary, UPSTREAM_REF, _message(manifest), tree, listing or pristine.entries(tree), progress)
-        gitrun.git("symbolic-ref", "HEAD", UPSTREAM_REF, cwd=temporary)
-        gitrun.git("config", "gc.auto", "0", cwd=temporary)
+        git("symbolic-ref", "HEAD", UPSTREAM_REF, cwd=temporary)
+        git("config", "gc.auto", "0", cwd=temporary)
         temporary.chmod(0o755)
         step("rename the baseline into place")
         temporary.rename(repo)
@@ -140,10 +140,9 @@ def _fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
     """``git fast-import`` on ``repo``: no deltas and light compression, because the pack is read far more than kept."""
     options = ("-c", "pack.compression=1", "-c", "core.compression=1", "-c", "fastimport.unpackLimit=0")
     with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(
-            gitrun.command(*options, "fast-import", "--quiet", "--depth=0", "--done"),
+        process = start(
+            [*options, "fast-import", "--quiet", "--depth=0", "--done"],
             cwd=repo,
-            env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=said,
@@ -228,19 +227,19 @@ def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress
         env = {"GIT_INDEX_FILE": f"{scratch}/index", "GIT_DIR": str(repo)}
         step("lay Debian's folder")
         listing = pristine.entries(folder)
-        gitrun.git("read-tree", UPSTREAM_REF, cwd=repo, env=env)
-        gitrun.git("update-index", "-z", "--index-info", cwd=repo, env=env, stdin=_blobs(repo, folder, listing))
+        git("read-tree", UPSTREAM_REF, cwd=repo, env=env)
+        git("update-index", "-z", "--index-info", cwd=repo, env=env, stdin=_blobs(repo, folder, listing))
         progress.start("Debian's patches", len(patches))
-        before = gitrun.text("write-tree", cwd=repo, env=env)
+        before = text("write-tree", cwd=repo, env=env)
         for patch, strip in patches:
             step(f"apply {patch.name}")
-            gitrun.git(
+            git(
                 *("apply", "--cached", "--whitespace=nowarn", strip, str(patch)),
                 cwd=repo,
                 env=env,
                 next_step=f"Debian's patch {patch.name} belongs to another version; leave --debian-patches out",
             )
-            after = gitrun.text("write-tree", cwd=repo, env=env)
+            after = text("write-tree", cwd=repo, env=env)
             if after == before:
                 raise DecoupleError(
                     f"{patch}: git applied it, but nothing changed",
@@ -250,17 +249,17 @@ def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress
             progress.advance()
         progress.finish()
         message = f"debian: PyTorch {manifest.version}\n\nDebian's folder and its {len(patches)} patches.\n"
-        parent = gitrun.text("rev-parse", UPSTREAM_REF, cwd=repo)
-        commit = gitrun.git("commit-tree", before, "-p", parent, cwd=repo, env=_WHO, stdin=message.encode()).decode()
+        parent = text("rev-parse", UPSTREAM_REF, cwd=repo)
+        commit = git("commit-tree", before, "-p", parent, cwd=repo, env=_WHO, stdin=message.encode()).decode()
     step("point at the commit with Debian's patches")
-    gitrun.git("update-ref", DEBIAN_REF, commit.strip(), cwd=repo)
+    git("update-ref", DEBIAN_REF, commit.strip(), cwd=repo)
 
 
 def _blobs(repo: Path, folder: Path, listing: list[pristine.Entry]) -> bytes:
     """Store the files of ``folder`` and give the lines that put them into an index under ``debian/``."""
     plain = [entry for entry in listing if entry.mode != "120000"]
     names = "".join(f"{folder}/{entry.path}\n" for entry in plain)
-    hashed = gitrun.git("hash-object", "-w", "--no-filters", "--stdin-paths", cwd=repo, stdin=os.fsencode(names))
+    hashed = git("hash-object", "-w", "--no-filters", "--stdin-paths", cwd=repo, stdin=os.fsencode(names))
     lines = [
         b"%s %s\tdebian/%s\0" % (entry.mode.encode(), blob, os.fsencode(entry.path))
         for entry, blob in zip(plain, hashed.split(), strict=True)
@@ -268,6 +267,6 @@ def _blobs(repo: Path, folder: Path, listing: list[pristine.Entry]) -> bytes:
     for entry in listing:
         if entry.mode == "120000":
             target = os.fsencode((folder / entry.path).readlink())
-            blob = gitrun.git("hash-object", "-w", "--no-filters", "--stdin", cwd=repo, stdin=target).strip()
+            blob = git("hash-object", "-w", "--no-filters", "--stdin", cwd=repo, stdin=target).strip()
             lines.append(b"120000 %s\tdebian/%s\0" % (blob, os.fsencode(entry.path)))
     return b"".join(lines)

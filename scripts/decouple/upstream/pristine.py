@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.upstream import gitrun
+from decouple.base.git import git, names
 
 _TOP_LEVEL = frozenset({".ci", ".circleci"})
 
@@ -80,5 +80,4 @@ def _walk(root: str, prefix: str) -> Iterator[str]:
 
 
 def _tracked(root: Path) -> list[str]:
-    listing = gitrun.git("ls-files", "-z", "--cached", "--recurse-submodules", cwd=root)
-    return [os.fsdecode(name) for name in listing.split(b"\0") if name]
+    return names(git("ls-files", "-z", "--cached", "--recurse-submodules", cwd=root))

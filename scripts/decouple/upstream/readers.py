@@ -24,7 +24,7 @@ from typing import IO, cast
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
-from decouple.base.git import environment
+from decouple.base.git import git, start
 from decouple.patch.apply import TREE, Source
 from decouple.patch.parse import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
 
@@ -96,8 +96,12 @@ class GitTree(Listed):
     """The tree of a commit in a git repository; one ``git cat-file`` process gives the blobs and ends with it."""
 
     def __init__(self, repository: Path, revision: str) -> None:
-        self._command = ["git", "-C", str(repository)]
-        listing = self._run("ls-tree", "-r", "-z", "--full-tree", f"{revision}^{{tree}}")
+        listing = git(
+            *("ls-tree", "-r", "-z", "--full-tree", f"{revision}^{{tree}}"),
+            cwd=repository,
+            next_step="name a commit, tag or branch that this repository has",
+        )
+        self._repository = repository
         modes: dict[str, int] = {}
         self._ids: dict[str, bytes] = {}
         for entry in listing.split(b"\0")[:-1]:
@@ -113,12 +117,8 @@ class GitTree(Listed):
         if self._modes[path] == SUBMODULE:
             raise DecoupleError(f"{path} is a submodule", next_step="a patch must not touch it")
         if self._blobs is None:
-            self._blobs = subprocess.Popen(
-                [*self._command, "cat-file", "--batch"],
-                env=environment(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
+            pipe = subprocess.PIPE
+            self._blobs = start(["cat-file", "--batch"], cwd=self._repository, stdin=pipe, stdout=pipe)
             weakref.finalize(self, _end, self._blobs)
         assert self._blobs.stdin and self._blobs.stdout
         self._blobs.stdin.write(self._ids[path] + b"\n")
@@ -129,16 +129,6 @@ class GitTree(Listed):
         data = self._blobs.stdout.read(int(answer[2]))
         self._blobs.stdout.read(1)
         return data
-
-    def _run(self, *arguments: str) -> bytes:
-        done = subprocess.run([*self._command, *arguments], env=environment(), capture_output=True, check=False)
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            raise DecoupleError(
-                f"git {arguments[0]} in {self._command[2]}: {said[-1] if said else done.returncode}",
-                next_step="name a commit, tag or branch that this repository has",
-            )
-        return done.stdout
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

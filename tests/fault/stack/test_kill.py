@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.git import Repository
 from decouple.stack.engine import Stack
 from decouple.stack.journal import Journal, Plan
-from decouple.stack.plumbing import Repository
 from decouple.stack.trees import differences
 from tests.support.series import World, contents, git, tree_of, usual_world
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from decouple.base.git import Repository
 from decouple.rebase.carry import Step
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.export import diff
 from decouple.stack.patchtext import PatchText
-from decouple.stack.plumbing import Repository
 
 Files = Mapping[str, str]
 HEADER = b"From: A <a@example.org>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: a patch\n\n---\n"

@@ -10,10 +10,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from decouple.base.git import Repository
 from decouple.stack import branch, edits, export
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.engine import Places, Stack, create
-from decouple.stack.plumbing import Repository
 from tests.support.series import git, header, tree_of
 
 Tree = Mapping[str, bytes]

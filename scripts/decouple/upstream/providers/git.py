@@ -6,10 +6,12 @@ import os
 import shutil
 from pathlib import Path
 
+from decouple.base import git as runner
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
+from decouple.base.progress import Progress
 from decouple.release.manifest import GitSource, Manifest
-from decouple.upstream import gitrun, pristine
+from decouple.upstream import pristine
 from decouple.upstream.fetched import Fetched
 from decouple.upstream.providers.context import Context, check_version
 
@@ -32,25 +34,27 @@ def fetch(manifest: Manifest, source: GitSource, context: Context) -> Fetched:
 
     def make(folder: Path) -> Fetched:
         tree = folder / "tree"
-        context.progress.start(f"git clone {manifest.tag}")
         step("clone")
-        gitrun.git(
-            *("clone", "--quiet", "--depth=1", "--branch", manifest.tag, "-c", "advice.detachedHead=false"),
-            *(source.url, str(tree)),
-            cwd=folder,
+        runner.clone(
+            source.url,
+            tree,
+            *("--depth=1", "--branch", manifest.tag),
             doing=f"git clone of tag {manifest.tag}",
             next_step="check the network, or try another --source",
+            told=_Drawn(context.progress, manifest.tag),
         )
-        commit = gitrun.text("rev-parse", "HEAD", cwd=tree)
+        commit = runner.text("rev-parse", "HEAD", cwd=tree)
         if commit != manifest.commit:
             raise DecoupleError(
                 f"{source.url}: tag {manifest.tag} is commit {commit}, the manifest says {manifest.commit}",
                 next_step="the tag was moved: find out why before you go on",
             )
+        context.progress.start("submodules")
         step("fetch submodules")
-        gitrun.git(
+        runner.git(
             *("submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"),
             cwd=tree,
+            env=runner.fetching(),
             doing=f"submodules of {source.url}",
             next_step="run again; submodules come from many repositories and one did not answer",
         )
@@ -68,6 +72,21 @@ def fetch(manifest: Manifest, source: GitSource, context: Context) -> Fetched:
         )
 
     return context.unpack(manifest, f"git-{manifest.commit}", make)
+
+
+class _Drawn:
+    """The objects of a clone as a Progress wants them: a total once it is known, then how many more came."""
+
+    def __init__(self, progress: Progress, tag: str) -> None:
+        self._progress, self._what, self._seen = progress, f"git clone {tag}", -1.0
+        progress.start(self._what)
+
+    def __call__(self, received: float, total: float | None) -> None:
+        if self._seen < 0:
+            self._progress.start(self._what, total)
+            self._seen = 0.0
+        self._progress.advance(received - self._seen)
+        self._seen = received
 
 
 def _strip(tree: Path) -> None:

@@ -1,0 +1,99 @@
+"""Nothing that a person or a calling git set changes what a baseline, a tree or a patch is."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from decouple.base.git import ask, fetching
+from decouple.stack import edits
+from decouple.stack.engine import Stack
+from decouple.upstream.baseline import ensure_baseline
+from decouple.upstream.fetched import Fetched
+from tests.support.releases import DEBIAN_PATCH, manifest, sample_tree
+from tests.support.series import usual_world
+from tests.unit.upstream.test_baseline import debian_folder
+
+CONFIG = (
+    "[i18n]\n commitEncoding = latin1\n",
+    "[safe]\n bareRepository = explicit\n",
+    "[core]\n attributesFile = {attributes}\n",
+    "[core]\n excludesFile = {excludes}\n",
+    "[apply]\n ignoreWhitespace = change\n[diff]\n context = 1\n algorithm = patience\n",
+)
+VARIABLES = {
+    "GIT_ATTR_SOURCE": "HEAD",
+    "GIT_COMMITTER_DATE": "2001-02-03T04:05:06Z",
+    "GIT_DEFAULT_HASH": "sha256",
+    "GIT_DIFF_OPTS": "--unified=1",
+    "GIT_EXTERNAL_DIFF": "false",
+    "GIT_GLOB_PATHSPECS": "1",
+    "GIT_ICASE_PATHSPECS": "1",
+    "GIT_NAMESPACE": "elsewhere",
+    "GIT_QUARANTINE_PATH": "/nonexistent",
+    "GIT_SHALLOW_FILE": "/nonexistent/shallow",
+    "GIT_TRACE": "/dev/full",
+    "XDG_CONFIG_HOME": "{xdg}",
+}
+
+
+def all_of_it(root: Path) -> dict[str, str]:
+    """What a baseline with Debian's patches, a push, an edit and a refresh make, as ids and digests."""
+    tree = sample_tree(root / "release")
+    source = Fetched("local", "source", tree, "one", debian=debian_folder(root / "debian", DEBIAN_PATCH))
+    base = ensure_baseline(root / "cache", manifest(), source, debian_patches=True)
+    world = usual_world(root / "world")
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+        with (world.source / "torch/registry.py").open("a") as file:
+            file.write("more = {}\n")
+        edits.refresh(stack)
+        patch = (world.project / "patches/2.6/0003-split.patch").read_bytes()
+        return {
+            "pristine": base.upstream,
+            "with Debian's patches": base.commit,
+            "head": stack.state.head,
+            "patch": hashlib.sha256(patch).hexdigest(),
+        }
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return all_of_it(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.mark.parametrize("setting", [*CONFIG, *VARIABLES])
+def test_a_foreign_setting_changes_nothing(
+    setting: str, plain: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual_world(tmp_path / "made before the setting")
+    folder = tmp_path / "git"
+    folder.mkdir()
+    for name in ("attributes", "ignore"):
+        (folder / name).write_text("* -diff\n" if name == "attributes" else "*\n")
+    if setting in VARIABLES:
+        monkeypatch.setenv(setting, VARIABLES[setting].format(xdg=tmp_path))
+    else:
+        config = setting.format(attributes=folder / "attributes", excludes=folder / "ignore")
+        (tmp_path / ".gitconfig").write_text(config)
+        monkeypatch.setenv("HOME", str(tmp_path))
+    assert all_of_it(tmp_path) == plain
+
+
+def test_what_fetches_knows_the_persons_proxy_and_nothing_else_of_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("[http]\n proxy = http://proxy:3128\n[user]\n name = Ada\n[core]\n sshCommand = ssh -4\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    monkeypatch.setenv("GIT_SSL_CAINFO", "/etc/ours.pem")
+    monkeypatch.setenv("GIT_SHALLOW_FILE", "/nonexistent")
+
+    def asked(key: str) -> str:
+        return ask("config", "--get", key, cwd=tmp_path, env=fetching()).out.decode().strip()
+
+    assert (asked("http.proxy"), asked("core.sshCommand"), asked("user.name")) == ("http://proxy:3128", "ssh -4", "")
+    reaching = {key for key in fetching() if key.startswith("GIT_") and not key.startswith("GIT_CONFIG_")}
+    assert reaching == {"GIT_SSL_CAINFO"}
