@@ -8,7 +8,7 @@ torch_cuda_glob(NVRTC_STUB_SOURCES "${ATEN}/cuda/nvrtc_stub/*.cpp")
 
 # The runtime: contexts, streams, generators, hooks, BLAS and sparse handles.
 torch_cuda_glob(ATEN_RUNTIME_SOURCES "${ATEN}/cuda/*.cpp" "${ATEN}/cuda/detail/*.cpp" "${ATEN}/cuda/tunable/*.cpp"
-                "${ATEN}/cuda/*.cu" "${ATEN}/cuda/detail/*.cu" "${ATEN}/cuda/tunable/*.cu")
+                "${ATEN}/cuda/*.cu" "${ATEN}/cuda/detail/*.cu")
 if(USE_CUDNN)
   torch_cuda_glob(cudnn_sources "${ATEN}/cudnn/*.cpp")
   list(APPEND ATEN_RUNTIME_SOURCES ${cudnn_sources})
@@ -24,16 +24,13 @@ torch_cuda_glob(ATEN_KERNEL_SOURCES
   "${ATEN}/native/transformers/cuda/*.cu" "${ATEN}/native/transformers/cuda/*.cpp")
 set(ATTENTION_KERNEL_SOURCES)
 if(USE_FLASH_ATTENTION)
-  torch_cuda_glob(flash_kernels "${ATEN}/native/transformers/cuda/flash_attn/kernels/*.cu")
-  torch_cuda_glob(flash_host "${ATEN}/native/transformers/cuda/flash_attn/*.cu")
+  torch_cuda_glob(flash_kernels "${ATEN}/native/transformers/cuda/flash_attn/kernels/*.cu"
+                  "third_party/flash-attention/csrc/flash_attn/src/*.cu") # from 2.7 on
   list(APPEND ATTENTION_KERNEL_SOURCES ${flash_kernels})
-  list(APPEND ATEN_KERNEL_SOURCES ${flash_host})
 endif()
 if(USE_MEM_EFF_ATTENTION)
   torch_cuda_glob(mem_eff_kernels "${ATEN}/native/transformers/cuda/mem_eff_attention/kernels/*.cu")
-  torch_cuda_glob(mem_eff_host "${ATEN}/native/transformers/cuda/mem_eff_attention/*.cu" "${ATEN}/native/transformers/cuda/mem_eff_attention/*.cpp")
   list(APPEND ATTENTION_KERNEL_SOURCES ${mem_eff_kernels})
-  list(APPEND ATEN_KERNEL_SOURCES ${mem_eff_host})
 endif()
 # flash_api.cpp is in this list whatever the switch: it registers nothing, and says so, when flash attention is off.
 torch_cuda_filelist(listed aten_cuda_cu_source_list aten_cuda_with_sort_by_key_source_list aten_cuda_cu_with_sort_by_key_source_list)

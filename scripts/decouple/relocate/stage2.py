@@ -1,0 +1,140 @@
+"""Does stage 2 compile every translation unit that moves? Asked of the texts alone, before anybody compiles.
+
+The lists are those of stage 2's ``Sources.cmake``, read as CMake reads them: patterns and names are upstream's paths,
+so they are held against the pristine tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from decouple.base.errors import DecoupleError
+from decouple.syntax.build_lists import read_bzl, read_cmake
+from decouple.syntax.globs import matches
+
+UNITS = (".cpp", ".cu", ".cc", ".c")
+_DATA = Path(__file__).with_name("stage2.toml")
+
+
+class Left(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Units that stage 2 does not compile, and why."""
+
+    paths: list[str]
+    reason: str
+
+
+class Stage2(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``stage2.toml``."""
+
+    schema: int
+    sources: str
+    either: list[list[str]]
+    left: list[Left]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What stage 2's lists make of one tree. Each fault is a line with what to do about it."""
+
+    units: int
+    """Translation units that move."""
+    compiled: int
+    left: tuple[tuple[str, str], ...]
+    """(path, reason) of those that stage 2 leaves out."""
+    faults: tuple[str, ...]
+
+
+def load(path: Path = _DATA) -> Stage2:
+    """The data. Raises DecoupleError naming file and key."""
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=Stage2)
+    except msgspec.DecodeError as error:
+        raise DecoupleError(f"{path}: {error}", next_step="compare it with the comments at its top") from error
+
+
+def check(tree: Path, moved: Iterable[str], project: Path, data: Stage2 | None = None) -> Report:
+    """Hold stage 2's lists against the pristine ``tree`` and what of it moves. Raises DecoupleError, OSError."""
+    data = data or load()
+    lists = _Lists(tree, project / data.sources, data)
+    units = sorted(path for path in moved if path.endswith(UNITS))
+    reasons = {path: left.reason for left in data.left for path in units if matches(path, left.paths)}
+    out = [path for path in units if path not in lists.found]
+    faults = [*lists.faults, *_lost(out, reasons, data)]
+    left = tuple((path, reasons[path]) for path in out if path in reasons)
+    return Report(len(units), len(units) - len(out), left, tuple(faults))
+
+
+def _lost(out: Sequence[str], reasons: dict[str, str], data: Stage2) -> Iterator[str]:
+    """One line for each folder and suffix whose units nothing compiles."""
+    groups: dict[str, list[str]] = {}
+    for path in out:
+        if path not in reasons:
+            groups.setdefault(f"{path.rpartition('/')[0]}/*{Path(path).suffix}", []).append(path)
+    for pattern, paths in groups.items():
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        yield (
+            f'{paths[0]}{more}: moves, and stage 2 compiles it by no list; add "{pattern}" to a torch_cuda_glob() of '
+            f"{data.sources}, or a [[left]] with the reason to scripts/decouple/relocate/stage2.toml"
+        )
+
+
+class _Lists:
+    """What ``Sources.cmake`` finds in a tree, and what it names in vain."""
+
+    def __init__(self, tree: Path, sources: Path, data: Stage2) -> None:
+        self.tree = tree
+        self.where = data.sources
+        self.either = {pattern: row for row in data.either for pattern in row}
+        self.found: set[str] = set()
+        self.faults: list[str] = []
+        self._bzl = read_bzl(tree / "build_variables.bzl")
+        self._readers = {
+            "torch_cuda_glob": self._glob,
+            "torch_cuda_filelist": self._list,
+            "torch_cuda_resolve": self._name,
+        }
+        variables: dict[str, str] = {}
+        for command in read_cmake(sources.read_text(encoding="utf-8")):
+            words = [_resolved(word, variables) for word in command.arguments]
+            if command.name == "set" and len(words) == 2:
+                variables[words[0]] = words[1]
+            elif command.name in self._readers:
+                for word in words[1:]:
+                    if "${" not in word:  # a loop's variable: its words stand elsewhere
+                        self._readers[command.name](word, command.line)
+
+    def _glob(self, pattern: str, line: int) -> None:
+        here = self._matching(pattern)
+        self.found |= here
+        if not here and not any(self._matching(other) for other in self.either.get(pattern, ())):
+            self.faults.append(
+                f"{self.where}:{line}: {pattern} finds nothing in this tree; find where upstream put these files, add "
+                "that pattern beside this one, and the row to `either` of scripts/decouple/relocate/stage2.toml"
+            )
+
+    def _matching(self, pattern: str) -> set[str]:
+        return {path.relative_to(self.tree).as_posix() for path in self.tree.glob(pattern)}
+
+    def _list(self, name: str, line: int) -> None:
+        if name not in self._bzl:
+            self.faults.append(
+                f"{self.where}:{line}: build_variables.bzl has no list {name}; see what upstream calls it now"
+            )
+            return
+        for path in self._bzl[name]:
+            self._name(path, line)
+
+    def _name(self, path: str, line: int) -> None:
+        self.found.add(path)
+        if not (self.tree / path).exists():
+            self.faults.append(f"{self.where}:{line}: {path} is not in this tree; see where upstream put it")
+
+
+def _resolved(word: str, variables: dict[str, str]) -> str:
+    for name, value in variables.items():
+        word = word.replace(f"${{{name}}}", value)
+    return word
