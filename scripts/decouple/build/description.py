@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.build.inputs import digest_of
 
-SCHEMA = 1
 DEFAULT = Path(__file__).with_name("rootfs-trixie.toml")
 
 
@@ -55,7 +54,7 @@ class PypiPiece:
     file: str
     sha256: str
     prefix: str
-    links: tuple[tuple[str, str], ...]
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,11 +72,11 @@ class Layer:
     name: str
     summary: str
     packages: tuple[str, ...]
-    pypi: tuple[PypiPiece, ...]
-    beside: tuple[Beside, ...]
-    seen: Mapping[str, str]
     seconds: int
     disk_mib: int
+    pypi: tuple[PypiPiece, ...] = ()
+    beside: tuple[Beside, ...] = ()
+    seen: Mapping[str, str] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
         """What makes the layer different when it changes: not the texts, estimates or versions seen."""
@@ -109,7 +108,7 @@ class Description:
 
     def digest(self) -> str:
         """Names the root in the cache: 16 hex digits over what mmdebstrap gets. Layers have their own records."""
-        content = {"schema": SCHEMA, **asdict(self.bootstrap)}
+        content = {"schema": toml.SCHEMA, **asdict(self.bootstrap)}
         for estimate in ("seconds", "disk_mib"):
             del content[estimate]
         if not self.bootstrap.include:
@@ -122,47 +121,21 @@ def layer_digest(layer: Layer) -> str:
     return digest_of(layer.content())
 
 
+@dataclass(frozen=True)
+class _File:
+    """The keys of the file."""
+
+    name: str
+    bootstrap: Bootstrap
+    layer: tuple[Layer, ...]
+    mount: tuple[Mount, ...] = ()
+    trap: tuple[Trap, ...] = ()
+
+
 def load(path: Path = DEFAULT) -> Description:
     """Read a description. Raises DecoupleError naming the file and the key."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise DecoupleError(f"{path}: not TOML: {error}", next_step="mend the line that it names") from error
+        file = toml.read(path, _File, mend=f"compare with {DEFAULT.name}")
     except OSError as error:
         raise DecoupleError(f"{path}: {error.strerror}", next_step=f"name a description such as {DEFAULT}") from error
-    if data.get("schema") != SCHEMA:
-        raise DecoupleError(f"{path}: schema: expected {SCHEMA}, found {data.get('schema')!r}", next_step=f"compare with {DEFAULT.name}")
-    try:
-        return Description(
-            path=path,
-            name=data["name"],
-            bootstrap=Bootstrap(**_tuples(data["bootstrap"])),
-            mounts=tuple(Mount(**mount) for mount in data.get("mount", ())),
-            traps=tuple(Trap(**trap) for trap in data.get("trap", ())),
-            layers=tuple(_layer(layer) for layer in data["layer"]),
-        )
-    except (KeyError, TypeError) as error:
-        raise DecoupleError(f"{path}: {error}", next_step=f"compare with {DEFAULT.name}") from error
-
-
-def _layer(data: Mapping[str, Any]) -> Layer:
-    return Layer(
-        name=data["name"],
-        summary=data["summary"],
-        packages=tuple(data["packages"]),
-        pypi=tuple(
-            PypiPiece(**{**piece, "links": tuple((name, target) for name, target in piece.get("links", ()))})
-            for piece in data.get("pypi", ())
-        ),
-        beside=tuple(Beside(**_tuples(piece)) for piece in data.get("beside", ())),
-        seen=dict(data.get("seen", {})),
-        seconds=data["seconds"],
-        disk_mib=data["disk_mib"],
-    )
-
-
-def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-        for key, value in data.items()
-    }
+    return Description(path, file.name, file.bootstrap, file.mount, file.trap, file.layer)

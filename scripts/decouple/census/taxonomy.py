@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from decouple.base.errors import UsageError
+from decouple.base import toml
 from decouple.census.finding import CATEGORIES, Raw
 from decouple.syntax.conditions import Macros
 from decouple.syntax.globs import matches
@@ -23,9 +22,14 @@ JUDGEMENTS = {"dispatch": "dispatch", "coupling": "name", "mention": "mention"}
 class NameRule:
     """How a CUDA-named piece of code is judged."""
 
-    category: str
+    judged: Literal["dispatch", "coupling", "mention"]
     pattern: re.Pattern[str]
     reason: str
+
+    @property
+    def category(self) -> str:
+        """The category of a finding that is judged so."""
+        return JUDGEMENTS[self.judged]
 
 
 @dataclass(frozen=True)
@@ -33,19 +37,23 @@ class StayRule:
     """Why a finding that relocation does not move stays."""
 
     name: str
-    categories: tuple[str, ...]
-    symbols: tuple[str, ...]
-    paths: tuple[str, ...]
-    details: tuple[str, ...]
     reason: str
+    category: tuple[str, ...] = ()
+    symbol: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    detail: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if wrong := [name for name in self.category if name not in CATEGORIES]:
+            raise ValueError(f"stays {self.name!r}: no category {wrong[0]!r}, one of {CATEGORIES}")
 
     def covers(self, raw: Raw, origin: str) -> bool:
-        """Whether each condition that the rule has holds. ``symbols`` must match every macro of a conditional."""
+        """Whether each condition that the rule has holds. ``symbol`` must match every macro of a conditional."""
         return (
-            (not self.categories or raw.category in self.categories)
-            and (not self.symbols or all(matches(symbol, self.symbols) for symbol in raw.symbol.split("+")))
-            and (not self.paths or matches(origin, self.paths) is not None)
-            and (not self.details or any(detail in raw.detail for detail in self.details))
+            (not self.category or raw.category in self.category)
+            and (not self.symbol or all(matches(symbol, self.symbol) for symbol in raw.symbol.split("+")))
+            and (not self.path or matches(origin, self.path) is not None)
+            and (not self.detail or any(detail in raw.detail for detail in self.detail))
         )
 
 
@@ -136,35 +144,75 @@ class Taxonomy:
         return any(word in lowered for word in self.prefilter)
 
 
+@dataclass(frozen=True)
+class _Macro:
+    family: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Includes:
+    external: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Names:
+    words: tuple[str, ...]
+    macro_words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Strings:
+    dispatch: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class _Python:
+    bindings: re.Pattern[str]
+    in_cpu_build: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Build:
+    variables: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class _File:
+    """The keys of the file, which explains them."""
+
+    prefilter: tuple[str, ...]
+    modules: Mapping[str, str]
+    macro: tuple[_Macro, ...]
+    includes: _Includes
+    names: _Names
+    name: tuple[NameRule, ...]
+    strings: _Strings
+    python: _Python
+    build: _Build
+    stays: tuple[StayRule, ...]
+
+
 def load(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset()) -> Taxonomy:
-    """Read the data file. Raises UsageError naming what is missing or malformed; OSError."""
-    try:
-        data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        names = tuple(NameRule(JUDGEMENTS[e["judged"]], re.compile(e["pattern"]), e["reason"]) for e in data["name"])
-        stays = tuple(_stay(entry) for entry in data["stays"])
-        candidates = {*data["names"]["words"], *data["names"]["macro_words"]}
-        return Taxonomy(
-            prefilter=tuple(word.lower().encode() for word in data["prefilter"]),
-            modules=tuple(sorted(data["modules"].items(), key=lambda item: -len(item[0]))),
-            macros=tuple((entry["family"], tuple(entry["names"])) for entry in data["macro"]),
-            external_headers=tuple(data["includes"]["external"]),
-            words=_any_of(candidates),
-            macro_words=_any_of({word for word in candidates if word == word.upper()}),
-            name_words=re.compile("|".join(data["names"]["words"])),
-            names=names,
-            string_pattern=re.compile(data["strings"]["dispatch"]),
-            bindings=re.compile(data["python"]["bindings"]),
-            in_cpu_build=tuple(data["python"]["in_cpu_build"]),
-            build_variables=re.compile(data["build"]["variables"]),
-            stays=stays,
-            undefined=undefined,
-        )
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: {error}", next_step="fix the TOML syntax") from error
-    except KeyError as error:
-        raise UsageError(f"{path}: key {error} is missing or wrong", next_step="see its comments") from error
-    except re.error as error:
-        raise UsageError(f"{path}: pattern {error.pattern!r}: {error}", next_step="fix the pattern") from error
+    """Read the data file. Raises DecoupleError naming the key that is missing or malformed; OSError."""
+    file = toml.read(path, _File, mend="see its comments")
+    candidates = {*file.names.words, *file.names.macro_words}
+    return Taxonomy(
+        prefilter=tuple(word.lower().encode() for word in file.prefilter),
+        modules=tuple(sorted(file.modules.items(), key=lambda item: -len(item[0]))),
+        macros=tuple((macro.family, macro.names) for macro in file.macro),
+        external_headers=file.includes.external,
+        words=_any_of(candidates),
+        macro_words=_any_of({word for word in candidates if word == word.upper()}),
+        name_words=re.compile("|".join(file.names.words)),
+        names=file.name,
+        string_pattern=file.strings.dispatch,
+        bindings=file.python.bindings,
+        in_cpu_build=file.python.in_cpu_build,
+        build_variables=file.build.variables,
+        stays=file.stays,
+        undefined=undefined,
+    )
 
 
 def _any_of(words: Iterable[str]) -> re.Pattern[str]:
@@ -173,18 +221,3 @@ def _any_of(words: Iterable[str]) -> re.Pattern[str]:
     for word in sorted(words):
         groups.setdefault(word[0], []).append(re.escape(word[1:]))
     return re.compile("|".join(f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items()))
-
-
-def _stay(entry: dict[str, Any]) -> StayRule:
-    categories = tuple(entry.get("category", ()))
-    wrong = [name for name in categories if name not in CATEGORIES]
-    if wrong:
-        raise UsageError(f"stays {entry.get('name')!r}: no category {wrong[0]!r}", next_step=f"one of {CATEGORIES}")
-    return StayRule(
-        name=entry["name"],
-        categories=categories,
-        symbols=tuple(entry.get("symbol", ())),
-        paths=tuple(entry.get("path", ())),
-        details=tuple(entry.get("detail", ())),
-        reason=entry["reason"],
-    )

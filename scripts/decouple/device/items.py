@@ -8,11 +8,11 @@ read. Items that other tests of this project check (a generator, a scaffold) nam
 from __future__ import annotations
 
 import ast
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.base.files import replace_between
 
@@ -42,32 +42,58 @@ class Test:
     gaps: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Gap:
+    """What upstream lacks for a part of an item."""
+
+    key: str
+    lacks: str
+    where: str
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An item as the file has it; ``elsewhere`` says who checks it when these tests cannot."""
+
+    id: int
+    group: str
+    title: str
+    where: str
+    tests: tuple[str, ...] = ()
+    elsewhere: str = ""
+
+
+@dataclass(frozen=True)
+class _File:
+    gap: tuple[_Gap, ...]
+    item: tuple[_Entry, ...]
+
+
 def read(project: Path) -> list[Item]:
     """The contract's items in order, each with its tests.
 
     Raises DecoupleError when an item has no test, a test an unknown item or gap, or a named test does not exist.
     """
     facts = project / PACKAGE / "items.toml"
-    data = tomllib.loads(facts.read_text(encoding="utf-8"))
-    lacks = {gap["key"]: f"{gap['lacks']} (`{gap['where']}`)" for gap in data["gap"]}
+    data = toml.read(facts, _File, mend="see the comment at its top", schema=None)
+    lacks = {gap.key: f"{gap.lacks} (`{gap.where}`)" for gap in data.gap}
     found = [test for path in sorted(facts.parent.glob("test_*.py")) for test in tests_in(path)]
-    known = {entry["id"] for entry in data["item"]}
+    known = {entry.id for entry in data.item}
     for test in found:
         strange = [*(set(test.items) - known), *(set(test.gaps) - set(lacks))]
         if strange:
             raise DecoupleError(f"{test.name}: {facts.name} has no {strange[0]}", next_step=f"add it to {facts}")
     items = []
-    for entry in sorted(data["item"], key=lambda entry: int(entry["id"])):
-        own = [test for test in found if entry["id"] in test.items]
-        named = tuple(entry.get("tests", ()))
-        for name in named:
+    for entry in sorted(data.item, key=lambda entry: entry.id):
+        own = [test for test in found if entry.id in test.items]
+        for name in entry.tests:
             if not _exists(project, name):
-                raise DecoupleError(f"{facts}: item {entry['id']}: no test {name}", next_step="name one that exists")
-        if not own and not named:
-            raise DecoupleError(f"{facts}: item {entry['id']} has no test", next_step="mark one with contract_item")
+                raise DecoupleError(f"{facts}: item {entry.id}: no test {name}", next_step="name one that exists")
+        if not own and not entry.tests:
+            raise DecoupleError(f"{facts}: item {entry.id} has no test", next_step="mark one with contract_item")
         gaps = tuple(dict.fromkeys(lacks[key] for test in own for key in test.gaps))
-        tests = (*(test.name for test in own), *named)
-        items.append(Item(entry["id"], entry["group"], entry["title"], entry["where"], tests, gaps))
+        tests = (*(test.name for test in own), *entry.tests)
+        items.append(Item(entry.id, entry.group, entry.title, entry.where, tests, gaps))
     return items
 
 

@@ -17,17 +17,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Literal, get_args
 
+from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.syntax.preprocessor import code_and_strings
 
 DEFAULT = Path(__file__).with_name("reuse.toml")
-KINDS = ("framework", "library", "device", "hand")
+Kind = Literal["framework", "library", "device", "hand"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 """From what is least work to most; a file is as hard as its hardest name."""
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"][^\n]*", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -38,7 +39,7 @@ class Family:
     """Names that come from one place."""
 
     name: str
-    kind: str
+    kind: Kind
     library: str
     pattern: re.Pattern[str]
 
@@ -109,45 +110,45 @@ class Report:
         return sorted(found, key=lambda item: (-item[1], item[0]))
 
 
+@dataclasses.dataclass(frozen=True)
+class _Text:
+    name: str
+    pattern: re.Pattern[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Families:
+    """The keys of ``reuse.toml``."""
+
+    suffixes: tuple[str, ...]
+    headers: re.Pattern[str]
+    family: tuple[Family, ...]
+    text: tuple[_Text, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Names:
+    """The keys of a vendor's file."""
+
+    missing: frozenset[str] = frozenset()
+    prefix: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    name: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
 def load_families(path: Path = DEFAULT) -> Families:
-    """Read ``reuse.toml``. Raises DecoupleError when it is no TOML or lacks a key, OSError."""
-    data = _toml(path)
-    try:
-        families = tuple(
-            Family(entry["name"], entry["kind"], entry["library"], re.compile(rf"(?<![\w:])(?:{entry['pattern']})\b"))
-            for entry in data["family"]
-        )
-        texts = tuple((entry["name"], re.compile(entry["pattern"])) for entry in data.get("text", ()))
-        made = Families(tuple(data["suffixes"]), re.compile(data["headers"]), families, texts)
-    except (KeyError, TypeError, re.error) as error:
-        raise DecoupleError(f"{path}: {error}", next_step="see the comment at its top") from error
-    unknown = [family.name for family in families if family.kind not in KINDS]
-    if unknown:
-        raise DecoupleError(f"{path}: family {unknown[0]!r} has no known kind", next_step=f"one of {', '.join(KINDS)}")
-    return made
+    """Read ``reuse.toml``; patterns match whole words. Raises DecoupleError naming the key that is wrong, OSError."""
+    file = toml.read(path, _Families, mend="see the comment at its top", schema=None)
+    words = (re.compile(rf"(?<![\w:])(?:{family.pattern.pattern})\b") for family in file.family)
+    families = (dataclasses.replace(family, pattern=word) for family, word in zip(file.family, words, strict=True))
+    return Families(
+        file.suffixes, file.headers, tuple(families), tuple((text.name, text.pattern) for text in file.text)
+    )
 
 
 def load_names(path: Path) -> Names:
     """Read a vendor's names. Raises DecoupleError for an unknown key or a wrong type, OSError."""
-    data = _toml(path)
-    extra = sorted(set(data) - {"missing", "prefix", "name"})
-    if extra:
-        raise DecoupleError(f"{path}: unknown key {extra[0]!r}", next_step="there are missing, [prefix] and [name]")
-    tables = [data.get("prefix", {}), data.get("name", {})]
-    for table in tables:
-        if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
-            raise DecoupleError(f"{path}: [prefix] and [name] hold strings only", next_step='e.g. cuda = "acme"')
-    missing = data.get("missing", [])
-    if not isinstance(missing, list) or not all(isinstance(name, str) for name in missing):
-        raise DecoupleError(f"{path}: missing is no list of names", next_step='e.g. missing = ["cufftXtExec"]')
-    return Names(tables[1], tables[0], frozenset(missing))
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise DecoupleError(f"{path}: {error}", next_step="write it as TOML") from error
+    file = toml.read(path, _Names, mend="`decouple reuse --help` shows such a file", schema=None)
+    return Names(file.name, file.prefix, file.missing)
 
 
 def declared_words(folders: Iterable[Path], headers: re.Pattern[str]) -> frozenset[str]:

@@ -6,14 +6,13 @@ import contextlib
 import os
 import re
 import tempfile
-import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.verify import elf
 from decouple.verify.elf import Library
@@ -44,22 +43,35 @@ class Report:
     faults: tuple[Fault, ...]
 
 
+@dataclass(frozen=True)
+class Rules:
+    """``elf.toml``, which explains its keys."""
+
+    cuda_libraries: tuple[str, ...]
+    cuda_symbols: tuple[str, ...]
+    driver_libraries: re.Pattern[str]
+    may_need_driver: frozenset[str]
+    python_libraries: re.Pattern[str]
+    must_not_need_python: frozenset[str]
+    everywhere: frozenset[str]
+
+
 @cache
-def rules() -> Mapping[str, Any]:
+def rules() -> Rules:
     """The parsed rules."""
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    return toml.read(_FILE, Rules, mend=f"git checkout {_FILE}")
 
 
 @cache
 def cuda_library() -> re.Pattern[str]:
     """Matches the file name or soname of a CUDA library, with or without a version."""
-    return re.compile(rf"lib({'|'.join(rules()['cuda_libraries'])})\.so(\.\d+)*$")
+    return re.compile(rf"lib({'|'.join(rules().cuda_libraries)})\.so(\.\d+)*$")
 
 
 @cache
 def cuda_symbol() -> re.Pattern[str]:
     """Matches a symbol that only a CUDA library can define."""
-    return re.compile(rf"({'|'.join(rules()['cuda_symbols'])})$")
+    return re.compile(rf"({'|'.join(rules().cuda_symbols)})$")
 
 
 def libraries(folder: Path) -> list[Library]:
@@ -120,17 +132,17 @@ def audit_backend(found: Sequence[Library]) -> Report:
     for library in found:
         base = _SUFFIX.sub(".so", library.path.name)
         needs = _closure(library, by_name)
-        if base not in rules()["may_need_driver"]:
+        if base not in rules().may_need_driver:
             faults += [
                 Fault(library.path.name, "needs the driver", f"{name} (by {via})")
                 for name, via in needs.items()
-                if re.match(rules()["driver_libraries"], name)
+                if rules().driver_libraries.match(name)
             ]
-        if base in rules()["must_not_need_python"]:
+        if base in rules().must_not_need_python:
             faults += [
                 Fault(library.path.name, "needs libtorch_python", f"{name} (by {via})")
                 for name, via in needs.items()
-                if re.match(rules()["python_libraries"], name)
+                if rules().python_libraries.match(name)
             ]
     return _report("backend's needs", found, faults)
 
@@ -158,7 +170,7 @@ def audit_layout(found: Sequence[Library]) -> Report:
 
 def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> Report:
     """No strong global symbol is defined in both; extension modules' own entry points differ by name anyway."""
-    everywhere = set(rules()["everywhere"])
+    everywhere = rules().everywhere
     faults = []
     for one in core:
         for other in backend:

@@ -78,7 +78,7 @@ def _lists(*values: object) -> bool:
 
 def _without_driver(both: Tried) -> Check:
     """Both wheels import without a driver; where libcuda.so is (NVIDIA's libcublasLt opens it), it is hidden."""
-    name, driver = "importing with no libcuda.so on the machine", re.compile(audit.rules()["driver_libraries"])
+    name, driver = "importing with no libcuda.so on the machine", audit.rules().driver_libraries
     present = [path for path in imports.libraries_opened(both.prefix).opened if driver.match(Path(path).name)]
     if not present:
         return Check(name, True, "there is none")
@@ -100,7 +100,7 @@ def symbols(backend: Sequence[Library], single: Sequence[Library]) -> list[parit
     """C++ symbols that third-party extensions link, library by library, against the monolith's."""
     return [
         parity.compare_symbols(name, _exported(backend, name), _exported(single, name))
-        for name in parity.rules()["symbols"]["libraries"]
+        for name in parity.rules().symbols.libraries
     ]
 
 

@@ -7,13 +7,12 @@ import shutil
 import subprocess
 import tarfile
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
+from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
@@ -26,37 +25,56 @@ _FILE = Path(__file__).with_name("extensions.toml")
 
 
 @dataclass(frozen=True)
+class Sdist:
+    """A project's source on PyPI."""
+
+    file: str
+    url: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Extension:
-    """A project to compile: ``source`` is its folder in this repository, or its sdist on PyPI."""
+    """To compile: a ``folder`` of this repository, or an ``sdist``; ``says`` matches the trial's last line."""
 
     name: str
-    source: Path | RemoteFile
     trial: str
     says: str
+    folder: str = ""
+    sdist: Sdist | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if bool(self.folder) == bool(self.sdist):
+            raise ValueError(f"{self.name}: `folder` or [extension.sdist], and not both")
+
+    @property
+    def source(self) -> Path | RemoteFile:
+        """The folder, relative to this repository, or what to download."""
+        sdist = self.sdist
+        return RemoteFile(sdist.file, (sdist.url,), sdist.size, sdist.sha256) if sdist else Path(self.folder)
+
+
+@dataclass(frozen=True)
+class _File:
+    extension: tuple[Extension, ...]
+    compilers: Mapping[str, Mapping[str, str]]
 
 
 @cache
-def _facts() -> Mapping[str, Any]:
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+def _facts() -> _File:
+    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}")
 
 
 def load() -> tuple[Extension, ...]:
     """The projects of ``extensions.toml``."""
-    made = []
-    for table in _facts()["extension"]:
-        if "folder" in table:
-            source: Path | RemoteFile = Path(table["folder"])
-        else:
-            source = RemoteFile(table["file"], (table["url"],), table["size"], table["sha256"])
-        made.append(Extension(table["name"], source, table["try"], table["says"], table.get("environment", {})))
-    return tuple(made)
+    return _facts().extension
 
 
 def compilers(kind: str) -> Mapping[str, str]:
     """The variables that ``torch.utils.cpp_extension`` needs in an environment of this kind."""
-    given: Mapping[str, str] = _facts().get(kind, {})
-    return given
+    return _facts().compilers.get(kind, {})
 
 
 def lay(source: Path, target: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.release.manifest import Toolchain
 
@@ -28,10 +28,43 @@ class Expected:
     origin: str
 
 
+@dataclass(frozen=True)
+class Fact:
+    """One entry of ``facts.toml``: a question, and which of the four sources its value comes from."""
+
+    name: str
+    asks: str
+    value: bool | int | str | None = None
+    build: Literal["arch list"] | None = None
+    release: Literal["cuda", "cuda number"] | None = None
+    library: str | None = None
+    form: Literal["cudnn", "list"] = "list"
+
+    def __post_init__(self) -> None:
+        if sum(one is not None for one in (self.value, self.build, self.release, self.library)) != 1:
+            raise ValueError(f"{self.name}: one of value, build, release and library")
+
+
+@dataclass(frozen=True)
+class Instead:
+    """Where an environment's package, and not the official wheel, says what the value must be."""
+
+    asks: str
+    environment: str
+    package: str
+    why: str
+
+
+@dataclass(frozen=True)
+class _File:
+    fact: tuple[Fact, ...]
+    instead: tuple[Instead, ...] = ()
+
+
 @cache
-def rules() -> Mapping[str, Any]:
+def rules() -> _File:
     """The parsed ``facts.toml``."""
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}")
 
 
 def expected(
@@ -43,18 +76,18 @@ def expected(
     environment ("host" or "rootfs") and ``installed`` its packages with their versions. Raises DecoupleError when the
     release manifest does not know a version that a fact needs.
     """
-    instead = {one["asks"]: one for one in rules()["instead"] if one["environment"] == kind}
+    instead = {one.asks: one for one in rules().instead if one.environment == kind}
     found = []
-    for fact in rules()["fact"]:
-        asks, other = str(fact["asks"]), instead.get(str(fact["asks"]))
-        if other and other["package"] in installed:
-            value: Any = _numbers(installed[other["package"]])
-            origin = f"{other['package']} {installed[other['package']]}: {other['why']}"
+    for fact in rules().fact:
+        other = instead.get(fact.asks)
+        if other and other.package in installed:
+            value: Any = _numbers(installed[other.package])
+            origin = f"{other.package} {installed[other.package]}: {other.why}"
             official = _official(fact, toolchain, arch_list)[0]
             origin += f"; the official wheel says {official}" if official != value else ""
         else:
             value, origin = _official(fact, toolchain, arch_list)
-        found.append(Expected(str(fact["name"]), asks, value, origin))
+        found.append(Expected(fact.name, fact.asks, value, origin))
     return tuple(found)
 
 
@@ -78,24 +111,25 @@ def arch_flags(arch_list: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-def _official(fact: Mapping[str, Any], toolchain: Toolchain, arch_list: Sequence[str]) -> tuple[Any, str]:
-    if "value" in fact:
-        return fact["value"], "every CUDA build"
-    if "build" in fact:
+def _official(fact: Fact, toolchain: Toolchain, arch_list: Sequence[str]) -> tuple[Any, str]:
+    if fact.value is not None:
+        return fact.value, "every CUDA build"
+    if fact.build:
         return arch_flags(arch_list), f"the wheel's manifest: {' '.join(arch_list)}"
-    if "release" in fact:
+    if fact.release:
         if not toolchain.cuda:
             raise _unknown("the CUDA version")
-        if fact["release"] == "cuda number":
+        if fact.release == "cuda number":
             major, minor = (int(part) for part in toolchain.cuda.split("."))
             return 1000 * major + 10 * minor, "the official wheel"
         return toolchain.cuda, "the official wheel"
-    version = toolchain.library(fact["library"])
+    library = fact.library or ""
+    version = toolchain.library(library)
     if version is None:
-        raise _unknown(fact["library"])
+        raise _unknown(library)
     numbers = _numbers(version)
-    value = 10000 * numbers[0] + 100 * numbers[1] + numbers[2] if fact["form"] == "cudnn" else numbers
-    return value, f"the official wheel requires {fact['library']} {version}"
+    value = 10000 * numbers[0] + 100 * numbers[1] + numbers[2] if fact.form == "cudnn" else numbers
+    return value, f"the official wheel requires {library} {version}"
 
 
 def _unknown(what: str) -> DecoupleError:

@@ -6,13 +6,13 @@ import json
 import re
 import subprocess
 import tempfile
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from decouple.base import toml
 from decouple.base.errors import DecoupleError
 
 _FILE = Path(__file__).with_name("parity.toml")
@@ -58,10 +58,30 @@ class Exported:
     vague: frozenset[str]
 
 
+@dataclass(frozen=True)
+class Symbols:
+    """Which libraries' symbols count, which of them nobody outside can link, and why some are missing on purpose."""
+
+    libraries: tuple[str, ...]
+    pattern: re.Pattern[str]
+    local: re.Pattern[str]
+    reasons: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """``parity.toml``, which explains its keys."""
+
+    dispatch_keys: tuple[str, ...]
+    binding_words: tuple[str, ...]
+    modules: tuple[str, ...]
+    symbols: Symbols
+
+
 @cache
-def rules() -> Mapping[str, Any]:
+def rules() -> Rules:
     """The parsed rules."""
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    return toml.read(_FILE, Rules, mend=f"git checkout {_FILE}")
 
 
 def dump(prefix: Sequence[str], folder: Path, inside: str | None = None) -> dict[str, Any]:
@@ -70,7 +90,7 @@ def dump(prefix: Sequence[str], folder: Path, inside: str | None = None) -> dict
     ``folder`` takes the answer; ``inside`` is its name for that Python when it differs (in a root). Raises
     DecoupleError with the last line of the import's own error.
     """
-    wanted = {key: rules()[key] for key in ("dispatch_keys", "binding_words", "modules")}
+    wanted = {key: getattr(rules(), key) for key in ("dispatch_keys", "binding_words", "modules")}
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".json") as answer:
         target = f"{inside}/{Path(answer.name).name}" if inside else answer.name
         argv = [*prefix, "-c", _DUMP.read_text(encoding="utf-8"), json.dumps(wanted), target]
@@ -108,15 +128,14 @@ def compare_symbols(library: str, ours: Exported, theirs: Exported) -> Parity:
     What only the headers define (inline functions, templates) is in every library that uses it, as the compiler likes:
     such a symbol answers for a strong one, but is not asked for.
     """
-    table = rules()["symbols"]
-    pattern, local = re.compile(table["pattern"]), re.compile(table["local"])
+    table = rules().symbols
 
     def linkable(names: Iterable[str]) -> set[str]:
-        return {name for name in names if pattern.match(name) and not local.search(name)}
+        return {name for name in names if table.pattern.match(name) and not table.local.search(name)}
 
     mine, wanted = linkable(ours.strong), linkable(theirs.strong)
     missing, extra = wanted - mine - ours.vague, mine - wanted - theirs.vague
-    reasons = {name: why for name, why in table["reasons"].items() if name in missing}
+    reasons = {name: why for name, why in table.reasons.items() if name in missing}
     return Parity(f"symbols of {library}", len(wanted), tuple(sorted(missing)), tuple(sorted(extra)), reasons=reasons)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.verify.checks import Check
 from decouple.verify.venvs import Tried
@@ -26,10 +26,14 @@ class Suite:
     select: str
 
 
+@dataclass(frozen=True)
+class _File:
+    suite: tuple[Suite, ...]
+
+
 def load() -> tuple[Suite, ...]:
     """The suites of ``upstream_tests.toml``."""
-    tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))["suite"]
-    return tuple(Suite(table["file"], table["select"]) for table in tables)
+    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}").suite
 
 
 def outcomes(tried: Tried, tests: str, suites: Iterable[Suite]) -> dict[str, str]:

@@ -84,9 +84,9 @@ def test_the_header_maps_a_real_compiler_s_input(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prefixes = 1", "unknown key 'prefixes'"),
-        ("[name]\na = 1", "strings only"),
-        ("missing = 'x'", "no list"),
+        ("prefixes = 1", r"\$.prefixes: no such key .did you mean prefix"),
+        ("[name]\na = 1", r"\$.name.*Expected `str`, got `int`"),
+        ("missing = 'x'", r"\$.missing: Expected `array`, got `str`"),
         ("[", "(?i)line|end of document|character"),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.errors import DecoupleError
 from decouple.inventory import rules as rule_files
 from decouple.inventory.rules import Cut, Rule, RuleFile
 from decouple.relocate.patch import render
@@ -68,16 +68,14 @@ def test_an_unclassified_cuda_file_is_an_error_that_names_it(tree: Path, rules: 
 
 
 def test_two_rules_that_disagree_are_an_error_that_names_the_file(tree: Path, rules: RuleFile) -> None:
-    other = Rule("other", "directory", ("aten/src/THC/**",), (), False, (), "aten", "csrc/elsewhere", "a mistake")
+    other = Rule("other", "directory", "aten", "csrc/elsewhere", "a mistake", ("aten/src/THC/**",))
     with pytest.raises(DecoupleError, match=r"aten/src/THC/THCAtomics\.cuh: rules disagree"):
         make_plan(tree, dataclasses.replace(rules, rules=(*rules.rules, other)))
 
 
 def test_two_files_that_would_get_one_name_are_an_error(tree: Path, rules: RuleFile) -> None:
     write(tree, {"c10/cuda/x/A.h": "", "c10/hip/cuda/A.h": ""})
-    flat = Rule(
-        "flat", "directory", ("c10/hip/cuda/**",), (), False, (), "c10/hip/cuda", "csrc/framework/c10/cuda/x", ""
-    )
+    flat = Rule("flat", "directory", "c10/hip/cuda", "csrc/framework/c10/cuda/x", "", ("c10/hip/cuda/**",))
     crowded = dataclasses.replace(rules, rules=(*rules.rules, flat), keeps=())
     with pytest.raises(DecoupleError, match="would both become"):
         make_plan(tree, crowded)
@@ -139,13 +137,13 @@ def test_a_relocated_tree_moves_nothing_more(tree: Path, rules: RuleFile, tmp_pa
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("schema = 2\n", "schema is not 1"),
+        ("schema = 2\n", r"schema: expected 1 .*, found 2"),
         ("schema = \n", "Invalid value"),
-        ("schema = 1\n", "patch must be a table"),
+        ("schema = 1\n", r"\$: Object missing required field"),
     ],
 )
 def test_a_faulty_rule_file_is_refused_with_the_key(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "rules.toml"
     path.write_text(text)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(DecoupleError, match=told):
         rule_files.load(path)

@@ -72,7 +72,7 @@ def test_a_project_that_does_not_build_is_a_failed_check_that_names_the_log(
 ) -> None:
     place, both = workplace
     (tmp_path / "setup.py").write_text("raise SystemExit('error: no compiler for you')\n")
-    check = extensions.compile_and_try(place, both, extensions.Extension("broken", tmp_path, "", ""), tmp_path, {})
+    check = extensions.compile_and_try(place, both, extensions.Extension("broken", "", "", str(tmp_path)), tmp_path, {})
     assert not check.ok
     assert str(place.log) in check.seen
 
@@ -84,5 +84,5 @@ def test_a_wheel_of_an_earlier_run_is_not_taken_for_the_one_that_was_asked_for(
     stale = both.folder / "extensions" / "empty" / "wheel" / "empty-0.9-py3-none-any.whl"
     stale.parent.mkdir(parents=True)
     stale.write_bytes(b"")
-    extensions.compile_and_try(place, both, extensions.Extension("empty", tmp_path, "", ""), tmp_path, {})
+    extensions.compile_and_try(place, both, extensions.Extension("empty", "", "", str(tmp_path)), tmp_path, {})
     assert not stale.exists()

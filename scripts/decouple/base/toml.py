@@ -1,0 +1,82 @@
+"""Reading TOML into frozen dataclasses. What is wrong is told in one line: file, key (``$.layer[0].name``), remedy."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from decouple.base.errors import DecoupleError
+
+T = TypeVar("T")
+SCHEMA = 1
+"""What ``schema`` says in each data file of this project; a change that old code cannot read gets the next number."""
+
+
+def read(path: Path, kind: type[T], *, mend: str, schema: int | None = SCHEMA) -> T:
+    """The file as a ``kind``; ``mend`` is the next step to tell, ``schema`` None where the file has no such key.
+
+    ``kind`` is a frozen dataclass whose fields are the file's keys, or a ``msgspec.Struct`` where a key is a keyword of
+    Python's. A ``re.Pattern`` is compiled; what ``__post_init__`` raises as ValueError is told like any wrong value.
+    Raises DecoupleError, OSError.
+    """
+    try:
+        return parse(path.read_text(encoding="utf-8"), kind, path, mend=mend, schema=schema)
+    except UnicodeDecodeError as error:
+        raise DecoupleError(f"{path}: not TOML: {error}", next_step=mend) from None
+
+
+def parse(text: str, kind: type[T], path: Path, *, mend: str, schema: int | None = SCHEMA) -> T:
+    """Like :func:`read`, of text that is not on disk; ``path`` is only for messages."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DecoupleError(f"{path}: not TOML: {error}", next_step=mend) from None
+    if schema is not None and (found := data.pop("schema", None)) != schema:
+        raise DecoupleError(
+            f"{path}: schema: expected {schema} (this program reads no other), found {found!r}", next_step=mend
+        )
+    return typed(data, kind, path, mend=mend)
+
+
+def typed(data: dict[str, Any], kind: type[T], path: Path, *, mend: str) -> T:
+    """The same for what was parsed already. Raises DecoupleError."""
+    import msgspec  # takes longer to import than all of base: only for who reads a file
+
+    for at, key, known in _strange(data, msgspec.inspect.type_info(kind), "$"):
+        near = difflib.get_close_matches(key, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(known))}"
+        raise DecoupleError(f"{path}: {at}.{key}: no such key ({hint})", next_step=mend)
+    try:
+        return msgspec.convert(data, kind, dec_hook=_special)
+    except msgspec.ValidationError as error:
+        said, _, at = str(error).partition(" - at ")
+        raise DecoupleError(f"{path}: {at.strip('`') or '$'}: {said}", next_step=mend) from None
+
+
+def _special(kind: Any, value: Any) -> Any:
+    if getattr(kind, "__origin__", kind) is not re.Pattern:
+        raise NotImplementedError(kind)
+    try:
+        return re.compile(value)
+    except re.error as error:
+        raise ValueError(f"pattern {value!r}: {error}") from None
+
+
+def _strange(value: Any, kind: Any, at: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Place, name and the known neighbours of each key that ``kind`` (msgspec's view of a type) does not have."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _strange(item, getattr(kind, "item_type", None), f"{at}[{number}]")
+    elif isinstance(value, dict) and hasattr(kind, "fields"):
+        known = {field.encode_name: field.type for field in kind.fields}
+        for key, item in value.items():
+            if key not in known:
+                yield at, key, list(known)
+            yield from _strange(item, known.get(key), f"{at}.{key}")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _strange(item, getattr(kind, "value_type", None), f"{at}.{key}")
