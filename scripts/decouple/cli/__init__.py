@@ -30,6 +30,7 @@ COMMANDS: tuple[str, ...] = (
     "build",
     "verify",
     "kernels",
+    "stage2_symbols",
     "units",
     "index",
     "wheels",

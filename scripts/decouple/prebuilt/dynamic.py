@@ -1,0 +1,150 @@
+"""The dynamic symbols of a shared library, read through any window onto its bytes: a file, or parts of a zip member.
+
+Section headers are found by type, never by name: in the official wheels the table of section names lies in the middle
+of 900 MB. Structures are those of elf(5), 64 bit, little endian; symbol versions those of the LSB (VERSYM, VERNEED,
+VERDEF).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+
+#: ``size`` bytes from a position of the library.
+Window = Callable[[int, int], bytes]
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_DYNSYM, _VERDEF, _VERNEED, _VERSYM = 11, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
+_WEAK = 2
+_HIDDEN = 0x8000
+_OURS = re.compile(r"_ZN[KVO]*(3c10|2at|5torch|4c10d)")
+#: ``Ss`` stands for std::string of the old ABI (Itanium C++ ABI, 5.1.10): an operand, not the end of a longer word.
+_OLD_STRING = re.compile(r"([RPKOEv]|_)Ss([A-Z0-9]|$)")
+
+
+@dataclass(frozen=True)
+class Need:
+    """A symbol that must come from elsewhere: its version and the library that has to have that version, if any."""
+
+    name: str
+    version: str | None = None
+    library: str | None = None
+
+
+@dataclass(frozen=True)
+class Face:
+    """What a library offers and needs. ``defined`` maps names to their version, None for one without."""
+
+    name: str
+    defined: dict[str, str | None]
+    needs: frozenset[Need]
+
+    @property
+    def cxx11(self) -> bool | None:
+        """Whether its C++ names are of the C++11 ABI of libstdc++; None when no name tells.
+
+        Only PyTorch's own names count: a library may carry pieces of libstdc++ in both ABIs.
+        """
+        names = [name for name in (*self.defined, *(need.name for need in self.needs)) if _OURS.match(name)]
+        new = sum("7__cxx11" in name for name in names)
+        old = sum(_OLD_STRING.search(name) is not None for name in names)
+        return None if new == old else new > old
+
+
+def of_file(path: Path) -> Face:
+    """The face of a file. Raises DecoupleError when it is no 64-bit ELF library or is cut short."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+
+        def window(position: int, count: int) -> bytes:
+            file.seek(position)
+            return file.read(count)
+
+        return read(window, size, path.name, str(path))
+
+
+def read(window: Window, size: int, name: str, where: str) -> Face:
+    """The face of the library ``name`` of ``size`` bytes behind ``window``; ``where`` names it in errors."""
+    try:
+        return _read(window, size, name)
+    except (struct.error, ValueError, IndexError) as error:
+        raise DecoupleError(
+            f"{where}: not a whole 64-bit ELF library: {error}", next_step="fetch it again, or name another one"
+        ) from error
+
+
+def _read(window: Window, size: int, name: str) -> Face:
+    header = window(0, _HEADER.size)
+    magic, *_ = header_fields = _HEADER.unpack(header)
+    if magic[:6] != b"\x7fELF\x02\x01":
+        raise ValueError("its first bytes are others")
+    offset, count = header_fields[6], header_fields[12]
+    if offset + count * _SECTION.size > size:
+        raise ValueError(f"it ends after {size} bytes, its section headers at {offset + count * _SECTION.size}")
+    sections = list(_SECTION.iter_unpack(window(offset, count * _SECTION.size)))
+
+    def content(kind: int) -> bytes:
+        found = next((section for section in sections if section[1] == kind), None)
+        return window(found[4], found[5]) if found else b""
+
+    table = next((section for section in sections if section[1] == _DYNSYM), None)
+    if table is None:
+        raise ValueError("no dynamic symbols")
+    strings = sections[table[6]]
+    # The symbols come last: a window that decodes onward has then passed over what lies before them only once.
+    names = window(strings[4], strings[5])
+    symbols = window(table[4], table[5])
+    versions = content(_VERSYM)
+    wanted = dict(_needed_versions(content(_VERNEED), names))
+    offered = dict(_defined_versions(content(_VERDEF), names))
+    marks = struct.unpack(f"<{len(versions) // 2}H", versions) if versions else ()
+    defined: dict[str, str | None] = {}
+    needs: set[Need] = set()
+    for index, (start, info, _, section, _, _) in enumerate(_SYMBOL.iter_unpack(symbols)):
+        if not start or info >> 4 == 0:  # the null symbol, a local one
+            continue
+        text = _text(names, start)
+        mark = marks[index] & ~_HIDDEN if marks else 1
+        if section:
+            defined[text] = offered.get(mark)
+        elif info >> 4 != _WEAK:
+            version, library = wanted.get(mark, (None, None))
+            needs.add(Need(text, version, library))
+    return Face(name, defined, frozenset(needs))
+
+
+def _needed_versions(data: bytes, names: bytes) -> Iterator[tuple[int, tuple[str, str]]]:
+    position = 0
+    while data:
+        _, count, file, first, onward = struct.unpack_from("<HHIII", data, position)
+        entry = position + first
+        for _ in range(count):
+            _, _, mark, name, next_entry = struct.unpack_from("<IHHII", data, entry)
+            yield mark & ~_HIDDEN, (_text(names, name), _text(names, file))
+            entry += next_entry
+        if not onward:
+            return
+        position += onward
+
+
+def _defined_versions(data: bytes, names: bytes) -> Iterator[tuple[int, str]]:
+    position = 0
+    while data:
+        _, flags, mark, _, _, first, onward = struct.unpack_from("<HHHHIII", data, position)
+        if not flags & 1:  # the file's own name is no version
+            (name,) = struct.unpack_from("<I", data, position + first)
+            yield mark, _text(names, name)
+        if not onward:
+            return
+        position += onward
+
+
+def _text(names: bytes, start: int) -> str:
+    return names[start : names.index(b"\0", start)].decode("utf-8", "replace")

@@ -1,0 +1,151 @@
+"""Whether a core has what libraries with kernels need, before anything is built or fetched whole."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from packaging.version import InvalidVersion, Version
+
+from decouple.prebuilt.dynamic import Face
+
+_FILE = Path(__file__).with_name("providers.toml")
+ABI = {True: "C++11", False: "pre-C++11", None: "any"}
+
+
+@dataclass(frozen=True)
+class Lack:
+    """One symbol that nobody has: ``library`` needs it, ``provider`` (a name in providers.toml) would have it."""
+
+    symbol: str
+    library: str
+    provider: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What kernels ask of a core. ``asked`` counts names per provider, ``versions`` says which version of which other
+    library is the least that will do (``{"libc.so.6": "GLIBC_2.17"}``); ABIs are those of :data:`ABI`.
+    """
+
+    libraries: tuple[str, ...]
+    kernels_abi: str
+    core_abi: str
+    asked: Mapping[str, int]
+    lacking: tuple[Lack, ...]
+    versions: Mapping[str, str]
+    core: tuple[str, ...] = field(default=())
+
+    @property
+    def other_abi(self) -> bool:
+        """Whether the two are of different C++ ABIs, so that no count of names means anything."""
+        return "any" not in (self.kernels_abi, self.core_abi) and self.kernels_abi != self.core_abi
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON; lacking symbols by provider, sorted."""
+        lacking: dict[str, list[str]] = {}
+        for lack in self.lacking:
+            lacking.setdefault(lack.provider, []).append(lack.symbol)
+        return {
+            "libraries": list(self.libraries),
+            "core": list(self.core),
+            "kernels_abi": self.kernels_abi,
+            "core_abi": self.core_abi,
+            "asked": dict(sorted(self.asked.items())),
+            "lacking": {name: sorted(symbols) for name, symbols in sorted(lacking.items())},
+            "versions": dict(sorted(self.versions.items())),
+        }
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One table of providers.toml. ``elsewhere``: no core is expected to have these symbols."""
+
+    name: str
+    pattern: re.Pattern[str]
+    source: str
+    elsewhere: bool
+
+
+UNKNOWN = Provider("not known", re.compile(""), "no library that this program knows", False)
+
+
+@functools.cache
+def providers() -> tuple[Provider, ...]:
+    """In the order in which they are tried."""
+    tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))["provider"]
+    return tuple(
+        Provider(table["name"], re.compile(table["match"]), table["from"], table.get("elsewhere", False))
+        for table in tables
+    )
+
+
+def provider_of(symbol: str) -> Provider:
+    """Whoever provides ``symbol``; :data:`UNKNOWN` when no pattern matches it."""
+    return next((provider for provider in providers() if provider.pattern.fullmatch(symbol)), UNKNOWN)
+
+
+def source_of(name: str) -> str:
+    """Where the symbols of the provider ``name`` come from, in words."""
+    return next((provider.source for provider in providers() if provider.name == name), UNKNOWN.source)
+
+
+def compare(kernels: Sequence[Face], core: Sequence[Face]) -> Report:
+    """What ``kernels`` need of ``core``. With no core, what they ask is counted and nothing is lacking.
+
+    A need with a version names its library; where that is none of the core's (libc, CUDA's) it counts in ``versions``.
+    """
+    own = {name for face in kernels for name in face.defined}
+    offered = {name: version for face in core for name, version in face.defined.items()}
+    names = {face.name for face in core}
+    asked: dict[str, int] = {}
+    lacking: list[Lack] = []
+    seen: set[str] = set()
+    versions: dict[str, str] = {}
+    for face in kernels:
+        for need in sorted(face.needs, key=lambda need: (need.name, need.version or "")):
+            if need.library and need.library not in names:
+                versions[need.library] = _later(versions.get(need.library), need.version or "")
+                continue
+            if need.name in own or need.name in seen:
+                continue
+            seen.add(need.name)
+            provider = provider_of(need.name)
+            if provider.elsewhere:
+                continue
+            asked[provider.name] = asked.get(provider.name, 0) + 1
+            wrong_version = need.version is not None and offered.get(need.name) != need.version
+            if core and (need.name not in offered or wrong_version):
+                shown = f"{need.name}@{need.version}" if need.version else need.name
+                lacking.append(Lack(shown, face.name, provider.name))
+    return Report(
+        tuple(face.name for face in kernels),
+        _abi(kernels),
+        _abi(core),
+        asked,
+        tuple(lacking),
+        versions,
+        tuple(face.name for face in core),
+    )
+
+
+def _abi(faces: Sequence[Face]) -> str:
+    told = {face.cxx11 for face in faces} - {None}
+    return ABI[told.pop()] if len(told) == 1 else "mixed" if told else ABI[None]
+
+
+def _later(one: str | None, other: str) -> str:
+    """The higher of two versions with the same word before the number; names without a number (private ones) lose."""
+
+    def key(text: str) -> Version:
+        try:
+            return Version(re.sub(r"^\D*", "", text))
+        except InvalidVersion:
+            return Version("0")
+
+    return other if one is None or key(other) > key(one) else one
