@@ -39,8 +39,12 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried)
     tree = tree_after(repository, tip, changes)
     if merged.changes is not None and tree == tree_after(repository, tip, merged.changes):
         return merged
-    note = Note("", 0, "made by its recipe" + ("" if merged.verdict.stops else ", which merging its old text is not"))
-    return Carried(merged.name, Verdict.REGENERATED, changes, (note,), diff(repository, tip, tree))
+    notes = (
+        ()
+        if merged.verdict.stops
+        else (Note("", 0, f"merging its old text gives something else: {merged.verdict.value}"),)
+    )
+    return Carried(merged.name, Verdict.MADE, changes, notes, diff(repository, tip, tree))
 
 
 def _written(repository: Repository, tip: str, texts: Mapping[str, str]) -> dict[str, Entry | None]:

@@ -9,6 +9,7 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.rebase import result
 from decouple.rebase.series import Rebase, Sides
+from decouple.recipes.model import Edit, Recipe, Selector
 from decouple.stack.patchtext import PatchText
 from tests.unit.rebase.releases import Upstream, numbered
 
@@ -25,3 +26,17 @@ def test_a_series_that_gives_another_tree_is_not_written(tmp_path: Path) -> None
     wrong = PatchText(patch.name, patch.data.replace(b"+cut", b"+other"))
     with pytest.raises(DecoupleError, match="does not give the tree"):
         result.prove(upstream.repository, sides, outcome, [wrong])
+
+
+def test_a_patch_that_its_recipe_made_keeps_its_header(tmp_path: Path) -> None:
+    upstream = Upstream(tmp_path / "upstream")
+    old = upstream.release({"a": "x(1)\n"})
+    step = upstream.patch(old, {"a": "y\n"})
+    known = step.patch.data.replace(b"Subject: a patch\n\n", b"Subject: a patch\n\nDecouple-Id: a\n")
+    recipe = Recipe(schema=1, id="a", edit=[Edit(file="a", at=[Selector(line="^x")], put="y")])
+    sides = Sides("v1.0", old, "v1.1", upstream.release({"a": "x(2)\n"}))
+    patch = PatchText(step.patch.name, known)
+    outcome = Rebase(upstream.repository, sides, [patch], recipes={"a": recipe}).run()
+    (made,) = result.texts(tmp_path, result.new_series(outcome, "1.1"))
+    assert made.header == patch.header
+    assert b"-x(2)" in made.data
