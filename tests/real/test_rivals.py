@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import cache_dir
-from decouple.cli import rebase
+from decouple.flows import rebase
 from decouple.patch import seriesfile
 from decouple.rebase.series import Rebase
 from decouple.rebase.stop import Waiting

@@ -14,11 +14,11 @@ import pytest
 
 from decouple import upstream
 from decouple.base.paths import cache_dir, find_project
+from decouple.flows.apply import Apply, apply
 from decouple.patch import seriesfile
 from decouple.release.manifest import load_release
 from decouple.stack import edits
 from decouple.stack.engine import Places, Stack, create
-from decouple.stack.release import apply_release
 from decouple.upstream import Baseline
 from tests.support.series import ENVIRONMENT, git, header, tree_of
 
@@ -192,7 +192,7 @@ def test_a_tarball_and_a_git_checkout_give_the_same_commit(
     monkeypatch.setenv("DECOUPLE_CACHE", str(scratch / "cache"))
     heads = []
     for source in (archive, clone):
-        apply_release(own, "2.6", source=f"local:{source}")
+        apply(Apply(own, "2.6", source=f"local:{source}"))
         heads.append(git(own / "build/2.6/src", "rev-parse", "HEAD"))
         shutil.rmtree(own / "build")
     assert heads[0] == heads[1]

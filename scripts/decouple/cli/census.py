@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from decouple.base.errors import CHECK_FAILED, OK, UsageError
+from rich.console import Console
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from decouple.census.compare import Comparison, Edit
-    from decouple.census.finding import Census
-    from decouple.inventory.rules import RuleFile
-    from decouple.syntax.include_graph import Edge
+from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.files import write_atomically
+from decouple.census.compare import Comparison
+from decouple.census.html import as_html
+from decouple.census.report import as_json, summary
+from decouple.cli import output, source_options
+from decouple.cli.shown import bare
+from decouple.flows.census import Take, census
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    from decouple.cli import trees
-
     parser = subparsers.add_parser("census", help="every coupling to CUDA, before and after the series")
     parser.add_argument("release", help="a release that series/ has, such as 2.6")
-    trees.add_arguments(parser)
+    source_options.add_arguments(parser)
     parser.add_argument("--applied", type=Path, metavar="DIR", help="the tree with the series on it")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--before", action="store_true", help="only the pristine tree")
@@ -37,77 +37,23 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """1 when the series is applied and something in the core still needs CUDA at compile time."""
-    from decouple.base.files import write_atomically
-    from decouple.base.paths import build_dir, find_project
-    from decouple.census.compare import compare
-    from decouple.census.html import as_html
-    from decouple.census.report import as_json
-    from decouple.cli import trees
-    from decouple.inventory.rules import load
-    from decouple.relocate.plan import make_plan
-
-    project = find_project()
-    rules = load()
-    pristine = trees.pristine(arguments)
-    plan = make_plan(pristine, rules)
-    moves = plan.mapping
-    before = _census(pristine, rules, moves, arguments.jobs, plan.stage1)
-    applied = arguments.applied or build_dir(project, arguments.release) / "src"
-    after = None
-    if not arguments.before and applied.is_dir():
-        after = _census(applied, rules, moves, arguments.jobs)
-    elif arguments.after or arguments.applied:
-        raise UsageError(f"{applied}: no such tree", next_step=f"decouple apply {arguments.release}")
-    comparison = compare(arguments.release, before, after, _edits(project, arguments.release) if after else {})
+    request = Take(
+        source_options.pristine(arguments), arguments.applied, arguments.before, arguments.after, arguments.jobs
+    )
+    taken = census(request, output.listener())
     if arguments.json:
-        write_atomically(arguments.json, as_json(comparison))
+        write_atomically(arguments.json, as_json(taken.comparison))
     if arguments.html:
-        write_atomically(arguments.html, as_html(comparison))
+        write_atomically(arguments.html, as_html(taken.comparison))
     if arguments.couplings:
-        for finding in (after or before).needing_cuda:
+        for finding in (taken.after or taken.before).needing_cuda:
             print(f"{finding.path}:{finding.line}: {finding.category} {finding.symbol}: {finding.detail}")
     else:
-        _print(comparison)
-    return CHECK_FAILED if comparison.key_after else OK
-
-
-def _census(
-    tree: Path, rules: RuleFile, moves: dict[str, str], jobs: int, stage1: Mapping[str, Edge | None] | None = None
-) -> Census:
-    from decouple.census import taxonomy
-    from decouple.census.context import make_context
-    from decouple.census.scan import scan
-    from decouple.cli import output
-
-    words = taxonomy.load(undefined=rules.stage1.undefined)
-    return scan(make_context(tree, rules, moves, stage1), words, jobs=jobs, progress=output.progress())
-
-
-def _edits(project: Path, release: str) -> dict[str, Sequence[Edit]]:
-    """Which patch of the series removes which lines of which file."""
-    from decouple.census.compare import Edit
-    from decouple.patch import parse as patch
-    from decouple.patch import seriesfile
-
-    out: dict[str, list[Edit]] = {}
-    for name in seriesfile.read(project / "series" / release).names:
-        for change in patch.read(project / "patches" / name).files:
-            lines = [line.text.decode("utf-8", "replace") for h in change.hunks for line in h.lines if line.kind == "-"]
-            for path in change.paths:
-                if lines:
-                    out.setdefault(path, []).append(Edit(Path(name).stem, tuple(lines)))
-    return dict(out)
+        _print(taken.comparison)
+    return CHECK_FAILED if taken.comparison.key_after else OK
 
 
 def _print(comparison: Comparison) -> None:
-    import sys
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from decouple.census.report import summary
-    from decouple.cli.shown import bare
-
     numbers = summary(comparison)
     console = Console(file=bare(sys.stdout))
     table = Table(title=f"PyTorch {comparison.release}: couplings to CUDA outside third_device", title_justify="left")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
-
-if TYPE_CHECKING:
-    from decouple.series.check import Conflict, Verdict
+from decouple.base.paths import find_project
+from decouple.cli import output
+from decouple.flows.check import Check, check
+from decouple.series.check import Conflict, Verdict
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,36 +45,24 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Check and print; 1 if the series would not apply."""
-    from decouple.base.paths import find_project
-    from decouple.cli.output import progress
-    from decouple.series import check
-    from decouple.upstream.source_word import open_named, read_series
-
-    project = find_project()
-    series = check.load(project, arguments.release)
-    under = read_series(arguments.under) if arguments.under else []
-    opened, theirs = open_named(
-        project,
+    request = Check(
+        find_project(),
         arguments.release,
         arguments.source,
-        check.wanted([*under, *series]),
-        offline=arguments.offline,
-        debian_patches=arguments.debian_patches,
-        progress=progress(),
+        arguments.debian_patches,
+        arguments.under,
+        arguments.offline,
     )
-    verdicts = check.check(series, opened.source, under=[*theirs, *under], partial=opened.partial)
+    found = check(request, output.listener())
     if arguments.json:
-        print(json.dumps([_record(verdict) for verdict in verdicts], indent=2))
+        print(json.dumps([_record(verdict) for verdict in found.verdicts], indent=2))
     else:
-        print(f"{arguments.release} on {opened.described}")
-        for verdict in verdicts:
+        print(f"{arguments.release} on {found.described}")
+        for verdict in found.verdicts:
             print("\n".join(_lines(verdict, verbose=arguments.verbose)))
-        counts = Counter(verdict.status.value for verdict in verdicts)
-        print(f"{len(verdicts)} patches: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
-    fine = {check.Status.CLEAN, check.Status.UNSEEN}
-    if not arguments.strict:
-        fine |= check.APPLIES
-    return OK if all(verdict.status in fine for verdict in verdicts) else CHECK_FAILED
+        counts = Counter(verdict.status.value for verdict in found.verdicts)
+        print(f"{len(found.verdicts)} patches: " + ", ".join(f"{count} {status}" for status, count in counts.items()))
+    return OK if found.applies(strict=arguments.strict) else CHECK_FAILED
 
 
 def _lines(verdict: Verdict, *, verbose: bool) -> list[str]:
@@ -117,8 +107,6 @@ def _conflict(conflict: Conflict, verdict: Verdict, *, verbose: bool) -> list[st
 
 def _compared(expected: list[str], found: list[str]) -> list[str]:
     """The lines that differ, each with ``<`` or ``>``."""
-    import difflib
-
     compared = difflib.ndiff(expected, found, linejunk=None, charjunk=None)
     return [
         line.replace("-", "<", 1) if line[0] == "-" else line.replace("+", ">", 1)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 
+from decouple import upstream
 from decouple.base.errors import OK
+from decouple.base.paths import cache_dir, find_project
+from decouple.cli.output import progress
+from decouple.release.manifest import load_release
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,11 +38,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Fetch, make the baseline, say what was taken, why, and from where. Raises DecoupleError."""
-    from decouple import upstream
-    from decouple.base.paths import cache_dir, find_project
-    from decouple.cli.output import progress
-    from decouple.release.manifest import load_release
-
     manifest = load_release(find_project(), arguments.release)
     source = "debian" if arguments.debian_patches and arguments.source == "auto" else arguments.source
     report = progress()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from decouple.cli import wheel_check
+from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.paths import find_project
+from decouple.cli import output
+from decouple.flows import verify_wheel
+from decouple.index import dependencies, provenance, release_list, site, wheel
+from decouple.index.check import check as check_index
+from decouple.index.remote import Index
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
 
-
-def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the parsers of this module."""
     top = subparsers.add_parser("index", help="publish, check and sign wheels in a static package index")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
@@ -37,7 +39,17 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
     yank.add_argument("--site", type=Path, default=Path("dist/index"))
     yank.set_defaults(run=_yank)
 
-    wheel_check.add_parser(verbs)
+    verify = verbs.add_parser(
+        "verify", help="check wheels: RECORD, manifest, signature, and the tree they were made from"
+    )
+    verify.add_argument("wheels", type=Path, nargs="+")
+    verify.add_argument("--key", type=Path, help="public key; the statement is <wheel>.intoto.json beside the wheel")
+    verify.add_argument(
+        "--rebuild",
+        action="store_true",
+        help="apply this checkout's committed series to the pinned source again and compare the tree with the wheel's",
+    )
+    verify.set_defaults(run=_verify)
 
     key = verbs.add_parser("key", help="make an ed25519 key pair for signing")
     key.add_argument("path", type=Path, help="the private key; the public one is PATH.pub")
@@ -57,68 +69,61 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    from decouple.cli.output import progress
-    from decouple.index import dependencies, site
-
     resolve = dependencies.resolve if arguments.dependencies else None
-    built = site.build(arguments.wheels, arguments.site, progress(), resolve)
+    built = site.build(arguments.wheels, arguments.site, output.progress(), resolve)
     for name in built.added:
         print(f"added    {name}")
     for name in built.kept:
         print(f"kept     {name}")
     print(f"{arguments.site}: {len(built.pages)} pages changed; serve it with any web server, simple/ is the index")
     _remind(arguments.site)
-    return 0
+    return OK
 
 
 def _sign_list(arguments: argparse.Namespace) -> int:
-    from decouple.index import release_list
-
     for path in release_list.sign(arguments.site, arguments.key, arguments.root_key, arguments.days):
         print(f"wrote    {path}")
     root = arguments.site / release_list.FOLDER / "root.json"
     print(f"{root}: give it to users by another way than the site, for `decouple wheels --root`")
-    return 0
+    return OK
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from decouple.cli.output import progress
-    from decouple.index.check import check
-    from decouple.index.remote import Index
-
-    faults = check(Index(arguments.index), progress())
+    faults = check_index(Index(arguments.index), output.progress())
     for fault in faults:
         print(fault)
     print(f"{arguments.index}: {len(faults)} faults" if faults else f"{arguments.index}: every link and hash holds")
-    return 1 if faults else 0
+    return CHECK_FAILED if faults else OK
 
 
 def _yank(arguments: argparse.Namespace) -> int:
-    from decouple.index import site
-
     for page in site.yank(arguments.site, arguments.filename, arguments.reason):
         print(f"rewrote  {page}")
     _remind(arguments.site)
-    return 0
+    return OK
 
 
 def _remind(site: Path) -> None:
     """A signed list that is not the current one makes clients stop."""
-    if (site / "tuf").is_dir():
+    if (site / release_list.FOLDER).is_dir():
         print(f"{site}: its list was signed; sign it again: decouple index sign-list --site {site} --key KEY")
 
 
-def _key(arguments: argparse.Namespace) -> int:
-    from decouple.index import provenance
+def _verify(arguments: argparse.Namespace) -> int:
+    """The first fault ends it."""
+    for path in arguments.wheels:
+        request = verify_wheel.VerifyWheel(find_project(), path, arguments.key, arguments.rebuild)
+        verify_wheel.verify(request, output.listener())
+    return OK
 
+
+def _key(arguments: argparse.Namespace) -> int:
     public = provenance.make_key(arguments.path)
     print(f"private key {arguments.path} (keep it off this repository), public key {public}")
-    return 0
+    return OK
 
 
 def _sign(arguments: argparse.Namespace) -> int:
-    from decouple.index import provenance, wheel
-
     for path in arguments.wheels:
         print(f"signed   {provenance.sign(wheel.read(path), arguments.key)}")
-    return 0
+    return OK

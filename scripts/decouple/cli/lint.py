@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from decouple.base.errors import CHECK_FAILED, OK
-
-if TYPE_CHECKING:
-    from decouple.patch.faults import Fault
-    from decouple.series.lint import Report
+from decouple.base.paths import find_project
+from decouple.patch.faults import CODES, Fault
+from decouple.series.lint import Report, lint
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,10 +27,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Lint and print; 1 if anything is wrong."""
-    from decouple.base.paths import find_project
-    from decouple.patch.faults import CODES
-    from decouple.series.lint import lint
-
     if arguments.codes:
         width = max(map(len, CODES))
         for code, meaning in CODES.items():

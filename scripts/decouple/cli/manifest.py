@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 
 from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.files import write_atomically
+from decouple.base.paths import cache_dir, find_project
+from decouple.cli.output import progress
+from decouple.release.manifest import load, manifest_path, parse, release_of
+from decouple.release.render import render
+from decouple.upstream.download import Downloader
+from decouple.upstream.fill import fill as read_facts
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -25,23 +33,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run_fill(arguments: argparse.Namespace) -> int:
     """Compare or write manifests. Raises DecoupleError."""
-    import difflib
-
-    from decouple.base.files import write_atomically
-    from decouple.base.paths import cache_dir, find_project
-    from decouple.cli.output import progress
-    from decouple.release.manifest import load, manifest_path, parse, release_of
-    from decouple.release.render import render
-    from decouple.upstream.download import Downloader
-    from decouple.upstream.fill import fill
-
     project, code, report = find_project(), OK, progress()
     for name in arguments.release:
         release = release_of(name)
         path = manifest_path(project, release)
         old = path.read_text(encoding="utf-8") if path.exists() else ""
         known = load(path) if old else None
-        filled = fill(release, Downloader(cache_dir(), progress=report), known=known, progress=report)
+        filled = read_facts(release, Downloader(cache_dir(), progress=report), known=known, progress=report)
         text = render(filled.manifest)
         assert parse(text, path) == filled.manifest
         for remark in filled.remarks:

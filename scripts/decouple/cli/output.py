@@ -8,6 +8,12 @@ import time
 
 from decouple.base.progress import Progress
 from decouple.cli.shown import bare, escaped
+from decouple.flows.listener import Listener
+
+
+def listener() -> Listener:
+    """What flows tell, on standard output; how far they are, on standard error."""
+    return Listener(lambda line: print(line, flush=True), progress())
 
 
 def progress() -> Progress:

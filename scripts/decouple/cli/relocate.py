@@ -5,24 +5,24 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from decouple.base.errors import CHECK_FAILED, OK
-
-if TYPE_CHECKING:
-    from decouple.inventory.rules import RuleFile
-    from decouple.relocate.plan import Plan
+from decouple.base.files import write_atomically
+from decouple.base.paths import find_project
+from decouple.cli import output, source_options
+from decouple.flows import pristine
+from decouple.inventory.rules import RuleFile, load
+from decouple.relocate.patch import render
+from decouple.relocate.plan import Plan, make_plan, unclassified
 
 PATCH = "0001-relocate-cuda-sources.patch"
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    from decouple.cli import trees
-
     parser = subparsers.add_parser("relocate", help="which CUDA files move where, and the patch that moves them")
     parser.add_argument("release", help="a release that series/ has, such as 2.6")
-    trees.add_arguments(parser)
+    source_options.add_arguments(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--write", action="store_true", help=f"write patches/<release>/{PATCH}")
     what.add_argument("--check", action="store_true", help="fail unless that patch is what the rules generate")
@@ -34,15 +34,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Print, write or check; 1 when --check finds a difference or --unclassified finds a file."""
-    from decouple.base.files import write_atomically
-    from decouple.base.paths import find_project
-    from decouple.cli import trees
-    from decouple.inventory.rules import load
-    from decouple.relocate.patch import render
-    from decouple.relocate.plan import make_plan, unclassified
-
     rules = load()
-    tree = trees.pristine(arguments)
+    tree = pristine.tree(source_options.pristine(arguments), output.listener())
     if arguments.unclassified:
         found = unclassified(tree, rules)
         print("\n".join(found) if found else "every CUDA file has its place")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from decouple.base.errors import CHECK_FAILED, OK
-
-if TYPE_CHECKING:
-    from decouple.device.reuse import Names, Report
+from decouple.base.errors import CHECK_FAILED, OK, UsageError
+from decouple.base.files import write_atomically
+from decouple.cli import output, source_options
+from decouple.device import reuse
+from decouple.device.reuse import Names, Report
+from decouple.flows import pristine
+from decouple.inventory import rules as rule_files
+from decouple.relocate.plan import make_plan
 
 MEANINGS = {
     "": "name nothing of CUDA: compile as they are",
@@ -23,8 +26,6 @@ MEANINGS = {
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    from decouple.cli import trees
-
     parser = subparsers.add_parser(
         "reuse",
         help="what of the relocated CUDA sources another vendor can reuse, and the names it must have",
@@ -32,7 +33,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "moves. With a vendor's names: which stay open, and a header that maps the others. See docs/cuda-key.md.",
     )
     parser.add_argument("release", help="a release that series/ has, such as 2.6")
-    trees.add_arguments(parser)
+    source_options.add_arguments(parser)
     parser.add_argument("--names", type=Path, metavar="FILE", help="a vendor's names (TOML); 1 if one is open")
     parser.add_argument("--header", type=Path, metavar="FILE", help="write the mapping as a C header (with --names)")
     parser.add_argument(
@@ -48,19 +49,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Count, print, and write the header; 1 when ``--names`` leaves a name open."""
-    from decouple.base.errors import UsageError
-    from decouple.base.files import write_atomically
-    from decouple.cli import output, trees
-    from decouple.device import reuse
-    from decouple.inventory import rules as rule_files
-    from decouple.relocate.plan import make_plan
-
     if arguments.header and not arguments.names:
         raise UsageError("--header needs a vendor's names", next_step="add --names FILE")
     families = reuse.load_families()
     names = reuse.load_names(arguments.names) if arguments.names else None
     declared = reuse.declared_words(arguments.toolkit, families.headers) if arguments.toolkit else None
-    tree = trees.pristine(arguments)
+    tree = pristine.tree(source_options.pristine(arguments), output.listener())
     paths = list(make_plan(tree, rule_files.load()).mapping)
     progress = output.progress()
     progress.start("files", len(paths))

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
+from decouple.base.errors import OK, DecoupleError, UsageError
+from decouple.base.paths import cache_dir, find_project
+from decouple.cli.output import progress
+from decouple.index import choose, get, release_list
+from decouple.index.remote import Index
+from decouple.series.digest import series_digest
+from decouple.upstream.download import Downloader
 
-    from decouple.index.remote import Index
 
-
-def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the parsers of this module."""
     wheels = subparsers.add_parser("wheels", help="fetch prebuilt wheels of a release and verify them")
     wheels.add_argument("release", help="e.g. 2.6")
@@ -49,16 +53,6 @@ def register(subparsers: _SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _get(arguments: argparse.Namespace) -> int:
-    import sys
-
-    from decouple.base.errors import DecoupleError, UsageError
-    from decouple.base.paths import cache_dir, find_project
-    from decouple.cli.output import progress
-    from decouple.index import choose, get
-    from decouple.index.remote import Index
-    from decouple.series.digest import series_digest
-    from decouple.upstream.download import Downloader
-
     project = find_project()
     target = _target(arguments, project)
     version = get.version_of(target) if target else arguments.python
@@ -81,7 +75,7 @@ def _get(arguments: argparse.Namespace) -> int:
         size = f"{package.size / 2**20:.1f} MiB" if package.size is not None else "size not given"
         print(f"  {package.filename}  {size}  sha256 {(package.sha256 or 'missing')[:16]}…")
     if arguments.dry_run:
-        return 0
+        return OK
     expected = None if arguments.trust_index else series_digest(project, arguments.release)
     if arguments.trust_index:
         print("WARNING: --trust-index: these wheels may hold another series than this checkout's", file=sys.stderr)
@@ -96,14 +90,11 @@ def _get(arguments: argparse.Namespace) -> int:
         get.install(wheels, target)
     else:
         print(f"install them with: pip install {' '.join(str(wheel.path) for wheel in wheels)}")
-    return 0
+    return OK
 
 
 def _hold_to_list(index: Index, root: Path, release: str) -> None:
     """Take from the index only what its signed list names."""
-    from decouple.base.paths import cache_dir
-    from decouple.index import release_list
-
     listed = release_list.current(index, root, release, cache_dir())
     index.narrow = lambda page: release_list.narrowed(page, listed, release)
 
@@ -113,11 +104,6 @@ def _target(arguments: argparse.Namespace, project: Path) -> Path | None:
 
     None when nothing is to be installed. Raises UsageError rather than install into nox's environment of this checkout.
     """
-    import os
-    import sys
-
-    from decouple.base.errors import UsageError
-
     if arguments.into is not None or not arguments.install:
         into: Path | None = arguments.into
         return into

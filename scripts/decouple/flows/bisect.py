@@ -1,4 +1,10 @@
-"""Which patch of a series breaks a command: a binary search over the stack, cheap checks first."""
+"""Which patch of a series breaks a command: a binary search over the stack, cheap checks first.
+
+>>> from decouple.flows.bisect import Bisect, find
+>>> found = find(Bisect(applied, "2.6", command=("grep", "-q", "line 7$", "core.txt")))
+>>> found.first_bad, found.looked_at
+('2.6/0002-seven.patch', 3)
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.stack.engine import Stack
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.shell import Shell, runner
+from decouple.stack.engine import Places, Stack
 
 Oracle = Callable[[Path, Sequence[str]], str | None]
 """Looks at a tree and the paths that the applied patches touch: None when it is good, else what is wrong with it."""
@@ -21,6 +29,28 @@ Run = Callable[[str], int]
 
 CANNOT_TELL = 125
 """The exit status of a command that cannot tell, as in git-bisect(1). The search ends there: it guesses no answer."""
+
+
+CONFIGURE = "python3 setup.py build --cmake --cmake-only"
+"""How ``build`` configures stage 1."""
+
+
+@dataclass(frozen=True)
+class Bisect:
+    """Which series, and by what its trees are judged: at least one of the three questions."""
+
+    project: Path
+    release: str
+    configure: bool = False
+    """Does CMake take it?"""
+    compile: bool = False
+    """Do the touched sources compile? Configures first."""
+    command: tuple[str, ...] = ()
+    """Run in the tree: status 0 is good, 125 cannot tell, anything else is bad."""
+    env: str = "auto"
+    """The build environment that configures and compiles: "host", "rootfs" or "auto"."""
+    here: str | None = None
+    """Configure with this shell command, on this machine and not in the build environment."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +148,34 @@ class CannotTellError(DecoupleError):
             f"the command cannot judge this tree (exit status {CANNOT_TELL})",
             next_step="give a command that ends with 0 or another status on every tree of the series",
         )
+
+
+def find(request: Bisect, listener: Listener = QUIET) -> Found:
+    """Search; the applied tree is left as it was. ``listener`` hears what was found of each tree.
+
+    Raises UsageError when there is no question, DecoupleError as :func:`bisect` does or when the build environment
+    cannot be entered.
+    """
+    places = Places.of(request.project, request.release)
+    oracles: list[Oracle] = []
+    if request.configure or request.compile or request.here:
+        if request.here:
+            run = _on_this_machine(places.source)
+        else:
+            run = runner(Shell(request.project, request.release, request.env), listener)
+        oracles.append(configures(run, request.here or CONFIGURE))
+        if request.compile:
+            oracles.append(compiles(run))
+    if request.command:
+        oracles.append(command_oracle(request.command))
+    if not oracles:
+        raise UsageError("nothing to judge a tree by", next_step="--configure, --compile, or -- COMMAND")
+    with Stack.open(places) as stack:
+        return bisect(stack, oracles, listener.say)
+
+
+def _on_this_machine(tree: Path) -> Run:
+    return lambda command: subprocess.run(["sh", "-c", command], cwd=tree, check=False, stdout=sys.stderr).returncode
 
 
 def bisect(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] = lambda line: None) -> Found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import sys
 import zipfile
@@ -14,8 +13,9 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
 from decouple.build import settings, wheels
 from decouple.build.stages import Provenance
-from decouple.cli import build as build_command
 from decouple.cli import main
+from decouple.flows.build import Build
+from decouple.flows.provenance import overlay_digest
 from decouple.release.wheel_manifest import WheelManifest
 
 
@@ -102,10 +102,7 @@ def test_the_estimate_says_what_each_choice_costs(
 
 def test_a_smoke_test_stays_out_of_the_way_of_a_whole_build() -> None:
     # Plain `nox` replaced stage 2's build directory, its wheel's stamp and its row in ci/status by those of the slice.
-    call = argparse.Namespace(release="2.6", tree=None, slice="all")
-    whole = build_command._places(call)
-    call.slice = "runtime"
-    part = build_command._places(call)
+    whole, part = (Build(Path("checkout"), "2.6", part=part).places for part in ("all", "runtime"))
     for name in ("stage2", "state", "dist", "raw", "verify"):
         assert getattr(part, name) != getattr(whole, name)
         assert getattr(part, name).is_relative_to(whole.stage2.parent / "smoke")
@@ -161,7 +158,7 @@ def test_a_lock_says_that_it_waits(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_checkout_is_named(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="git does not list third_device/"):
-        build_command._overlay_digest(tmp_path, tmp_path)
+        overlay_digest(tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from decouple.cli import main
 from decouple.stack import branch, edits
 from decouple.stack.commits import CommitText, from_header, raw_date, rfc2822, to_header
 from decouple.stack.engine import Stack
-from decouple.stack.release import status
+from decouple.stack.status import status
 from tests.support.series import LINES, World, contents, git, header, tree_of
 
 

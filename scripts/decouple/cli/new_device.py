@@ -5,6 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from decouple.base.errors import CHECK_FAILED, OK, UsageError
+from decouple.base.paths import find_project
+from decouple.device.scaffold import scaffold
+from decouple.device.size import measure
+
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
@@ -33,10 +38,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Scaffold, and tell what to do next; 1 if the merge left conflicts."""
-    from decouple.base.errors import CHECK_FAILED, OK, UsageError
-    from decouple.base.paths import find_project
-    from decouple.device.scaffold import scaffold
-
     if arguments.count:
         return _count(arguments.count)
     if arguments.name is None:
@@ -66,9 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _count(places: list[Path]) -> int:
     """Print the size of each place, by language."""
-    from decouple.base.errors import OK
-    from decouple.device.size import measure
-
     for place in places:
         sizes = measure(place)
         languages = {size.language: 0 for size in sizes}

@@ -1,0 +1,65 @@
+"""``decouple apply | status``: a release from source to applied tree, and how far the two agree."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+from decouple.base.errors import CHECK_FAILED, OK
+from decouple.cli import output
+from decouple.cli.stack_words import Subparsers, release_alone, verb
+from decouple.flows.apply import Apply
+from decouple.flows.apply import apply as bring
+from decouple.stack.status import status as tree_status
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the verbs."""
+    text = "fetch a release and bring build/RELEASE/src to the whole series and the overlay"
+    apply = verb(subparsers, "apply", _apply, text)
+    apply.add_argument("--source", default="auto", help="auto, a source of the manifest, or local:PATH")
+    apply.add_argument("--debian-patches", action="store_true", help="lay Debian's own patches under ours")
+    apply.add_argument("--offline", action="store_true", help="use the cache only")
+    status = verb(subparsers, "status", _status, "how far the applied tree, the series and the patches agree")
+    status.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def _apply(arguments: argparse.Namespace) -> int:
+    project, release = release_alone(arguments)
+    bring(Apply(project, release, arguments.source, arguments.debian_patches, arguments.offline), output.listener())
+    return OK
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    """Exit 0 if everything agrees, 1 if not."""
+    found = tree_status(*release_alone(arguments))
+    if arguments.json:
+        print(json.dumps(asdict(found) | {"clean": found.clean}, indent=2, default=str))
+        return OK if found.clean else CHECK_FAILED
+    wide = max((len(patch.name) for patch in found.patches), default=0)
+    print(f"{'patch':<{wide}}  {'+':>6} {'-':>6} {'quoted':>6} {'renames':>7}  state")
+    for patch in found.patches:
+        size = patch.size
+        note = f", {patch.offsets} hunks with an offset" if patch.offsets else ""
+        print(
+            f"{patch.name:<{wide}}  {size.added:>6} {size.removed:>6} {size.context:>6} {size.renames:>7}  "
+            f"{patch.state}{note}"
+        )
+    sizes = [patch.size for patch in found.patches if patch.size.in_file]
+    added, removed, quoted = (sum(getattr(size, key) for size in sizes) for key in ("added", "removed", "context"))
+    print(
+        f"{len(sizes)} in-file patches: {added + removed} changed lines (+{added} -{removed}), "
+        f"{quoted} upstream lines quoted as context"
+    )
+    if not found.applied:
+        print(f"tree: none at {found.tree}; `decouple apply {found.release}` makes it")
+        return CHECK_FAILED
+    print(f"tree: {found.tree} on {found.base[:12]}; overlay {found.overlay}")
+    for title in found.commits:
+        print(f"  commit in no patch: {title}")
+    for path in found.edited:
+        print(f"  uncommitted edit: {path}")
+    for note in found.notes:
+        print(f"  {note}")
+    return OK if found.clean else CHECK_FAILED

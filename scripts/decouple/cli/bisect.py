@@ -1,0 +1,59 @@
+"""``decouple bisect``: which patch of the series breaks a command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from decouple.base.errors import CHECK_FAILED
+from decouple.base.paths import find_project
+from decouple.cli import output
+from decouple.flows.bisect import Bisect, find
+from decouple.flows.listener import Listener
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command."""
+    bisect = subparsers.add_parser(
+        "bisect",
+        help="which patch of the series breaks a command",
+        description="Judge the applied tree with ever fewer patches suspected, the cheapest question first: do the "
+        "touched Python files compile; --configure; --compile; COMMAND, whose exit status 0 is good, 125 cannot tell, "
+        "anything else bad. The tree is left as it was.",
+    )
+    _options(bisect)
+    bisect.add_argument("release")
+    bisect.add_argument("oracle", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+    bisect.set_defaults(run=run)
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--configure", action="store_true", help="does CMake take it? as `build` configures stage 1")
+    parser.add_argument("--compile", action="store_true", help="do the touched sources compile? implies --configure")
+    parser.add_argument(
+        "--env", choices=["auto", "host", "rootfs"], default="auto", help="the build environment, as for `build`"
+    )
+    parser.add_argument(
+        "--here", metavar="COMMAND", help="configure with this, on this machine and not in the build environment"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Search and print; always 1, since a patch that breaks the command was found, or there is an error."""
+    words: list[str] = arguments.oracle  # argparse leaves all behind the release to it, our own options too
+    at = words.index("--") if "--" in words else len(words) if words[:1] and words[0].startswith("-") else 0
+    late = argparse.ArgumentParser(prog="decouple bisect RELEASE", add_help=False)
+    _options(late)
+    late.parse_args(words[:at], namespace=arguments)
+    request = Bisect(
+        find_project(),
+        arguments.release,
+        configure=arguments.configure,
+        compile=arguments.compile,
+        command=tuple(words[at:][1:] if "--" in words else words[at:]),
+        env=arguments.env,
+        here=arguments.here,
+    )
+    found = find(request, Listener(lambda line: print(line, file=sys.stderr), output.progress()))
+    print(f"{found.first_bad} breaks it ({found.looked_at} trees looked at): {found.said}")
+    return CHECK_FAILED

@@ -1,0 +1,65 @@
+"""``decouple branch | from-branch``: the whole series as a git branch, and back."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from decouple.base.errors import OK, UsageError
+from decouple.base.git import Repository
+from decouple.cli.patches import say_written
+from decouple.cli.stack_words import Subparsers, opened, verb, where
+from decouple.release.manifest import load_release
+from decouple.stack import branch
+from decouple.stack.engine import Places
+
+
+def register(subparsers: Subparsers) -> None:
+    """Add the verbs."""
+    forth = verb(subparsers, "branch", _branch, "make a git branch of the whole series")
+    forth.add_argument("--repo", type=Path, help="the repository (default: the applied tree)")
+    forth.add_argument("--name", help="the branch (default: series-RELEASE)")
+    forth.add_argument("--base", help="the commit to stand on (default: the release's)")
+    forth.add_argument("--force", action="store_true", help="replace the branch")
+    back = verb(subparsers, "from-branch", _from_branch, "write the commits of a git branch back to patches/")
+    back.add_argument("--repo", type=Path, help="the repository (default: the applied tree)")
+    back.add_argument("--branch", help="the branch or commit (default: series-RELEASE)")
+    back.add_argument("--base", help="the commit it stands on (default: the release's)")
+    back.add_argument("--drop", action="store_true", help="take patches without a commit out of the series")
+
+
+def _branch(arguments: argparse.Namespace) -> int:
+    places, words = where(arguments)
+    if words:
+        raise UsageError(f"branch takes no {words[0]!r}", next_step="see `decouple branch --help`")
+    repository, base = _repository(arguments, places)
+    made = branch.to_branch(
+        places, repository, arguments.name or f"series-{places.release}", base, force=arguments.force
+    )
+    print(f"branch {made.name} in {made.repository}: {len(made.patches)} commits on {made.base[:12]}")
+    return OK
+
+
+def _from_branch(arguments: argparse.Namespace) -> int:
+    places, _ = where(arguments)
+    repository, base = _repository(arguments, places)
+    with opened(arguments, most=0) as (stack, _):
+        revision = arguments.branch or f"series-{places.release}"
+        written = branch.from_branch(stack, repository, revision, base, drop=arguments.drop)
+        say_written(written)
+        if written.files:
+            print(f"`decouple apply {places.release}` brings the applied tree to it")
+    return OK
+
+
+def _repository(arguments: argparse.Namespace, places: Places) -> tuple[Repository, str]:
+    repository = branch.open_repository(arguments.repo or places.source)
+    if arguments.base:
+        return repository, arguments.base
+    if arguments.repo is None:
+        return repository, "refs/decouple/base"
+    assert places.project
+    manifest = load_release(places.project, places.release)
+    return repository, next(
+        (name for name in (manifest.commit, manifest.tag) if repository.resolve(name)), manifest.tag
+    )

@@ -1,0 +1,28 @@
+"""``decouple clean``: delete what building left."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from decouple.base.errors import OK
+from decouple.base.paths import find_project
+from decouple.cli import output
+from decouple.flows.clean import Clean
+from decouple.flows.clean import clean as delete
+
+
+def register(subparsers: Any) -> None:
+    """Add the command."""
+    clean = subparsers.add_parser("clean", help="delete what building left (not dist/)")
+    clean.add_argument("release")
+    clean.add_argument("--stage", type=int, choices=[1, 2], help="only this stage's build directory")
+    clean.add_argument("--rootfs", action="store_true", help="the Debian root too")
+    clean.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Delete; says what."""
+    request = Clean(find_project(), arguments.release, stage=arguments.stage, rootfs=arguments.rootfs)
+    delete(request, output.listener())
+    return OK

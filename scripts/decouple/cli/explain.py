@@ -1,0 +1,45 @@
+"""``decouple explain``: print what a wheel was made from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import OK
+from decouple.build.wheels import read_manifest
+
+
+def register(subparsers: Any) -> None:
+    """Add the command."""
+    explain = subparsers.add_parser("explain", help="print what a wheel was made from")
+    explain.add_argument("wheel", type=Path)
+    explain.add_argument("--json", action="store_true", help="the manifest itself")
+    explain.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the wheel's manifest. Raises DecoupleError when decouple did not build it."""
+    manifest = read_manifest(arguments.wheel)
+    if arguments.json:
+        print(manifest.to_json().decode(), end="")
+        return OK
+    print(f"{manifest.project} {manifest.version} (release {manifest.release})")
+    print(f"  upstream    {manifest.upstream.get('tag')} {manifest.upstream.get('commit')}")
+    print(f"  tree        {manifest.tree}")
+    print(f"  series      {manifest.series_digest}")
+    for patch in manifest.patches:
+        print(f"              {patch['path']} {patch['sha256'][:16]}")
+    print(f"  overlay     {manifest.overlay_digest}")
+    for source in manifest.sources:
+        print(f"  source      {source['name']} {source['sha256']}")
+    if manifest.cuda:
+        print(f"  cuda        {manifest.cuda} for {', '.join(manifest.arch_list)}")
+    for name, said in manifest.toolchain.items():
+        if name != "packages":
+            print(f"  {name:<11} {said or 'not there'}")
+    print(f"  packages    {len(manifest.toolchain.get('packages', {}))} (--json lists them)")
+    print(f"  flags       {', '.join(f'{name}={value}' for name, value in manifest.flags.items())}")
+    print(f"  environment {' '.join(f'{name}={value}' for name, value in manifest.environment.items())}")
+    print(f"  times       {', '.join(f'{name}={value}' for name, value in manifest.times.items())}")
+    return OK

@@ -1,0 +1,21 @@
+"""``--tree``, ``--source`` and ``--offline`` of the commands that read upstream's pristine source."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from decouple.base.paths import find_project
+from decouple.flows.pristine import Pristine
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the three options."""
+    parser.add_argument("--tree", type=Path, metavar="DIR", help="look at this tree instead of fetching the release")
+    parser.add_argument("--source", default="auto", help="where to fetch from: auto, a provider, or local:PATH")
+    parser.add_argument("--offline", action="store_true", help="only what the cache has")
+
+
+def pristine(arguments: argparse.Namespace) -> Pristine:
+    """What they ask for, of ``arguments.release``."""
+    return Pristine(find_project(), arguments.release, arguments.tree, arguments.source, arguments.offline)

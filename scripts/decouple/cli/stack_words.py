@@ -1,0 +1,109 @@
+"""What the words behind a stack verb mean: a release, then what the verb acts on.
+
+The release may be left out below ``build/<release>`` and where there is just one series.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import find_project
+from decouple.stack.engine import Places, Stack, releases
+
+Parser = argparse.ArgumentParser
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+_OF_A_RELEASE = ("apply", "status", "refresh", "branch", "from-branch")
+"""The verbs whose first word can be nothing but a release."""
+
+
+def verb(
+    subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], text: str, arguments: str = ""
+) -> Parser:
+    """Add a verb that takes a release and ``arguments``."""
+    parser = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    what = f"[RELEASE] {arguments}".strip()
+    parser.add_argument("words", nargs="*", metavar=what, help="the release, e.g. 2.6, then what the verb acts on")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def where(arguments: argparse.Namespace) -> tuple[Places, list[str]]:
+    """The release's places, and the words that are left. Raises UsageError if the release is not clear."""
+    project = find_project()
+    have = releases(project)
+    words: list[str] = list(arguments.words)
+    if words and words[0] in have:
+        return Places.of(project, words[0]), words[1:]
+    here = Path.cwd().resolve()
+    for release in have:
+        if here.is_relative_to((project / "build" / release).resolve()):
+            return Places.of(project, release), words
+    if arguments.command in _OF_A_RELEASE and words:
+        Places.of(project, words[0])  # says which releases there are
+    if len(have) == 1:
+        return Places.of(project, have[0]), words
+    raise UsageError("which release?", next_step=f"name one of {', '.join(have) or 'none'} first")
+
+
+def release_alone(arguments: argparse.Namespace) -> tuple[Path, str]:
+    """The checkout and the release of a verb that takes no other word. Raises UsageError."""
+    places, words = where(arguments)
+    if words or places.project is None:
+        verb = arguments.command
+        raise UsageError(f"{verb} takes a release, not {' '.join(words)}", next_step=f"see `decouple {verb} --help`")
+    return places.project, places.release
+
+
+def named(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> tuple[Places, list[str]]:
+    """The release's places, and ``least`` to ``most`` further words. Raises UsageError."""
+    places, words = where(arguments)
+    if not least <= len(words) <= most:
+        few = f"{arguments.command} takes " + (f"{least} to {most}" if least != most else f"{most}")
+        raise UsageError(f"{few} arguments beside the release, not {len(words)}", next_step="see --help")
+    return places, words
+
+
+@contextmanager
+def opened(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> Iterator[tuple[Stack, list[str]]]:
+    """The stack of the release, and ``least`` to ``most`` further words. Raises UsageError."""
+    places, words = named(arguments, most, least)
+    with open_at(places) as stack:
+        yield stack, words
+
+
+@contextmanager
+def open_at(places: Places) -> Iterator[Stack]:
+    """Open a stack and say what was done about a command that had been cut off."""
+    with Stack.open(places) as stack:
+        for line in stack.recovered:
+            print(f"decouple: {line}", file=sys.stderr)
+        yield stack
+
+
+def patch(stack: Stack, words: list[str]) -> str:
+    """The patch that is named, or the top one. Raises DecoupleError."""
+    if words:
+        return stack.find(words[0])
+    if stack.top is None:
+        raise DecoupleError("no patch is applied", next_step="name one, or push first")
+    return stack.top
+
+
+def paths(stack: Stack, words: list[str]) -> list[str]:
+    """Files given relative to where the user stands, or to the tree, as paths in the tree."""
+    found = []
+    root = stack.places.source.resolve()
+    for word in words:
+        here = Path.cwd() / word
+        inside = here if here.resolve().is_relative_to(root) else stack.places.source / word
+        try:
+            found.append(str(inside.resolve().relative_to(root)))
+        except ValueError:
+            raise UsageError(f"{word} is outside {stack.places.source}", next_step="name a file of the tree") from None
+    return found

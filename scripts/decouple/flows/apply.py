@@ -1,0 +1,120 @@
+"""One release from source to applied tree.
+
+>>> from decouple.flows.apply import Apply, apply
+>>> request = Apply(project, "2.6", source=f"local:{source}")
+>>> moved = apply(request)
+>>> moved.top, moved.overlay
+('2.6/0003-split.patch', 'laid')
+>>> apply(request).files  # all is there
+0
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.paths import cache_dir
+from decouple.flows.listener import QUIET, Listener
+from decouple.release.manifest import load_release
+from decouple.stack.engine import Moved, Places, Stack, create, link_objects
+from decouple.stack.journal import State
+from decouple.stack.trees import differences
+
+
+@dataclass(frozen=True)
+class Apply:
+    """Which series, and on which source."""
+
+    project: Path
+    """The checkout; the tree is its ``build/<release>/src``."""
+    release: str
+    source: str = "auto"
+    """"auto", a source of the manifest, or "local:PATH"."""
+    debian_patches: bool = False
+    """Lay Debian's own patches under the series."""
+    offline: bool = False
+
+    @property
+    def wanted(self) -> dict[str, str]:
+        """What the state of a tree says of its source when this request made it."""
+        manifest = (self.project / "series" / f"{self.release}.toml").read_bytes()
+        return {
+            "source": self.source,
+            "debian_patches": "yes" if self.debian_patches else "no",
+            "manifest": hashlib.sha256(manifest).hexdigest(),
+        }
+
+
+def apply(request: Apply, listener: Listener = QUIET) -> Moved:
+    """Bring the tree to the whole series and the overlay, from whatever state it is in.
+
+    Fetches what the cache lacks. Only files that differ are touched; a second run finds nothing to do. Raises
+    DecoupleError; the tree is then as it was before.
+    """
+    places = Places.of(request.project, request.release)
+    wanted = request.wanted
+    if (places.source / ".git" / "decouple" / "state.json").is_file():
+        with Stack.open(places) as stack:
+            for line in stack.recovered:
+                listener.say(line)
+            stack.check_unedited()
+            start = stack.state
+            if dict(start.source) != wanted or request.source.startswith("local:"):
+                start = _other_base(stack, request, listener)
+            else:
+                listener.say(f"source: unchanged, base {start.base[:12]}")
+            return _finish(stack, start, listener)
+    commit, pristine, repo = _baseline(request, listener)
+    create(places, repo, commit, pristine, wanted)
+    listener.say(f"tree: {places.source} made")
+    with Stack.open(places) as stack:
+        return _finish(stack, stack.state, listener)
+
+
+def _baseline(request: Apply, listener: Listener) -> tuple[str, str, Path]:
+    """The commit to stand on, upstream's own one below it, and the repository that has both."""
+    from decouple import upstream  # here: a run with nothing to fetch does not pay for it
+
+    manifest = load_release(request.project, request.release)
+    source = "debian" if request.debian_patches and request.source == "auto" else request.source
+    fetched = upstream.fetch(manifest, source, offline=request.offline, progress=listener.progress)
+    if fetched.kind != "source":
+        raise DecoupleError(
+            f"source {fetched.provider} has no sources to build from", next_step="use --source auto, or another one"
+        )
+    listener.say(f"source: {fetched.provider}, {fetched.why}")
+    base = upstream.ensure_baseline(cache_dir(), manifest, fetched, request.debian_patches, listener.progress)
+    patched = " with Debian patches" if request.debian_patches else ""
+    listener.say(f"baseline: commit {base.commit[:12]}, tree {base.tree[:12]}{patched}")
+    return base.commit, base.upstream, base.repo
+
+
+def _other_base(stack: Stack, request: Apply, listener: Listener) -> State:
+    """The state to start from when another source is asked for: its objects are brought in, nothing moves yet."""
+    commit, pristine, repo = _baseline(request, listener)
+    start = replace(stack.state, source=request.wanted)
+    if commit == start.base:
+        return start
+    link_objects(repo / "objects", stack.repository.git_dir / "objects")
+    return replace(start, base=commit, upstream=pristine, applied=(), overlay=None)
+
+
+def _finish(stack: Stack, start: State, listener: Listener) -> Moved:
+    names = stack.series.names
+    moved = stack.goto([stack.patch(name) for name in names], verb="apply", overlay=True, start=start)
+    if stack.repository.resolve("refs/decouple/base") != start.base:
+        stack.repository.run("update-ref", "refs/decouple/base", start.base)
+        stack.repository.run("update-ref", "refs/decouple/upstream", start.upstream)
+    new = f", {len(moved.pushed)} of them now" if moved.pushed else ", none of them new"
+    listener.say(f"patches: {len(names)} applied{new}")
+    for item in stack.state.applied:
+        for offset in item.offsets:
+            listener.say(f"  {item.name}: {offset}")
+    laid = stack.state.overlay
+    count = len(differences(stack.repository, stack.state.tip, laid.commit)) if laid and moved.overlay else 0
+    listener.say(f"overlay: {f'{count} files laid' if moved.overlay else 'unchanged'}")
+    listener.say(f"tree: {stack.places.source} at {stack.state.head[:12]}, {moved.files} files touched")
+    return moved

@@ -1,0 +1,154 @@
+"""Both wheels of a release, from whatever is there: fetched, applied and built as far as it is not yet.
+
+>>> from decouple.flows.build import Build, estimates
+>>> request = Build(project, "2.6", core="stock", archs="9.0", jobs=2)
+>>> [cost.what for cost in estimates(request)]
+['stage 2']
+
+``build(request)`` then makes what it says, and returns the stages with their wheels.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+
+from decouple.base.errors import UsageError
+from decouple.build import settings, stages
+from decouple.build.environment import Places
+from decouple.build.estimate import (
+    Estimate,
+    available_memory,
+    cores,
+    estimate,
+    object_seconds,
+    objects_in,
+    refuse_if_too_small,
+)
+from decouple.build.probe import check_archs, split_archs
+from decouple.build.stages import Choices, Outcome, Provenance
+from decouple.flows.environment import Work, need_tree, open_environment
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.provenance import provenance
+from decouple.release import status
+
+SMOKE = "smoke"
+"""The folder below ``build/<release>/`` of a part of stage 2: never that of a whole build."""
+_PASSED = ("USE_", "CMAKE_", "BUILD_TEST")  # as upstream; other BUILD_* are mostly a CI host's own
+
+
+@dataclass(frozen=True)
+class Build(Work):
+    """What to build. Variables of the environment that upstream's build reads (USE_*, MAX_JOBS, …) count too."""
+
+    stage: int | None = None
+    """1 or 2; None: both, or with a stock core only 2."""
+    core: str = "built"
+    """What stage 2 builds against: "built" or "stock"."""
+    profile: str = "core"
+    archs: str = ""
+    """CUDA architectures, e.g. "8.0;9.0+PTX"; empty: TORCH_CUDA_ARCH_LIST, or what ``stages.toml`` says."""
+    flash: bool = True
+    part: str = "all"
+    """Of stage 2: "all" or "runtime"."""
+    jobs: int | None = None
+    """Compilers at once; None: what cores and memory allow."""
+    revision: int = 0
+
+    @property
+    def places(self) -> Places:
+        places = super().places
+        return places.beside(SMOKE) if self.part != "all" else places
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """Which stages are built, in order."""
+        if self.stage:
+            return (self.stage,)
+        return (2,) if self.core == "stock" else (1, 2)
+
+
+def estimates(request: Build) -> list[Estimate]:
+    """What each stage would still cost. Raises UsageError or DecoupleError where the request is wrong."""
+    settings.choose("profile", request.profile)
+    choices, places = _choices(request), request.places
+    made = []
+    for stage in request.stages:
+        cost = settings.cost(stage, arch_count=len(choices.archs), flash=choices.flash, part=choices.slice != "all")
+        done = objects_in(places.stage1 if stage == 1 else places.stage2)
+        made.append(estimate(f"stage {stage}", cost, done=done, jobs=request.jobs or cores()))
+    return made
+
+
+def build(request: Build, listener: Listener = QUIET) -> tuple[Outcome, ...]:
+    """Build what is not up to date, and record a whole stage in ``ci/status``; a part of one is a check.
+
+    Raises DecoupleError: the machine is too small (with numbers), a step failed (with its log).
+    """
+    choices, places = _choices(request), request.places
+    costs = estimates(request)
+    for cost in costs:
+        listener.say(cost.line())
+    refuse_if_too_small(costs, folder=places.dist, memory=available_memory())
+    need_tree(request, places, listener)
+    places.make()
+    layers = [one for n in request.stages for one in settings.layers(n, profile=choices.profile, core=choices.core)]
+    environment = open_environment(request, places, list(dict.fromkeys(layers)), listener)
+    known = provenance(places)
+    builders = {1: stages.build_stage1, 2: stages.build_stage2}
+    made = []
+    for stage in request.stages:
+        outcome = builders[stage](environment, known, choices, progress=listener.progress, say=listener.say)
+        if outcome.built and choices.slice == "all" and (stage == 1 or choices.core == "built"):
+            _record(outcome, places, known, request.jobs or cores())
+        listener.say(_line(outcome))
+        made.append(outcome)
+    return tuple(made)
+
+
+def _choices(request: Build) -> Choices:
+    asked = request.archs or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.facts()["stage2"]["arch_list"]
+    archs = split_archs(asked)
+    if not archs:
+        raise UsageError("--arch is empty", next_step="name an architecture, e.g. --arch 9.0")
+    check_archs(archs, (), "")
+    if request.jobs is not None and request.jobs < 1:
+        raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
+    if request.revision < 0:
+        raise UsageError(
+            f"--revision {request.revision}: a number from 1 on", next_step="leave it out for the first build"
+        )
+    most = os.environ.get("MAX_JOBS", "")
+    return Choices(
+        profile=request.profile,
+        core=request.core,
+        archs=archs,
+        flash=request.flash,
+        jobs=request.jobs or (int(most) if most.isdigit() else None),
+        slice=request.part,
+        revision=request.revision,
+        variables={name: value for name, value in os.environ.items() if name.startswith(_PASSED)},
+    )
+
+
+def _record(outcome: Outcome, places: Places, known: Provenance, jobs: int) -> None:
+    path, section = status.path_of(places.project, places.release), f"stage{outcome.stage}"
+    document = {
+        "wheel": outcome.wheel.name,
+        "wheel_bytes": outcome.wheel.stat().st_size,
+        "objects": outcome.objects,
+        "cores": jobs,
+        "series": known.series_digest,
+        "object_seconds": object_seconds(places.stage1 if outcome.stage == 1 else places.stage2),
+        **status.effort(asdict(outcome.effort)),
+    }
+    status.update(path, section, status.with_costliest(path, section, document))
+    series = {"patches": len(known.patches), "digest": known.series_digest}
+    status.update(path, "series", {**status.read(path).get("series", {}), **series})
+
+
+def _line(outcome: Outcome) -> str:
+    size, minutes = outcome.wheel.stat().st_size / (1 << 20), outcome.effort.seconds / 60
+    did = "built" if outcome.built else "up to date"
+    made = f"{size:.1f} MiB, {outcome.objects} objects, {minutes:.1f} min"
+    return f"stage {outcome.stage}: {did}: {outcome.wheel} ({made})"

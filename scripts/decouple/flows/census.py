@@ -1,0 +1,94 @@
+"""Every coupling to CUDA, before and after the series.
+
+>>> from decouple.flows.census import Take, census
+>>> from decouple.flows.pristine import Pristine
+>>> found = census(Take(Pristine(project, "2.6", tree=coupled), before=True))
+>>> len(found.before.needing_cuda), found.after
+(3, None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import UsageError
+from decouple.base.paths import build_dir
+from decouple.census import taxonomy
+from decouple.census.compare import Comparison, Edit, compare
+from decouple.census.context import make_context
+from decouple.census.finding import Census
+from decouple.census.scan import scan
+from decouple.flows import pristine
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.pristine import Pristine
+from decouple.inventory.rules import RuleFile, load
+from decouple.patch import parse as patches
+from decouple.patch import seriesfile
+from decouple.relocate.plan import make_plan
+from decouple.syntax.include_graph import Edge
+
+
+@dataclass(frozen=True)
+class Take:
+    """Which trees are counted."""
+
+    of: Pristine
+    applied: Path | None = None
+    """The tree with the series on it; None: ``build/<release>/src`` where it is there."""
+    before: bool = False
+    """Only the pristine tree."""
+    after: bool = False
+    """Fail unless the applied tree is there."""
+    jobs: int = 2
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The census of each tree, and the two side by side."""
+
+    before: Census
+    after: Census | None
+    comparison: Comparison
+
+
+def census(request: Take, listener: Listener = QUIET) -> Taken:
+    """Count. Raises UsageError when an applied tree is asked for and not there."""
+    project, release = request.of.project, request.of.release
+    rules = load()
+    tree = pristine.tree(request.of, listener)
+    plan = make_plan(tree, rules)
+    before = _census(request, tree, rules, plan.mapping, listener, plan.stage1)
+    applied = request.applied or build_dir(project, release) / "src"
+    after = None
+    if not request.before and applied.is_dir():
+        after = _census(request, applied, rules, plan.mapping, listener)
+    elif request.after or request.applied:
+        raise UsageError(f"{applied}: no such tree", next_step=f"decouple apply {release}")
+    edits = _edits(project, release) if after else {}
+    return Taken(before, after, compare(release, before, after, edits))
+
+
+def _census(
+    request: Take,
+    tree: Path,
+    rules: RuleFile,
+    moves: dict[str, str],
+    listener: Listener,
+    stage1: Mapping[str, Edge | None] | None = None,
+) -> Census:
+    words = taxonomy.load(undefined=rules.stage1.undefined)
+    return scan(make_context(tree, rules, moves, stage1), words, jobs=request.jobs, progress=listener.progress)
+
+
+def _edits(project: Path, release: str) -> dict[str, Sequence[Edit]]:
+    """Which patch of the series removes which lines of which file."""
+    out: dict[str, list[Edit]] = {}
+    for name in seriesfile.read(project / "series" / release).names:
+        for change in patches.read(project / "patches" / name).files:
+            lines = [line.text.decode("utf-8", "replace") for h in change.hunks for line in h.lines if line.kind == "-"]
+            for path in change.paths:
+                if lines:
+                    out.setdefault(path, []).append(Edit(Path(name).stem, tuple(lines)))
+    return dict(out)

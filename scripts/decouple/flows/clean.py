@@ -1,0 +1,55 @@
+"""What building left is deleted; the wheels in ``dist/`` stay.
+
+>>> from decouple.flows.clean import Clean, clean
+>>> clean(Clean(project, "2.6", stage=2))
+[]
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import locked
+from decouple.base.mounts import remove_tree
+from decouple.base.paths import cache_dir
+from decouple.build import description, rootfs
+from decouple.flows.build import SMOKE
+from decouple.flows.environment import Work
+from decouple.flows.listener import QUIET, Listener
+
+
+@dataclass(frozen=True)
+class Clean(Work):
+    """Of which stage (None: all that was built, smoke tests too), and whether the Debian root goes as well."""
+
+    stage: int | None = None
+    rootfs: bool = False
+
+
+def clean(request: Clean, listener: Listener = QUIET) -> list[Path]:
+    """The folders that were there. Raises DecoupleError while a build runs, and when something is mounted in one."""
+    places = request.places
+
+    def refuse() -> None:
+        raise DecoupleError(f"{places.stage2.parent}: a build is running", next_step="wait until it ends, or stop it")
+
+    built = [places.stage1, places.stage2, places.core, places.verify, places.raw, places.state]
+    folders = {1: [places.stage1], 2: [places.stage2]}.get(request.stage or 0, [*built, places.stage2.parent / SMOKE])
+    deleted = []
+    with contextlib.ExitStack() as held:
+        for stage in (request.stage,) if request.stage else (1, 2):
+            if places.state.exists():
+                held.enter_context(locked(places.state / f"stage{stage}.lock", refuse))
+        for folder in folders:
+            if folder.exists():
+                remove_tree(folder)
+                deleted.append(folder)
+                listener.say(f"deleted {folder}")
+        for stamp in places.state.glob(f"stage{request.stage or '*'}*") if places.state.exists() else ():
+            stamp.unlink()
+    if request.rootfs and rootfs.remove(cache_dir(), description.load()):
+        listener.say("deleted the Debian root")
+    return deleted

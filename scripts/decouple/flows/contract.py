@@ -1,0 +1,103 @@
+"""The contract of backends on the wheels that were built, or on a distribution's PyTorch of that release.
+
+>>> from decouple.flows.contract import Contract, check
+>>> check(Contract(project, "2.6", device="acme"))
+Traceback (most recent call last):
+decouple.base.errors.UsageError: ...third_device/torch_acme: no such folder (decouple new-device acme)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import UsageError
+from decouple.build import settings
+from decouple.device import contract
+from decouple.flows.environment import Work, open_environment
+from decouple.flows.listener import QUIET, Listener
+from decouple.release import status
+from decouple.verify import venvs
+
+
+@dataclass(frozen=True)
+class Contract(Work):
+    """Which backend, on which PyTorch."""
+
+    device: str = "sim"
+    """Of ``third_device/torch_<device>``."""
+    core: str = "built"
+    """The PyTorch: "built" or "stock"."""
+    beside_cuda: bool = False
+    """With the torch_cuda wheel installed, too."""
+    upstream: bool = False
+    """Upstream's own suites of the applied tree, too."""
+    jobs: int | None = None
+    pytest: tuple[str, ...] = ()
+    """Further arguments for pytest."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Whether every test passed, and the folder of the report."""
+
+    ok: bool
+    report: Path
+
+
+def check(request: Contract, listener: Listener = QUIET) -> Checked:
+    """Install, build, check. torch_sim's whole contract is recorded in ``ci/status``.
+
+    Raises UsageError when a folder or a wheel is missing, DecoupleError when the backend does not build.
+    """
+    places = request.places
+    third_device = places.project / "third_device"
+    backend = f"torch_{request.device}"
+    if not (third_device / backend).is_dir():
+        raise UsageError(f"{third_device / backend}: no such folder", next_step=f"decouple new-device {request.device}")
+    stock = request.core == "stock"
+    if stock and request.beside_cuda:
+        raise UsageError(
+            "--core stock --beside-cuda: torch_cuda in dist/ belongs to the core there", next_step="drop one"
+        )
+    core = None if stock else contract.only_wheel(places.dist, "torch")
+    cuda = contract.only_wheel(places.dist, "torch_cuda") if request.beside_cuda else None
+    places.make()
+    layers = ["core", *(["stock"] if stock else []), *(["cuda"] if cuda else [])]
+    environment = open_environment(request, places, layers, listener)
+    table = settings.choose("core", request.core)
+    libraries, packages, prefix = "", "", ""
+    if environment.kind == "rootfs":  # a host finds its own
+        libraries, packages = table["environment"]["LD_LIBRARY_PATH"], table["packages"]
+        prefix = table["prefix"] if stock else ""
+    names = environment.names()
+    place = venvs.Workplace(environment, places.verify, names["verify"], places.logs / "contract.log")
+    # one environment to compile in: the backend is built against the core, whatever lies beside it when it runs
+    if core:
+        built = venvs.install(place, "contract-core", [core])
+    else:
+        built = venvs.install(place, "contract-stock", [], packages=packages, libraries=libraries)
+    needed = libraries if stock else ""
+    site = contract.Site(environment, built.folder, built.inside, needed, names["ccache"], place.log, prefix)
+    tried, used = built, site
+    if core and cuda:
+        tried = venvs.install(place, "contract-both", [core, cuda], libraries=libraries)
+        used = dataclasses.replace(site, folder=tried.folder, inside=tried.inside, libraries=libraries)
+    folders = []
+    for project in (backend, contract.CONTRACT):
+        listener.progress.start(f"{project} for {core.name if core else 'the stock PyTorch'}")
+        folders.append(contract.install(site, third_device, project, jobs=request.jobs))
+        listener.progress.finish()
+    report = tried.folder / "report"
+    shutil.rmtree(report, ignore_errors=True)  # an earlier run's would be taken for this one's
+    told = ["--contract-report", f"{tried.inside}/report", *request.pytest]
+    if request.upstream:
+        told.append(f"--upstream-tests={names['tree']}/test")
+    code = contract.check(used, request.device, folders, told)
+    if request.device == "sim" and not request.pytest:  # the whole contract, on the backend of this project
+        kept = status.path_of(places.project, places.release)
+        found = {tried.name.removeprefix("contract-"): contract.summary(report / "contract.json")}
+        status.update(kept, "contract", {**status.read(kept).get("contract", {}), **found})
+    return Checked(code == 0, report)

@@ -1,0 +1,76 @@
+"""Where the commands of a build run: the applied tree, and the environment with the layers that the work needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import cache_dir
+from decouple.build import description, host, rootfs
+from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
+from decouple.build.stages import overrides
+from decouple.flows.apply import Apply, apply
+from decouple.flows.listener import Listener
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every flow that builds, or tries what was built, is told."""
+
+    project: Path
+    """The checkout."""
+    release: str
+    env: str = "auto"
+    """Whose toolchain: "host", "rootfs", or "auto" (the host's when it suffices)."""
+    tree: Path | None = None
+    """The applied tree; None: ``build/<release>/src``, made when it is not there."""
+
+    @property
+    def places(self) -> Places:
+        """The folders of this release's build."""
+        return Places.of(self.project, self.release, cache_dir(), self.tree and self.tree.resolve())
+
+
+def open_environment(work: Work, places: Places, layers: list[str], listener: Listener) -> Environment:
+    """The environment that ``work.env`` names, with ``layers`` of the root. Raises DecoupleError naming what lacks."""
+    if _on_host(work, places, cuda="cuda" in layers):
+        listener.say("environment: this machine's own toolchain")
+        return HostEnvironment(places)
+    log = cache_dir() / "logs" / "rootfs.log"
+    root = rootfs.ensure(cache_dir(), description.load(), layers, log=log, progress=listener.progress)
+    listener.say(f"environment: Debian root {root.folder} with {', '.join(layers)}")
+    for line in rootfs.moved(root):
+        listener.say(f"  note: {line}")
+    return RootEnvironment(places, root, overrides(places))
+
+
+def need_tree(work: Work, places: Places, listener: Listener) -> None:
+    """Fetch and apply first when there is no fitting tree, so that one command goes from nothing to wheels.
+
+    The Debian root has no third_party: there the tree carries Debian's own patches below ours.
+    """
+    if work.tree is not None and not places.tree.is_dir():
+        raise UsageError(
+            f"{places.tree}: no such folder", next_step="leave --tree out: the release is fetched and applied"
+        )
+    for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
+        debian = not _on_host(work, places, cuda=False)
+        if places.tree.is_dir() and (not debian or (places.tree / "debian" / "patches").is_dir()):
+            return
+        if work.tree is not None:
+            raise UsageError(
+                f"{places.tree}: without Debian's patches, which the Debian root needs",
+                next_step=f"decouple apply {work.release} --debian-patches",
+            )
+        apply(Apply(work.project, work.release, debian_patches=debian), listener)
+
+
+def _on_host(work: Work, places: Places, *, cuda: bool) -> bool:
+    """Whether this machine's own toolchain builds. Raises DecoupleError when it was asked for and lacks something."""
+    if work.env == "rootfs":
+        return False
+    lacks = host.lacks(places.tree, cuda=cuda)
+    if lacks and work.env == "host":
+        raise DecoupleError(f"--env host: {lacks[0]}", next_step="install it, or use --env rootfs")
+    return not lacks

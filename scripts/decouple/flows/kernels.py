@@ -1,0 +1,134 @@
+"""The machine code in CUDA libraries, kernel by kernel: dumped, and compared. Nothing is executed or translated.
+
+>>> from decouple.flows.kernels import Compare, compare
+>>> compare(Compare(project, str(python), "official:2.6"))
+Traceback (most recent call last):
+decouple.base.errors.DecoupleError: ...python: no device code in it (name a wheel or folder that has some)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import cache_dir
+from decouple.base.progress import SILENT, Progress
+from decouple.build.environment import Environment, RootEnvironment
+from decouple.build.wheels import read_manifest
+from decouple.flows.listener import QUIET, Listener
+from decouple.release.manifest import load_release
+from decouple.upstream.download import Downloader
+from decouple.verify import audit, checks, elf, facts
+from decouple.verify.kernels import compare as comparing
+from decouple.verify.kernels import dump as dumps
+from decouple.verify.kernels import fatbin, look, official
+from decouple.verify.kernels.compare import Comparison, Found
+from decouple.verify.kernels.dump import Dump
+from decouple.verify.kernels.look import Look
+
+OFFICIAL = "official:"
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Two sides, each a library, a wheel, a folder, a dump, or "official:RELEASE"."""
+
+    project: Path
+    ours: str
+    theirs: str
+    archs: tuple[str, ...] = ()
+    """For example "sm_90"; empty: those in both."""
+    part: bool = False
+    """``ours`` is part of a build: only the sources that it has."""
+    sides: str = ""
+    """Whose explanations of differences hold, e.g. "built/official"."""
+
+
+def compare(request: Compare, listener: Listener = QUIET) -> Comparison:
+    """What is missing, extra and different. Raises UsageError or DecoupleError for a side without device code."""
+    archs = request.archs or _in_both(request.ours, request.theirs) or None
+    ours, theirs = (_side(request.project, one, archs, listener.progress) for one in (request.ours, request.theirs))
+    return comparing.compare(ours, theirs, part=request.part, sides=request.sides)
+
+
+def differences(ours: Path, theirs: Path, found: Sequence[Found]) -> list[Look]:
+    """How each different function of two libraries differs, instruction by instruction."""
+    with contextlib.ExitStack() as stack:
+        sides = [_libraries([path], stack) for path in (ours, theirs)]
+        return list(look.look(sides[0], sides[1], found))
+
+
+def dump(paths: Sequence[Path], label: str, archs: Sequence[str] | None, progress: Progress = SILENT) -> Dump:
+    """The hashes of every function in libraries, objects, wheels and folders. Raises DecoupleError where is none."""
+    with contextlib.ExitStack() as stack:
+        return dumps.of_libraries(_libraries(paths, stack), label, archs, progress=progress)
+
+
+def of_backend(
+    environment: Environment, backend: Path, against: str, *, part: bool = False, progress: Progress = SILENT
+) -> Comparison:
+    """The machine code of the wheel ``backend`` against ``against``: "official", "monolith" (the root's), or a file.
+
+    ``part`` compares only the sources that the wheel has; the architectures are those of the wheel.
+    """
+    places = environment.places
+    archs = [one for one in facts.arch_flags(read_manifest(backend).arch_list) if one.startswith("sm_")]
+    word = against
+    if against == "official":
+        word = f"{OFFICIAL}{places.release}"
+    elif against == "monolith":
+        if not isinstance(environment, RootEnvironment):
+            raise UsageError("--kernels monolith: it lies in the Debian root", next_step="add --env rootfs")
+        folder = environment.root.tree / checks.MONOLITH.lstrip("/") / "lib"
+        word = str(next(iter(sorted(folder.rglob("libtorch_cuda.so*"))), folder))
+    sides = f"built/{against}" if against in ("official", "monolith") else ""
+    ours = dump([backend], backend.name, archs, progress)
+    return comparing.compare(ours, _side(places.project, word, archs, progress), part=part, sides=sides)
+
+
+def _libraries(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[Path]:
+    """The libraries and objects with device code among ``paths``; wheels and folders are searched."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir() or path.suffix == ".whl":
+            folder = stack.enter_context(audit.opened(path))
+            files = sorted({one.resolve() for one in folder.rglob("*") if one.is_file()})
+            found += [one for one in files if elf.is_elf(one) and fatbin.architectures(one)]
+        else:
+            found.append(path)
+    if not found:
+        raise DecoupleError(f"{paths[0]}: no device code in it", next_step="name a wheel or folder that has some")
+    return found
+
+
+def _in_both(ours: str, theirs: str) -> list[str]:
+    """The architectures that two sides share, as far as a look without reading any code tells."""
+    sides = []
+    for word in (ours, theirs):
+        path = Path(word)
+        if word.startswith(OFFICIAL):
+            sides.append({"sm_90"})
+        elif path.is_file() and dumps.is_dump(path):
+            sides.append({arch.rstrip("a") for arch in dumps.read(path).architectures()})
+        elif path.exists():
+            with contextlib.ExitStack() as stack:
+                counts = [fatbin.architectures(library) for library in _libraries([path], stack)]
+            sides.append({arch.rstrip("a") for one in counts for arch in one if arch.startswith("sm_")})
+    return sorted(set.intersection(*sides)) if len(sides) == 2 else []
+
+
+def _side(project: Path, word: str, archs: Sequence[str] | None, progress: Progress) -> Dump:
+    if word.startswith(OFFICIAL):
+        manifest = load_release(project, word.removeprefix(OFFICIAL))
+        downloader = Downloader(cache_dir(), progress=progress)
+        return official.load(manifest, archs or ["sm_90"], cache_dir(), downloader, progress=progress)
+    path = Path(word)
+    if not path.exists():
+        raise UsageError(f"{path}: not there", next_step="name a library, a wheel, a dump, or official:RELEASE")
+    if path.is_file() and dumps.is_dump(path):
+        read = dumps.read(path)
+        return read.only([one for one in read.architectures() if one.rstrip("a") in archs]) if archs else read
+    return dump([path], path.name, archs, progress)

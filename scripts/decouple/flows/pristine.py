@@ -1,0 +1,39 @@
+"""The pristine tree of a release, for what reads upstream's source.
+
+>>> from decouple.flows.pristine import Pristine, tree
+>>> tree(Pristine(project, "2.6", tree=source)) == source
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import UsageError
+from decouple.flows.listener import QUIET, Listener
+from decouple.release.manifest import load_release
+from decouple.upstream.fetching import fetch
+
+
+@dataclass(frozen=True)
+class Pristine:
+    """Which release, and where its source comes from."""
+
+    project: Path
+    release: str
+    tree: Path | None = None
+    """Look at this tree instead of fetching the release."""
+    source: str = "auto"
+    """"auto", a provider, or "local:PATH"."""
+    offline: bool = False
+
+
+def tree(request: Pristine, listener: Listener = QUIET) -> Path:
+    """The root of the tree, fetched if need be. Raises UsageError where ``request.tree`` is none, DecoupleError."""
+    if request.tree is None:
+        manifest = load_release(request.project, request.release)
+        return fetch(manifest, request.source, offline=request.offline, progress=listener.progress).path
+    if not request.tree.is_dir():
+        raise UsageError(f"{request.tree}: no such folder", next_step="give the root of a PyTorch tree")
+    return request.tree

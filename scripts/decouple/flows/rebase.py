@@ -1,0 +1,342 @@
+"""Carry a series to another upstream release, stop where a patch needs a person, go on from there.
+
+>>> from decouple.flows.rebase import Rebase, rebase
+>>> found = rebase(Rebase(project, ("2.6", "2.7"), source=f"local:{newer}", from_source=f"local:{source}", report=True))
+>>> [(one.name, one.verdict.value) for one in found.outcome.carried]
+[('2.6/0001-relocate.patch', 'unmodified'), ('2.6/0002-hooks.patch', 'offset'), ('2.6/0003-split.patch', 'unmodified')]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.version import Version
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.git import Repository
+from decouple.base.paths import cache_dir
+from decouple.flows.listener import QUIET, Listener
+from decouple.inventory.rules import load as load_rules
+from decouple.patch import seriesfile
+from decouple.rebase import resolutions, result, series, stop
+from decouple.rebase.history import explained
+from decouple.rebase.partial import Partial, commit_of
+from decouple.rebase.result import NewSeries
+from decouple.rebase.series import Decision, Outcome, Regenerate, Regenerated, Sides, resolution_of
+from decouple.rebase.stop import Waiting
+from decouple.rebase.verdicts import Note
+from decouple.rebase.workspace import open_workspace
+from decouple.recipes.model import load_all
+from decouple.release.manifest import Manifest, WheelSource, load_release
+from decouple.relocate.patch import render, render_python
+from decouple.relocate.plan import Move, make_plan, python_moves, unclassified
+from decouple.stack.engine import partial_releases, releases
+from decouple.stack.patchtext import PatchText, load
+from decouple.upstream.baseline import ensure_baseline
+from decouple.upstream.fetching import fetch
+from decouple.upstream.readers import paths_of
+from decouple.upstream.source_word import open_named
+
+RELOCATION = "relocate-cuda-sources"
+STEPS = ("continue", "skip", "restart", "abort")
+
+
+@dataclass(frozen=True)
+class Rebase:
+    """What is carried where; or how to go on with the rebase that waits for a person."""
+
+    project: Path
+    releases: tuple[str, ...] = ()
+    """(TO,) or (FROM, TO); FROM is the newest series without it."""
+    source: str = "auto"
+    """Where TO's source comes from: "auto", a provider, "local:PATH"; "wheel": only what the official wheel shows."""
+    from_source: str = "auto"
+    debian_patches: bool = False
+    """Lay Debian's own patches under TO."""
+    report: bool = False
+    """Judge every patch, stop at none, write nothing."""
+    history: Path | None = None
+    """A clone of upstream: name the commits behind a conflict."""
+    step: str | None = None
+    """One of STEPS."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the work lies: ``objects``, ``src`` with an open conflict, ``state.json``."""
+        return self.project / "build" / "rebase"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What becomes of every patch between two versions of PyTorch."""
+
+    outcome: Outcome
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Rebased:
+    """How far it came: given up (no ``judged``), stopped at a patch, judged, or written."""
+
+    judged: Judged | None = None
+    release: str = ""
+    stopped_at: str = ""
+    """The patch whose conflict is in ``tree``."""
+    tree: Path = Path()
+    written: tuple[Path, ...] = ()
+    """The files of the new series, its own last."""
+    series: NewSeries | None = None
+    resolutions: Path | None = None
+    """The file of settled conflicts, where there is one."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdicts. Only of a rebase that was not given up."""
+        assert self.judged
+        return self.judged.outcome
+
+
+def rebase(
+    request: Rebase, listener: Listener = QUIET, heard: Callable[[Judged], None] = lambda judged: None
+) -> Rebased:
+    """Start, go on, or give up. ``heard`` gets the verdicts before anything is written.
+
+    Raises UsageError for a step without a rebase, or a start while one waits; DecoupleError.
+    """
+    state_file = request.folder / "state.json"
+    waiting = stop.load(state_file)
+    if request.step and waiting is None:
+        raise UsageError(f"no rebase is under way for --{request.step}", next_step="start one: decouple rebase TO")
+    if request.step == "abort" and waiting is not None:
+        _drop_conflict(request, waiting)
+        state_file.unlink()
+        return Rebased()
+    if waiting is None or request.report:
+        waiting = _start(request)
+    elif request.releases:
+        raise UsageError(
+            f"a rebase from {waiting.old} to {waiting.new} is under way",
+            next_step="decouple rebase --continue, --skip, --restart or --abort",
+        )
+    return _go(request, state_file, waiting, listener, heard)
+
+
+def _start(request: Rebase) -> Waiting:
+    project, named = request.project, request.releases
+    if not 1 <= len(named) <= 2:
+        raise UsageError("decouple rebase takes [FROM] TO", next_step="e.g. decouple rebase 2.7.0")
+    have = sorted(releases(project), key=Version)
+    old = named[0] if len(named) == 2 else have[-1] if have else ""
+    if request.source == "wheel":
+        have += partial_releases(project)  # from one wheel to the next
+    elif old in partial_releases(project):
+        raise UsageError(
+            f"series/{old} is partial: most of its patches are not there",
+            next_step="complete it first, or carry what it has with --source wheel",
+        )
+    if old not in have:
+        raise UsageError(f"no series {old!r} to start from", next_step=f"name one of: {', '.join(have) or 'none'}")
+    return Waiting(old, _release(project, named[-1]), request.source, request.debian_patches)
+
+
+def _release(project: Path, text: str) -> str:
+    """``2.7`` of ``2.7.0``, unless there is a manifest for the longer name. Raises UsageError."""
+    for name in (text, ".".join(text.split(".")[:2])):
+        if (project / "series" / f"{name}.toml").is_file():
+            return name
+    raise UsageError(
+        f"no manifest series/{text}.toml",
+        next_step=f"decouple manifest fill {text} --write reads its facts off the wheel",
+    )
+
+
+def _go(
+    request: Rebase, state_file: Path, waiting: Waiting, listener: Listener, heard: Callable[[Judged], None]
+) -> Rebased:
+    project, source = request.project, request.folder / "src"
+    work, (old, new) = prepare(project, waiting, request.from_source, listener)
+    if request.step == "restart":
+        _drop_conflict(request, waiting)
+        waiting = dataclasses.replace(waiting, decisions={}, stopped_at=None, tip=None)
+    elif request.step in ("skip", "continue") and waiting.stopped_at:
+        waiting = _decide(request, work, waiting)
+    work.decisions = waiting.decisions
+    outcome = work.run(stop=not request.report, progress=listener.progress)
+    if request.history:
+        outcome = _explained(request.history, work, outcome)
+    judged = Judged(outcome, old.version, new.version)
+    heard(judged)
+    if request.report:
+        return Rebased(judged, waiting.new)
+    if outcome.stopped and outcome.waiting:
+        stop.show_conflict(_work_tree(work, source), outcome.tips[-1], outcome.waiting)
+        name = outcome.stopped.name
+        dataclasses.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
+        return Rebased(judged, waiting.new, stopped_at=name, tree=source)
+    made = result.new_series(outcome, waiting.new, work.partial)
+    result.prove(work.repository, work.sides, outcome, result.texts(project, made))
+    written = result.write(project, waiting.new, made, old=waiting.old)
+    state_file.unlink(missing_ok=True)
+    kept = resolutions.path_for(project, waiting.old, waiting.new)
+    return Rebased(
+        judged, waiting.new, written=tuple(written), series=made, resolutions=kept if kept.exists() else None
+    )
+
+
+def _decide(request: Rebase, work: series.Rebase, waiting: Waiting) -> Waiting:
+    """Take over what a person did in the work tree, and remember it for the next time."""
+    assert waiting.stopped_at
+    assert waiting.tip
+    tree = _work_tree(work, request.folder / "src")
+    before = work.repository.tree_of(waiting.tip)
+    if request.step == "skip":
+        decision = Decision(None, before)
+    else:
+        settled = stop.settled_tree(tree, waiting.tip)
+        decision = Decision(settled, before)
+        if settled != before:
+            patch = next(p for p in work.patches if p.name == waiting.stopped_at)
+            path = resolutions.path_for(request.project, waiting.old, waiting.new)
+            resolutions.remember(path, resolution_of(work.repository, patch, work.sides, waiting.tip, settled))
+    _drop_conflict(request, waiting)
+    return dataclasses.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
+
+
+def _drop_conflict(request: Rebase, waiting: Waiting) -> None:
+    """Take the open conflict out of the work tree, as ``git rebase --abort`` does."""
+    source = request.folder / "src"
+    if waiting.tip and source.exists():
+        tree = Repository(source)
+        tree.try_run("cherry-pick", "--quit")
+        tree.run("reset", "-q", "--hard", waiting.tip)
+
+
+def prepare(
+    project: Path, waiting: Waiting, from_source: str = "auto", listener: Listener = QUIET
+) -> tuple[series.Rebase, tuple[Manifest, Manifest]]:
+    """The work, with the trees of both releases at hand."""
+    old, new = load_release(project, waiting.old), load_release(project, waiting.new)
+    listed = seriesfile.read(project / "series" / waiting.old)
+    patches = [load(project / "patches", entry) for entry in listed.entries]
+    source = "wheel" if listed.partial and from_source == "auto" else from_source
+    folder = project / "build" / "rebase"
+    borrowed = [folder / "src" / ".git"]
+    sides: list[tuple[str, str]] = []
+    regenerate: Regenerate = lambda patch: None  # noqa: E731
+    for manifest, word, debian in ((old, source, False), (new, waiting.source, waiting.debian_patches)):
+        if word == "wheel" and not debian:
+            repository = open_workspace(folder / "objects", borrowed)
+            commit, regenerate = _wheel_side(project, repository, manifest, patches, listener)
+        else:
+            commit, repo, tree = _full_side(manifest, word, debian, listener)
+            borrowed.append(repo)
+            regenerate = _regenerate(tree, waiting.new)
+        sides.append((f"{manifest.tag}{'+debian' if debian else ''}", commit))
+    known = resolutions.load(resolutions.path_for(project, waiting.old, waiting.new))
+    work = series.Rebase(
+        open_workspace(folder / "objects", borrowed),
+        Sides(sides[0][0], sides[0][1], sides[1][0], sides[1][1]),
+        patches,
+        regenerate,
+        known,
+        recipes=load_all(project),
+    )
+    if waiting.source == "wheel":
+        work.partial = Partial(_wheel_name(new), listed.not_carried)
+    return work, (old, new)
+
+
+def _full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) -> tuple[str, Path, Path]:
+    """The commit of a release's whole tree, the repository that has it, and the tree on disk."""
+    try:
+        fetched = fetch(manifest, word, progress=listener.progress)
+    except DecoupleError as error:
+        if word == "auto" and manifest.source("wheel") and not isinstance(error, UsageError):
+            step = f"{error.next_step}; --source wheel carries the patches whose files the official wheel shows"
+            raise DecoupleError(error.what, next_step=step) from error
+        raise
+    baseline = ensure_baseline(cache_dir(), manifest, fetched, debian, listener.progress)
+    return baseline.commit, baseline.repo, fetched.path
+
+
+def _wheel_side(
+    project: Path, repository: Repository, manifest: Manifest, patches: list[PatchText], listener: Listener
+) -> tuple[str, Regenerate]:
+    """A commit with what the official wheel has of the files that matter, and the relocation of its Python files."""
+    wanted = {path for patch in patches for touched in patch.touched for path in touched.paths}
+    opened, _ = open_named(project, manifest.release, "wheel", wanted, progress=listener.progress)
+    moves, unplaced = python_moves(paths_of(opened.source), load_rules())
+    if not wanted >= (moving := {move.source for move in moves}):
+        wanted |= moving
+        opened, _ = open_named(project, manifest.release, "wheel", wanted, progress=listener.progress)
+    title = f"upstream: what {_wheel_name(manifest)} has of PyTorch {manifest.version}"
+    return commit_of(repository, opened.source, wanted, title), _regenerate_python(moves, unplaced, manifest)
+
+
+def _wheel_name(manifest: Manifest) -> str:
+    source = manifest.source("wheel")
+    if not isinstance(source, WheelSource):
+        raise UsageError(
+            f"release {manifest.release} has no wheel in its manifest", next_step="choose another --source"
+        )
+    return source.wheel.name
+
+
+def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:
+    """The relocation of what a wheel shows: Python files."""
+
+    def regenerate(patch: PatchText) -> Regenerated | None:
+        if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
+            return None
+        data = render_python(moves, load_rules(), manifest.release, _wheel_name(manifest)).encode()
+        before = {touched.old for touched in patch.touched}
+        notes = [Note(path, 0, "a CUDA file that no rule places; a full source will stop here") for path in unplaced]
+        notes += [
+            Note(move.source, 0, f"new in this release, moves to {move.target}")
+            for move in moves
+            if move.source not in before
+        ]
+        return Regenerated(data, tuple(notes))
+
+    return regenerate
+
+
+def _regenerate(tree: Path, release: str) -> Regenerate:
+    """The relocation is a rule set: on another release it is generated, never merged."""
+
+    def regenerate(patch: PatchText) -> Regenerated | None:
+        if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
+            return None
+        rules = load_rules()
+        before = {touched.old: touched.new for touched in patch.touched if touched.old}
+        loose: list[Note] = []
+        try:
+            plan = make_plan(tree, rules)
+        except DecoupleError as error:
+            with contextlib.suppress(DecoupleError):  # the same fault may stop this count too; it is told above
+                loose = [Note(path, 0, "a CUDA file that no rule places") for path in unclassified(tree, rules)]
+            gone = [Note(path, 0, "moved before, not in this release") for path in before if not (tree / path).exists()]
+            return Regenerated(None, (Note("", 0, error.what), *loose, *gone))
+        moves = {move.source: move.target for move in plan.moves}
+        new = [Note(path, 0, f"new in this release, moves to {moves[path]}") for path in moves.keys() - before.keys()]
+        gone = [Note(path, 0, "moved before, not in this release") for path in before.keys() - moves.keys()]
+        notes = sorted((*new, *gone), key=lambda note: note.path)
+        return Regenerated(render(plan, rules, release).encode(), tuple(notes))
+
+    return regenerate
+
+
+def _work_tree(work: series.Rebase, source: Path) -> Repository:
+    """The work tree for conflicts: plain git, the objects borrowed from the workspace."""
+    return open_workspace(source, [work.repository.git_dir])
+
+
+def _explained(clone: Path, work: series.Rebase, outcome: Outcome) -> Outcome:
+    moved = {t.new: t.old for patch in work.patches for t in patch.touched if t.new and t.old and t.new != t.old}
+    old, new = (tag.split("+")[0] for tag in (work.sides.old_tag, work.sides.new_tag))
+    return dataclasses.replace(outcome, carried=tuple(explained(outcome.carried, clone, old, new, moved)))

@@ -1,0 +1,158 @@
+"""What is proven of a series without building it, written to ``ci/status/<release>.json``.
+
+>>> from decouple.flows.record import Record, record
+>>> found = record(Record(project, "2.6", source=f"local:{source}"))
+>>> found.ok, found.sources
+(True, ('pristine',))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.base.paths import build_dir
+from decouple.patch import parse as patches
+from decouple.patch import seriesfile
+from decouple.patch.parse import Patch
+from decouple.patch.seriesfile import NotCarried
+from decouple.release import status
+from decouple.release.manifest import Manifest, WheelSource, load_release
+from decouple.series import check
+from decouple.series.digest import patch_digests, series_digest
+from decouple.series.evidence import Level, levels
+from decouple.stack.journal import State
+from decouple.upstream.readers import Opened
+from decouple.upstream.source_word import open_named
+
+_FINE = {"clean", "offset"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """Which series, and what else is known of it."""
+
+    project: Path
+    release: str
+    census: Path | None = None
+    """What ``census --json`` wrote."""
+    offline: bool = False
+    source: str = "auto"
+    """Where the pristine tree of a whole series comes from, as for ``check``."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What was written: the file, how each patch fares on each source, and what a partial series lacks."""
+
+    path: Path
+    sources: tuple[str, ...]
+    applies: Mapping[str, Mapping[str, str]]
+    """patch -> source -> status."""
+    not_carried: int
+
+    @property
+    def bad(self) -> list[str]:
+        """The patches that do not apply to one of the sources."""
+        return [name for name, found in self.applies.items() if not set(found.values()) <= _FINE]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every patch applies everywhere."""
+        return not self.bad
+
+
+def record(request: Record) -> Recorded:
+    """Check the series on every tree there is of its release, and write down what that proves.
+
+    A whole series: the pristine tree and Debian's patched one, where Debian has the release. A partial one: what the
+    official wheel shows. Raises DecoupleError.
+    """
+    project, release = request.project, request.release
+    path, manifest = status.path_of(project, release), load_release(project, release)
+    series = check.load(project, release)
+    lacking = seriesfile.read(project / "series" / release).not_carried
+    applies: dict[str, dict[str, str]] = {patch.name: {} for patch in series}
+    proven: dict[str, tuple[Level, str]] = {}
+    sources = {}
+    for name, opened, under in _sources(request, manifest, series, partial=bool(lacking)):
+        sources[name] = _described(manifest, opened)
+        for verdict in check.check(series, opened.source, under=under, partial=opened.partial):
+            applies[verdict.patch.name][name] = verdict.status.value
+        proven = proven or levels(series, opened.source, partial=opened.partial)
+    if not lacking and _configured(project, release, series):
+        better = {Level.FULL: Level.CONFIGURED}
+        proven = {name: (better.get(level, level), why) for name, (level, why) in proven.items()}
+    digest = series_digest(project, release)
+    status.update(path, "series", {"patches": len(series), "not_carried": len(lacking), "digest": digest})
+    status.update(path, "applies", {"sources": sources, "patches": applies})
+    status.update(path, "proven", _rows(project, series, lacking, proven))
+    if request.census:
+        status.update(path, "census", _key_number(request.census, release))
+    return Recorded(path, tuple(sources), applies, len(lacking))
+
+
+def _rows(
+    project: Path, series: Sequence[Patch], lacking: Sequence[NotCarried], proven: Mapping[str, tuple[Level, str]]
+) -> dict[str, dict[str, str]]:
+    """Decouple-Id -> patch, level, and why not a better one."""
+    rows: dict[str, dict[str, str]] = {}
+    for patch in series:
+        level, why = proven[patch.name]
+        identity = patch.header.decouple_id or patch.name
+        rows[identity] = {"patch": patch.name, "level": level.value, **({"why": why} if why else {})}
+    for one in lacking:
+        rows[_identity(project, one.name)] = {"patch": one.name, "level": Level.NOTHING.value, "why": one.why}
+    return rows
+
+
+def _sources(
+    request: Record, manifest: Manifest, series: list[Patch], *, partial: bool
+) -> list[tuple[str, Opened, list[Patch]]]:
+    """Name, source, and what Debian lays under the series, of each tree; the first decides what is proven."""
+    project, release, wanted, offline = request.project, request.release, check.wanted(series), request.offline
+    if partial:
+        return [("wheel", *open_named(project, release, "wheel", wanted, offline=offline))]
+    found = [("pristine", *open_named(project, release, request.source, wanted, offline=offline))]
+    if request.source == "auto" and manifest.source("debian"):
+        found.append(("debian", *open_named(project, release, "auto", wanted, offline=offline, debian_patches=True)))
+    return found
+
+
+def _described(manifest: Manifest, opened: Opened) -> str:
+    """What the source is, whether it came by range or from the cache, so that a second record is the same file."""
+    source = manifest.source("wheel")
+    return source.wheel.name if opened.partial and isinstance(source, WheelSource) else opened.described
+
+
+def _configured(project: Path, release: str, series: list[Patch]) -> bool:
+    """Whether CMake has run on the tree that the series makes: no build file in it is newer than the result."""
+    tree = build_dir(project, release) / "src"
+    state, made = tree / ".git" / "decouple" / "state.json", tree / "build" / "build.ninja"
+    if not state.is_file() or not made.is_file():
+        return False
+    applied = [item.sha256 for item in State.from_json(state.read_text(encoding="utf-8")).applied]
+    if applied != [digest for _, digest in patch_digests(project, release)]:
+        return False
+    touched = {path for patch in series for path in patch.touched if path.endswith((".cmake", "CMakeLists.txt"))}
+    return all((tree / path).stat().st_mtime <= made.stat().st_mtime for path in touched if (tree / path).is_file())
+
+
+def _identity(project: Path, name: str) -> str:
+    """The Decouple-Id of a patch that another series lists; its name where the file is gone."""
+    path = project / "patches" / name
+    return (patches.read(path, name=name).header.decouple_id if path.is_file() else None) or name
+
+
+def _key_number(census: Path, release: str) -> dict[str, Any]:
+    try:
+        key: dict[str, Any] = json.loads(census.read_bytes())["summary"]["key_number"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DecoupleError(
+            f"{census}: not a census: {error!r}", next_step=f"decouple census {release} --json FILE"
+        ) from error
+    return key

@@ -1,0 +1,74 @@
+"""Commands in the environment that a stage is built in.
+
+>>> from decouple.flows.shell import Shell, run
+>>> run(Shell(project, "2.6", env="host", tree=source, command="true"))
+Traceback (most recent call last):
+decouple.base.errors.DecoupleError: --env host: ...
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from decouple.base.errors import DecoupleError
+from decouple.build import settings
+from decouple.build.environment import Environment, shell
+from decouple.build.stages import Choices, variables_of
+from decouple.flows.environment import Work, need_tree, open_environment
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.provenance import provenance
+
+
+@dataclass(frozen=True)
+class Shell(Work):
+    """Whose environment, and what runs there."""
+
+    stage: int = 1
+    core: str = "built"
+    """What stage 2 builds against: "built" or "stock"."""
+    command: str | None = None
+    """Given to ``bash -c``; None: a shell to type in."""
+
+
+def run(request: Shell, listener: Listener = QUIET) -> int:
+    """Run it, with this process's own input and output; returns its exit status."""
+    environment, variables = _opened(request, listener)
+    if request.command is None:
+        return shell(environment, variables)
+    argv = environment.argv(["bash", "-c", request.command], variables, environment.names()["tree"])
+    return subprocess.run(argv, check=False).returncode
+
+
+def runner(request: Shell, listener: Listener = QUIET) -> Callable[[str], int]:
+    """What runs shell commands there, one after the other, their output on standard error.
+
+    Raises DecoupleError when the environment cannot be entered: else every command would seem to fail by itself.
+    """
+    here = f"the build environment ({request.env}) cannot be entered"
+    entering = f"decouple shell {request.release} --env {request.env} --run true"
+    try:
+        environment, variables = _opened(request, listener)
+    except DecoupleError as error:
+        raise DecoupleError(f"{here}: {error.what}", next_step=error.next_step, code=error.code) from error
+
+    def command(text: str) -> int:
+        argv = environment.argv(["bash", "-c", text], variables, environment.names()["tree"])
+        return subprocess.run(argv, check=False, stdout=sys.stderr).returncode
+
+    if status := command("true"):
+        raise DecoupleError(
+            f"{here}: `true` exits with {status} there", next_step=f"see the message above; `{entering}` until it works"
+        )
+    return command
+
+
+def _opened(request: Shell, listener: Listener) -> tuple[Environment, dict[str, str]]:
+    places = request.places
+    need_tree(request, places, listener)
+    places.make()
+    layers = settings.layers(request.stage, profile="core", core=request.core)
+    environment = open_environment(request, places, layers, listener)
+    return environment, variables_of(environment, request.stage, provenance(places), Choices(core=request.core))

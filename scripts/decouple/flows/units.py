@@ -1,0 +1,108 @@
+"""What stage 1's translation units open: every file of CUDA among it is named.
+
+>>> from decouple.flows.units import Units, check
+>>> check(Units(project, "2.6", count=60))
+Traceback (most recent call last):
+decouple.base.errors.DecoupleError: ...compile_commands.json: ...
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from decouple.base.errors import UsageError
+from decouple.build.environment import Places
+from decouple.build.inputs import tracked, tree_state
+from decouple.flows.environment import Work, open_environment
+from decouple.flows.listener import QUIET, Listener
+from decouple.stack.status import status
+from decouple.verify import stage1_units
+from decouple.verify.stage1_record import Record, read_record, while_nothing_builds
+from decouple.verify.stage1_units import Report, read_units, take
+
+#: Units that the in-file patches touch: a slice always looks at them.
+TOUCHED = (
+    "ATen/native/Resize.cpp",
+    "autograd/generated/python_variable_methods.cpp",
+    "csrc/Generator.cpp",
+    "csrc/Module.cpp",
+    "csrc/Storage.cpp",
+    "csrc/StorageMethods.cpp",
+    "csrc/StorageSharing.cpp",
+    "c10d/ProcessGroup.cpp",
+    "c10d/init.cpp",
+    "dynamo/guards.cpp",
+    "aoti_eager/kernel_holder.cpp",
+    "aoti_runner/pybind.cpp",
+    "resize_storage_bytes.cpp",
+    "request_callback_impl.cpp",
+    "request_callback_no_python.cpp",
+    "tensorexpr_init.cpp",
+    "tensor/python_tensor.cpp",
+)
+
+
+@dataclass(frozen=True)
+class Units(Work):
+    """Which units, and how they are looked at."""
+
+    count: int | None = None
+    """An even slice of so many, touched ones first; None: all."""
+    preprocess: bool = False
+    """Preprocess all, whatever the build recorded."""
+    jobs: int = 1
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the units opened, the build's record where it was asked, what keeps the tree from being the series."""
+
+    report: Report
+    record: Record | None
+    differences: tuple[str, ...]
+    opened: tuple[str, ...]
+    """The files of the tree that were opened."""
+
+    @property
+    def ok(self) -> bool:
+        """No unit opens a file of CUDA, there is evidence for each, and the tree is the series."""
+        return self.report.ok and not self.differences
+
+
+def check(request: Units, listener: Listener = QUIET) -> Checked:
+    """Look at each unit. Raises UsageError or DecoupleError where stage 1 is not configured or a build runs."""
+    if request.jobs < 1:
+        raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
+    places = request.places
+    units = take(read_units(places.stage1 / "compile_commands.json"), request.count, first=TOUCHED)
+    places.make()
+    environment = open_environment(request, places, ["core"], listener)
+    names = environment.names()
+    enter, source = environment.argv([], {"LC_ALL": "C.UTF-8"}, "/"), PurePosixPath(names["tree"])
+    record = None
+    if not request.preprocess and (places.stage1 / ".ninja_deps").exists():
+        outputs = [unit.output for unit in units if unit.output]
+        with while_nothing_builds(places.state / "stage1.lock"):
+            record = read_record(places.stage1, PurePosixPath(names["stage1"]), outputs, enter=enter)
+    report = stage1_units.check(
+        units, source=source, enter=enter, record=record, jobs=request.jobs, progress=listener.progress
+    )
+    differences = _differences(request, places, listener)
+    return Checked(report, record, differences, tuple(report.sources(source, tracked(places.tree))))
+
+
+def _differences(request: Units, places: Places, listener: Listener) -> tuple[str, ...]:
+    """What keeps the tree from being the series; says which tree it is."""
+    tree, dirty = tree_state(places.tree)
+    listener.say(f"tree: git {tree[:12]}{', with uncommitted edits' if dirty else ''}, {places.tree}")
+    if request.tree:
+        return ()  # a tree of the user's own: nothing to compare with
+    found = status(places.project, places.release)
+    applied = sum(patch.state == "applied" for patch in found.patches)
+    listener.say(f"series: {applied} of {len(found.patches)} patches applied")
+    return (
+        *(f"{patch.name}: {patch.state}" for patch in found.patches if patch.state != "applied"),
+        *(f"commit in no patch: {title}" for title in found.commits),
+        *(f"uncommitted edit: {path}" for path in found.edited),
+    )

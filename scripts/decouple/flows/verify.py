@@ -1,0 +1,248 @@
+"""Is what was built what was promised? Audits, imports, upstream's tests and parity of the wheels in ``dist/``.
+
+>>> from decouple.flows.verify import Verify, audits, verify
+>>> [report.faults for report in audits(core=python)]  # a wheel, or a folder with ELF files
+[(), (), ()]
+>>> verify(Verify(project, "2.6"))
+Traceback (most recent call last):
+decouple.base.errors.UsageError: ...dist/2.6: nothing built yet (nox -s build-2.6)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import UsageError
+from decouple.base.paths import cache_dir
+from decouple.base.process import time_limit
+from decouple.build import inputs, settings
+from decouple.build.environment import Environment, Places, RootEnvironment
+from decouple.build.wheels import read_manifest
+from decouple.flows import kernels
+from decouple.flows.build import Build, build
+from decouple.flows.environment import Work, open_environment
+from decouple.flows.listener import QUIET, Listener
+from decouple.release import status
+from decouple.release.manifest import load_release
+from decouple.upstream.download import Downloader
+from decouple.verify import audit, checks, elsewhere, extensions, facts, parity, upstream_tests, venvs
+from decouple.verify.audit import Report
+from decouple.verify.checks import Check
+from decouple.verify.facts import Expected
+from decouple.verify.kernels.compare import Comparison
+from decouple.verify.parity import Parity
+from decouple.verify.venvs import Tried, Workplace
+
+Heard = Callable[[Sequence[Report]], None]
+"""Gets the audits as soon as they are there: what follows takes minutes and may fail."""
+
+
+@dataclass(frozen=True)
+class Verify(Work):
+    """Which checks, of the wheels of the last build."""
+
+    core: str = "built"
+    """The core that torch_cuda goes on: "built" or "stock"."""
+    parity: bool = True
+    """Compare with the monolith."""
+    extensions: bool = True
+    """Compile third-party CUDA extensions."""
+    tests: bool = True
+    """Run upstream's CPU tests on the core."""
+    kernels: str | None = None
+    """Compare the machine code with that of "official", "monolith" (the root's), or a file."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Everything that was looked at."""
+
+    audits: tuple[Report, ...]
+    checks: tuple[Check, ...]
+    parity: tuple[Parity, ...] = ()
+    kernels: Comparison | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every promise is kept."""
+        clean = not any(one.faults for one in self.audits)
+        same = all(one.ok for one in self.parity) and (self.kernels is None or self.kernels.ok)
+        return clean and same and all(one.ok for one in self.checks)
+
+
+@dataclass(frozen=True)
+class Smoke(Work):
+    """A quick check: stage 2's runtime part against a stock core, given up after ``minutes``."""
+
+    archs: str = ""
+    jobs: int | None = None
+    minutes: float = 40
+
+
+def audits(core: Path | None = None, backend: Path | None = None, others: Sequence[Path] = ()) -> tuple[Report, ...]:
+    """The ELF audit of wheels or folders: each alone, both together, and extensions of ``others`` against them.
+
+    Raises UsageError when there is neither.
+    """
+    if core is None and backend is None:
+        raise UsageError("nothing to look at", next_step="name --core, --backend or both")
+    with contextlib.ExitStack() as stack:
+        cores = audit.libraries(stack.enter_context(audit.opened(core))) if core else []
+        backends = audit.libraries(stack.enter_context(audit.opened(backend))) if backend else []
+        reports = []
+        if core:
+            reports += [audit.audit_core(cores), audit.audit_layout(cores), audit.audit_resolved(cores)]
+        if backend:
+            reports += [audit.audit_backend(backends), audit.audit_layout(backends)]
+        if core and backend:
+            reports += [audit.audit_pair(cores, backends), audit.audit_resolved(backends, cores)]
+        for other in others:
+            found = audit.libraries(stack.enter_context(audit.opened(other)))
+            reports.append(elsewhere.audit_elsewhere(other.name, found, [*cores, *backends]))
+    return tuple(reports)
+
+
+def verify(request: Verify, listener: Listener = QUIET, heard: Heard = lambda reports: None) -> Verified:
+    """Check the wheels of the last build, and record the result in ``ci/status``. Raises UsageError without any."""
+    places = request.places
+    stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
+    core = places.dist / stamps[0].wheel if stamps[0] and request.core == "built" else None
+    backend = places.dist / stamps[1].wheel if stamps[1] else None
+    if core is None and backend is None:
+        raise UsageError(f"{places.dist}: nothing built yet", next_step=f"nox -s build-{request.release}")
+    places.make()
+    tested = core is not None and request.tests and request.env != "host"
+    layers = ["core", *(["cuda"] if backend else []), *(["stock"] if request.core == "stock" or tested else [])]
+    compared = backend is not None and request.parity
+    layers += ["monolith"] if compared or request.kernels == "monolith" else []
+    trial = _Trial(open_environment(request, places, layers, listener), listener)
+    reports = audits(core, backend)
+    heard(reports)
+    found = checks.core_alone(trial.place, core) if core else []
+    if core and tested:
+        found.append(trial.upstream_tests(core))
+    same: list[Parity] = []
+    seen: dict[str, Any] = {}
+    if backend:
+        both = trial.install(request.core, core, backend)
+        ours = parity.dump(both.prefix, both.folder, both.inside)
+        seen = {"facts": ours["facts"]}
+        found += checks.together(both, ours, trial.expected(backend))
+        if compared:
+            same = trial.parity(ours, backend)
+        if request.extensions:
+            found += trial.extensions(request.core, both, backend)
+    code = None
+    if backend and request.kernels:
+        code = kernels.of_backend(trial.environment, backend, request.kernels, progress=listener.progress)
+        seen["kernels"] = code.to_dict()
+    result = Verified(reports, tuple(found), tuple(same), code)
+    _record(places, {"core": request.core, **seen}, result)
+    return result
+
+
+def smoke(request: Smoke, listener: Listener = QUIET, heard: Heard = lambda reports: None) -> Verified:
+    """Build that part, audit it, load it on a stock core, and compare its machine code with the official wheel's.
+
+    Raises DecoupleError when the time is over.
+    """
+    work = Build(
+        request.project, request.release, request.env, request.tree,
+        stage=2, core="stock", archs=request.archs, flash=False, part="runtime", jobs=request.jobs,
+    )  # fmt: skip
+    again = f"decouple smoke {request.release} goes on from there; --minutes gives it more"
+    with time_limit(request.minutes, "smoke", again):
+        (made,) = build(work, listener)
+        trial = _Trial(open_environment(work, work.places, ["core", "cuda", "stock"], listener), listener)
+        reports = audits(backend=made.wheel)
+        heard(reports)
+        both = trial.install("stock", None, made.wheel)
+        ours = parity.dump(both.prefix, both.folder, both.inside)
+        found = checks.together(both, ours, trial.expected(made.wheel))
+        progress = listener.progress
+        code = kernels.of_backend(trial.environment, made.wheel, "official", part=True, progress=progress)
+        return Verified(reports, tuple(found), kernels=code)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Wheels tried in one environment."""
+
+    environment: Environment
+    listener: Listener
+
+    @property
+    def place(self) -> Workplace:
+        places = self.environment.places
+        return Workplace(
+            self.environment, places.verify, self.environment.names()["verify"], places.logs / "verify.log"
+        )
+
+    def install(self, kind: str, core: Path | None, backend: Path) -> Tried:
+        """A virtual environment with both wheels, or with the backend on a stock core unpacked beside."""
+        table = settings.choose("core", kind)
+        libraries = table["environment"]["LD_LIBRARY_PATH"] if self.environment.kind == "rootfs" else ""
+        wheels = [core, backend] if core else [backend]
+        return venvs.install(self.place, f"both-{kind}", wheels, packages=table["packages"], libraries=libraries)
+
+    def expected(self, backend: Path) -> tuple[Expected, ...]:
+        """What a user must read off the wheel ``backend`` in this environment."""
+        places, environment = self.environment.places, self.environment
+        installed = environment.root.versions() if isinstance(environment, RootEnvironment) else {}
+        toolchain = load_release(places.project, places.release).toolchain
+        return facts.expected(toolchain, read_manifest(backend).arch_list, environment.kind, installed)
+
+    def upstream_tests(self, core: Path) -> Check:
+        """Upstream's CPU tests with the core wheel alone, against the same on the unmodified build of the root."""
+        table = settings.choose("core", "stock")
+        libraries = table["environment"]["LD_LIBRARY_PATH"]
+        stock = venvs.install(self.place, "stock", [], packages=table["packages"], libraries=libraries)
+        tests, suites = f"{self.environment.names()['tree']}/test", upstream_tests.load()
+        seen = []
+        for tried in (venvs.install(self.place, "core", [core]), stock):
+            self.listener.progress.start(f"upstream's CPU tests on {tried.name}")
+            seen.append(upstream_tests.outcomes(tried, tests, suites))
+            self.listener.progress.finish()
+        return upstream_tests.compare(*seen)
+
+    def parity(self, ours: dict[str, Any], backend: Path) -> list[Parity]:
+        """What both wheels offer, against the monolith in the root: operators, names, and the symbols to link."""
+        same = parity.compare(ours, checks.monolith(self.place))
+        if isinstance(self.environment, RootEnvironment):
+            with audit.opened(backend) as folder:
+                single = audit.libraries(self.environment.root.tree / checks.MONOLITH.lstrip("/") / "lib")
+                same += checks.symbols(audit.libraries(folder), single)
+        return same
+
+    def extensions(self, kind: str, both: Tried, backend: Path) -> list[Check]:
+        """Third-party CUDA extensions, compiled against both wheels for the architectures that the backend has."""
+        archs = ";".join(read_manifest(backend).arch_list)
+        variables = {**extensions.compilers(self.environment.kind), "TORCH_CUDA_ARCH_LIST": archs}
+        if self.environment.kind == "rootfs":
+            variables["LD_LIBRARY_PATH"] = settings.choose("core", kind)["environment"]["LD_LIBRARY_PATH"]
+        progress, found = self.listener.progress, []
+        for one in extensions.load():
+            if isinstance(one.source, Path):
+                source = self.environment.places.project / one.source
+            else:
+                source, _ = Downloader(cache_dir(), progress=progress).get(one.source)
+            progress.start(f"CUDAExtension {one.name}")
+            found.append(extensions.compile_and_try(self.place, both, one, source, variables))
+            progress.finish()
+        return found
+
+
+def _record(places: Places, seen: dict[str, Any], result: Verified) -> None:
+    document = seen | {
+        "audit": [
+            {"what": one.what, "files": one.files, "faults": [str(fault) for fault in one.faults]}
+            for one in result.audits
+        ],
+        "checks": [one.to_dict() for one in result.checks],
+        "parity": [one.to_dict() for one in result.parity],
+    }
+    status.update(status.path_of(places.project, places.release), "verify", document)

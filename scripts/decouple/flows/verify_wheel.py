@@ -1,0 +1,79 @@
+"""Is a wheel what it says it is, signed by whom it should be, made from this checkout's patches?
+
+>>> from decouple.flows.verify_wheel import VerifyWheel, verify
+>>> verify(VerifyWheel(project, wheel)).manifest.release
+'2.6'
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.git import Repository, git
+from decouple.flows.apply import Apply, apply
+from decouple.flows.listener import QUIET, Listener
+from decouple.index import provenance, wheel
+from decouple.index.site import STATEMENT
+from decouple.index.wheel import Wheel
+from decouple.series.digest import series_digest
+
+
+@dataclass(frozen=True)
+class VerifyWheel:
+    """Which wheel, against which checkout."""
+
+    project: Path
+    wheel: Path
+    key: Path | None = None
+    """The public key that must have signed the statement beside the wheel."""
+    rebuild: bool = False
+    """Apply the committed series again, and compare the tree."""
+
+
+def verify(request: VerifyWheel, listener: Listener = QUIET) -> Wheel:
+    """The wheel as it was read. Raises DecoupleError at the first fault."""
+    path = request.wheel
+    read = wheel.read(path)
+    listener.say(f"{path.name}: RECORD and manifest hold, sha256 {read.sha256}")
+    if request.key:
+        provenance.verify(read, path.with_name(path.name + STATEMENT).read_bytes(), request.key)
+        listener.say(f"{path.name}: signed by {request.key.name}")
+    ours = series_digest(request.project, read.manifest.release)
+    if ours != read.manifest.series_digest:
+        raise DecoupleError(
+            f"{path.name}: made from series {read.manifest.series_digest[:12]}…, this checkout's is {ours[:12]}…",
+            next_step="check out the commit that the wheel was made from",
+        )
+    listener.say(f"{path.name}: made from this checkout's series {read.manifest.release}")
+    if request.rebuild:
+        listener.say(f"{path.name}: {_rebuilt(request.project, read, listener)}")
+    return read
+
+
+def _rebuilt(project: Path, read: Wheel, listener: Listener) -> str:
+    """Apply the committed series in a clone of the checkout, with and without Debian's patches under it.
+
+    Raises DecoupleError when neither gives the tree that the wheel names.
+    """
+    release, wanted = read.manifest.release, read.manifest.tree
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="decouple-verify-") as folder:
+        clone = Path(folder) / "project"
+        git("clone", "-q", "--no-hardlinks", str(project), str(clone), cwd=Path(folder))
+        for debian in (True, False):
+            try:
+                apply(Apply(clone, release, debian_patches=debian), Listener(progress=listener.progress))
+            except DecoupleError as error:
+                found[error.what] = debian
+                continue
+            tree = Repository(clone / "build" / release / "src").tree_of("HEAD")
+            if tree == wanted:
+                return f"applied again: the same tree {tree}" + (" (with Debian's patches)" if debian else "")
+            found[tree] = debian
+    raise DecoupleError(
+        f"{read.path.name}: made from tree {wanted}; this checkout's series gives {' or '.join(found)}",
+        next_step="check out the commit that the wheel was made from; do not install it otherwise",
+    )

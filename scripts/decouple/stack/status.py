@@ -1,0 +1,88 @@
+"""How far the applied tree, the series and the patches agree: what ``decouple status`` says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.patch import seriesfile
+from decouple.patch.size import Size, measure
+from decouple.stack.engine import Places, Stack
+from decouple.stack.patchtext import load
+
+
+@dataclass(frozen=True)
+class PatchStatus:
+    """One line of ``decouple status``."""
+
+    name: str
+    state: str
+    """"applied", "unapplied", "changed on disk" (applied, but with other bytes), "edited in the tree"."""
+    size: Size
+    offsets: int = 0
+
+
+@dataclass(frozen=True)
+class Status:
+    """What ``decouple status`` says."""
+
+    release: str
+    tree: Path
+    applied: bool
+    """Whether there is an applied tree at all."""
+    base: str
+    patches: tuple[PatchStatus, ...]
+    overlay: str
+    """"laid", "not laid", "out of date"."""
+    commits: tuple[str, ...] = ()
+    """Titles of commits in the tree that are in no patch."""
+    edited: tuple[str, ...] = ()
+    """Files with uncommitted edits."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether tree, series and patches agree completely."""
+        whole = all(patch.state == "applied" for patch in self.patches)
+        return self.applied and whole and self.overlay == "laid" and not self.commits and not self.edited
+
+
+def status(project: Path, release: str) -> Status:
+    """How far tree, series and patches agree. Changes nothing, except to finish a command that was cut off."""
+    places = Places.of(project, release)
+    entries = seriesfile.read(places.series).entries
+    patches = [load(places.patches, entry) for entry in entries]
+    sizes = {patch.name: measure(patch.name, patch.parsed) for patch in patches}
+    if not (places.source / ".git" / "decouple" / "state.json").is_file():
+        none = tuple(PatchStatus(patch.name, "unapplied", sizes[patch.name]) for patch in patches)
+        return Status(release, places.source, False, "", none, "not laid")
+    with Stack.open(places) as stack:
+        state = stack.state
+        records = {item.name: item for item in state.applied}
+        known = {item.commit for item in state.applied} | ({state.overlay.commit} if state.overlay else set())
+        chain = stack.chain()
+        here = {commit for commit, _, _ in chain}
+        strange = tuple(text.title for commit, _, text in chain if commit not in known)
+        rows: list[PatchStatus] = []
+        for patch in patches:
+            record = records.get(patch.name)
+            if record is None:
+                word = "unapplied"
+            elif record.commit not in here:
+                word = "edited in the tree"
+            elif record.sha256 != patch.sha256:
+                word = "changed on disk"
+            else:
+                word = "applied"
+            offsets = len(record.offsets) if record else 0
+            rows.append(PatchStatus(patch.name, word, sizes[patch.name], offsets))
+        gone = [name for name in records if name not in sizes]
+        notes = [*stack.recovered, *(f"{name} is applied and no longer in the series" for name in gone)]
+        edited = stack.edited_files()
+        overlay = "not laid"
+        if state.overlay:
+            fresh = stack.laid(state, patches, places.series.read_bytes()) if not gone else None
+            overlay = "laid" if fresh == state.overlay else "out of date"
+        return Status(
+            release, places.source, True, state.base, tuple(rows), overlay, strange, edited, tuple(notes)
+        )  # fmt: skip
