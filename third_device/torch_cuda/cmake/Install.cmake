@@ -1,7 +1,16 @@
 # The install tree is the torch_cuda package: libraries, extension, headers at their upstream names, CMake config,
 # build_info.json. The Python files are added by the wheel's backend (torch_cuda_build).
 
-install(TARGETS c10_cuda caffe2_nvrtc torch_cuda torch_python_cuda LIBRARY DESTINATION lib)
+install(TARGETS torch_python_cuda LIBRARY DESTINATION lib)
+if(TORCH_CUDA_KERNELS)
+  # as they are: install(TARGETS) would strip them
+  install(FILES ${KERNEL_LIBRARIES} DESTINATION lib)
+  install(DIRECTORY "${TORCH_CUDA_KERNELS}/licenses" DESTINATION . OPTIONAL)
+  install(FILES "${TORCH_CUDA_KERNELS}/kernels.json" DESTINATION . OPTIONAL)
+else()
+  set(KERNELS_KIND "compiled")
+  install(TARGETS c10_cuda caffe2_nvrtc torch_cuda LIBRARY DESTINATION lib)
+endif()
 install(TARGETS _CUDAC LIBRARY DESTINATION .)
 if(TARGET dep::TENSORPIPE)
   # Nobody else ships TensorPipe's CUDA half; its soname is looked up beside us ($ORIGIN).
@@ -37,6 +46,10 @@ set(SLICE_TAG)
 if(TORCH_CUDA_SLICE STREQUAL "runtime")
   set(SLICE_TAG ".slice")
 endif()
+set(KERNELS_TAG)
+if(NOT KERNELS_KIND STREQUAL "compiled")
+  set(KERNELS_TAG ".${KERNELS_KIND}")
+endif()
 set(REVISION_TAG) # tells published builds of one release apart; no option, because it must not stay in the cache
 if(NOT "$ENV{TORCH_CUDA_REVISION}" STREQUAL "")
   set(REVISION_TAG ".$ENV{TORCH_CUDA_REVISION}")
@@ -49,13 +62,15 @@ file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/build_info.json" @ONLY CONTENT [[{
   "cuda_toolkit": "@CUDAToolkit_VERSION@",
   "cudnn": "@TORCH_CUDNN_VERSION@",
   "cxx11_abi": "@CXX11_ABI@",
+  "cusparselt": "@USE_CUSPARSELT@",
   "flash_attention": "@USE_FLASH_ATTENTION@",
+  "kernels": "@KERNELS_KIND@",
   "mem_eff_attention": "@USE_MEM_EFF_ATTENTION@",
   "nccl": "@TORCH_NCCL_VERSION@",
   "python": "@Python_SOABI@",
   "slice": "@TORCH_CUDA_SLICE@",
   "torch": "@TORCH_VERSION@",
-  "version": "@TORCH_VERSION@+@CUDA_TAG@@SLICE_TAG@@REVISION_TAG@"
+  "version": "@TORCH_VERSION@+@CUDA_TAG@@KERNELS_TAG@@SLICE_TAG@@REVISION_TAG@"
 }
 ]])
 install(FILES "${CMAKE_BINARY_DIR}/build_info.json" DESTINATION .)

@@ -7,7 +7,11 @@ endforeach()
 math(EXPR objects "${n_C10_CUDA_SOURCES} + ${n_NVRTC_STUB_SOURCES} + ${n_ATEN_RUNTIME_SOURCES} + ${n_ATEN_KERNEL_SOURCES} \
 + ${n_ATTENTION_KERNEL_SOURCES} + ${n_codegen_sources} + 1 + ${n_TORCH_SOURCES} + ${n_DISTRIBUTED_SOURCES} + ${n_PYTHON_SOURCES} + 1")
 
-message(STATUS "torch_cuda ${TORCH_VERSION}, slice ${TORCH_CUDA_SLICE}: ${objects} objects")
+if(TORCH_CUDA_KERNELS)
+  math(EXPR objects "${n_PYTHON_SOURCES} + 1")
+endif()
+
+message(STATUS "torch_cuda ${TORCH_VERSION}, kernels ${KERNELS_KIND}, slice ${TORCH_CUDA_SLICE}: ${objects} objects")
 message(STATUS "  source        ${PYTORCH_SOURCE_DIR} (${RELOCATED_FILES} relocated files)")
 message(STATUS "  core          ${CORE_KIND}, ${CORE_PACKAGE_DIR}")
 message(STATUS "  core defines  ${CORE_DEFINITIONS}")

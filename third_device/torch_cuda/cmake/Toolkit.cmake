@@ -41,31 +41,6 @@ endif()
 
 # --- libraries beside the toolkit
 
-function(torch_cuda_find name header library hint)
-  find_path(${name}_INCLUDE_DIR "${header}" HINTS ${hint} PATH_SUFFIXES include usr/include)
-  find_library(${name}_LIBRARY NAMES ${library} HINTS ${hint}
-               PATH_SUFFIXES lib lib64 "lib/${CMAKE_LIBRARY_ARCHITECTURE}" "usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}")
-  if(NOT ${name}_INCLUDE_DIR OR NOT ${name}_LIBRARY)
-    message(FATAL_ERROR "${name}: ${header} or lib${library} not found; next: set ${name}_ROOT to its prefix, or USE_${name}=0")
-  endif()
-  add_library(dep::${name} UNKNOWN IMPORTED)
-  set_target_properties(dep::${name} PROPERTIES IMPORTED_LOCATION "${${name}_LIBRARY}"
-                                                INTERFACE_INCLUDE_DIRECTORIES "${${name}_INCLUDE_DIR}")
-endfunction()
-
-# major.minor.patch out of three #define lines.
-function(torch_cuda_header_version result file prefix)
-  set(version)
-  foreach(part MAJOR MINOR PATCHLEVEL PATCH)
-    file(STRINGS "${file}" line REGEX "#define +${prefix}_${part} +[0-9]+" LIMIT_COUNT 1)
-    if(line MATCHES "([0-9]+) *$")
-      list(APPEND version "${CMAKE_MATCH_1}")
-    endif()
-  endforeach()
-  list(JOIN version "." version)
-  set(${result} "${version}" PARENT_SCOPE)
-endfunction()
-
 if(USE_CUDNN)
   torch_cuda_find(CUDNN cudnn.h cudnn "${CUDNN_ROOT}")
   torch_cuda_header_version(TORCH_CUDNN_VERSION "${CUDNN_INCLUDE_DIR}/cudnn_version.h" CUDNN)
@@ -90,7 +65,3 @@ find_path(CUTLASS_INCLUDE_DIR cutlass/cutlass.h
           HINTS "${PYTORCH_SOURCE_DIR}/third_party/cutlass/include" "${CUTLASS_ROOT}" PATH_SUFFIXES include REQUIRED)
 find_path(CUTLASS_UTIL_INCLUDE_DIR cutlass/util/packed_stride.hpp
           HINTS "${PYTORCH_SOURCE_DIR}/third_party/cutlass/tools/util/include" "${CUTLASS_ROOT}" PATH_SUFFIXES include)
-find_path(FMT_INCLUDE_DIR fmt/core.h HINTS "${PYTORCH_SOURCE_DIR}/third_party/fmt/include" REQUIRED)
-find_path(NLOHMANN_INCLUDE_DIR nlohmann/json.hpp HINTS "${PYTORCH_SOURCE_DIR}/third_party/nlohmann/include" REQUIRED)
-find_path(PYBIND11_INCLUDE_DIR pybind11/pybind11.h
-          HINTS "${CORE_HEADERS}" "${PYTORCH_SOURCE_DIR}/third_party/pybind11/include" REQUIRED)

@@ -38,6 +38,9 @@ void addBatchNorm(py::module& m) {
 
 void addAotiRunner(py::module& m) {
   using Runner = inductor::AOTIModelContainerRunnerCuda;
+  if (py::detail::get_type_info(typeid(Runner))) {
+    return; // the CPU half of an official wheel binds it itself, and pybind11 knows a type once
+  }
   using Constants = std::unordered_map<std::string, at::Tensor>;
   auto aoti = m.def_submodule("_aoti");
   py::class_<Runner> runner(aoti, "AOTIModelContainerRunnerCuda");

@@ -1,0 +1,41 @@
+# libtorch_python_cuda and _CUDAC.
+
+if(USE_CUSPARSELT)
+  torch_cuda_resolve(cusparselt_bindings torch/csrc/cuda/shared/cusparselt.cpp)
+  list(APPEND PYTHON_SOURCES ${cusparselt_bindings})
+endif()
+
+add_library(torch_python_cuda_objects OBJECT ${PYTHON_SOURCES})
+target_compile_definitions(torch_python_cuda_objects PRIVATE THP_BUILD_MAIN_LIB $<$<BOOL:${USE_DISTRIBUTED}>:USE_C10D>
+                           $<$<BOOL:${USE_CUSPARSELT}>:USE_CUSPARSELT>)
+target_compile_options(torch_python_cuda_objects PRIVATE -fvisibility=default -fno-strict-aliasing)
+target_include_directories(torch_python_cuda_objects SYSTEM PRIVATE "${PYBIND11_INCLUDE_DIR}" ${Python_INCLUDE_DIRS})
+target_link_libraries(torch_python_cuda_objects PRIVATE common)
+add_library(torch_python_cuda SHARED $<TARGET_OBJECTS:torch_python_cuda_objects>)
+set_target_properties(torch_python_cuda PROPERTIES LINKER_LANGUAGE CXX)
+target_link_libraries(torch_python_cuda PRIVATE core::torch_python core::torch_cpu core::c10 torch_cuda c10_cuda CUDA::cudart CUDA::nvToolsExt)
+if(USE_CUDNN)
+  target_link_libraries(torch_python_cuda PRIVATE dep::CUDNN)
+endif()
+if(USE_CUSPARSELT)
+  target_link_libraries(torch_python_cuda PRIVATE dep::CUSPARSELT)
+endif()
+target_link_libraries(torch_python_cuda PRIVATE ${runtime_support})
+foreach(source IN LISTS PYTHON_SOURCES)
+  if(source MATCHES "/pybinding/Module.cpp$|torch/csrc/cuda/Module.cpp$")
+    # without quotes of its own: Module.cpp makes the string, and torch.cuda.get_arch_list() splits it at its spaces
+    set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS "CUDA_ARCH_FLAGS=${TORCH_CUDA_ARCH_FLAGS}")
+  endif()
+endforeach()
+
+Python_add_library(_CUDAC MODULE WITH_SOABI "${OWN_PYTHON_DIR}/_cudac_module.cpp")
+target_include_directories(_CUDAC SYSTEM PRIVATE "${PYBIND11_INCLUDE_DIR}")
+target_compile_definitions(_CUDAC PRIVATE TORCH_CUDA_VERSION="${TORCH_CUDA_VERSION}")
+target_link_libraries(_CUDAC PRIVATE common core::torch_python torch_python_cuda torch_cuda)
+set(extension_rpath ${rpath})
+list(TRANSFORM extension_rpath REPLACE "^.ORIGIN/\\.\\./\\.\\./" "$ORIGIN/../")
+set_target_properties(_CUDAC PROPERTIES INSTALL_RPATH "$ORIGIN/lib;${extension_rpath}")
+
+if(TORCH_CUDA_SLICE STREQUAL "runtime")
+  include(Slice)
+endif()
