@@ -40,6 +40,7 @@ PER_RELEASE = {
     "build": "both wheels into dist/<release>/ (-- --stage 1|2, --core built|stock, --env, --arch, --jobs, --no-flash)",
     "smoke": "stage 2's runtime part against a stock core: does it build, does _CUDAC import (needs no GPU)",
     "verify": "ELF audit, imports and parity with the monolith of the wheels in dist/<release>/",
+    "test-cuda": "upstream's CUDA suites on a GPU or on the simulated device (-- cuda torch --against official)",
     "contract": "torch_sim built against the core in dist/<release>/, and the contract on it (-- --beside-cuda)",
     "units": "what stage 1's translation units open, from the build's record: no file of CUDA (-- --count 60 --jobs 2)",
     "shell": "a shell in the build environment (-- --stage 2)",

@@ -15,7 +15,7 @@ LAYERS = (
     {"base"},
     {"release", "syntax", "patch"},
     {"upstream", "inventory"},
-    {"stack", "series", "recipes", "relocate", "census", "prebuilt", "build", "verify", "index", "device"},
+    {"stack", "series", "recipes", "relocate", "census", "prebuilt", "build", "verify", "index", "device", "suites"},
     {"rebase"},
     {"flows"},
     {"cli"},

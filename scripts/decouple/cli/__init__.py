@@ -39,6 +39,7 @@ MODULES: dict[str, str] = {
     "verify": "verify audit",
     "status_table": "status-table",
     "kernels": "kernels",
+    "test_cuda": "test-cuda",
     "stage2_symbols": "stage2-symbols",
     "units": "units",
     "index": "index",

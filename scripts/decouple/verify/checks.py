@@ -89,11 +89,15 @@ def _without_driver(both: Tried) -> Check:
     return Check(name, True, f"{', '.join(present)} hidden {times} times")
 
 
+def monolith_variables() -> dict[str, str]:
+    """What Python needs in its environment, inside the Debian root, to import upstream's single-stage build."""
+    libraries = f"{MONOLITH}/lib/x86_64-linux-gnu:{MONOLITH}/lib:/opt/cudnn/lib"
+    return {"PYTHONPATH": f"{MONOLITH}/lib/python3/dist-packages", "LD_LIBRARY_PATH": libraries}
+
+
 def monolith(place: Workplace) -> dict[str, Any]:
     """What upstream's single-stage build offers, asked in a process of its own inside the Debian root."""
-    libraries = f"{MONOLITH}/lib/x86_64-linux-gnu:{MONOLITH}/lib:/opt/cudnn/lib"
-    variables = {"PYTHONPATH": f"{MONOLITH}/lib/python3/dist-packages", "LD_LIBRARY_PATH": libraries}
-    return parity.dump(place.environment.argv(["python3"], variables, "/"), place.folder, place.inside)
+    return parity.dump(place.environment.argv(["python3"], monolith_variables(), "/"), place.folder, place.inside)
 
 
 def symbols(backend: Sequence[Library], single: Sequence[Library]) -> list[parity.Parity]:

@@ -163,7 +163,7 @@ def test_how_the_bytes_differ(tmp_path: Path) -> None:
 
 
 def test_one_more_than_was_explained_explains_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"sides": ["built/official"], "reason": "a line number", "code": {"SummaryOps.cu": 1}}
+    row = compare.Explained(("built/official",), "a line number", code={"SummaryOps.cu": 1})
     monkeypatch.setattr(compare, "explanations", lambda: [row])
     ours = dump.of_libraries([built(tmp_path, "a", [Made(ONE[0].name, b"!" * 32), ONE[1]])], "a")
     both = dump.of_libraries([built(tmp_path, "c", [Made(one.name, b"!" * 16) for one in ONE])], "c")

@@ -10,14 +10,14 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import re
-import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.verify.kernels.dump import Dump, Kernel, Unit
 
@@ -231,11 +231,31 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
+@dataclass(frozen=True)
+class Explained:
+    """A reason, and per kind of finding the sources and how many functions of them were looked at."""
+
+    sides: tuple[str, ...]
+    reason: str
+    code: dict[str, int] = field(default_factory=dict)
+    launch: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
+    extra: dict[str, int] = field(default_factory=dict)
+
+    def looked_at(self, what: str) -> dict[str, int]:
+        """Source -> number, for one kind."""
+        return {"code": self.code, "launch": self.launch, "missing": self.missing, "extra": self.extra}[what]
+
+
+@dataclass(frozen=True)
+class _File:
+    explained: tuple[Explained, ...]
+
+
 @cache
-def explanations() -> Sequence[Mapping[str, Any]]:
-    """The parsed ``explained.toml``."""
-    rows: Sequence[Mapping[str, Any]] = tomllib.loads(_FILE.read_text(encoding="utf-8")).get("explained", [])
-    return rows
+def explanations() -> tuple[Explained, ...]:
+    """The rows of ``explained.toml``."""
+    return toml.read(_FILE, _File, mend="git checkout it").explained
 
 
 def _explained(found: Sequence[Found], sides: str) -> Iterable[Found]:
@@ -246,11 +266,11 @@ def _explained(found: Sequence[Found], sides: str) -> Iterable[Found]:
     counted = Counter((one.what, one.source) for one in found)
     for one in found:
         told = [
-            row["reason"]
+            row.reason
             for row in explanations()
-            if sides in row["sides"] and counted[one.what, one.source] <= row.get(one.what, {}).get(one.source, 0)
+            if sides in row.sides and counted[one.what, one.source] <= row.looked_at(one.what).get(one.source, 0)
         ]
-        yield replace(one, reason=str(told[0]) if told else "")
+        yield replace(one, reason=told[0] if told else "")
 
 
 def by_source(found: Iterable[Found]) -> list[tuple[str, str, int]]:

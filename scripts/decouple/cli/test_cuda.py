@@ -1,0 +1,132 @@
+"""``decouple test-cuda``: upstream's CUDA test suites on a GPU or on the simulated device, and two builds compared."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from decouple.base import git
+from decouple.base.errors import CHECK_FAILED, OK, UsageError
+from decouple.base.paths import build_dir, find_project
+from decouple.cli import output
+from decouple.flows import test_cuda
+from decouple.flows.environment import Work
+from decouple.suites import catalog, compare, store, target
+from decouple.suites.compare import Comparison
+from decouple.suites.store import Result
+
+NOT_SEEN = "values are the CPU's and no kernel was executed: a wrong kernel, timing, occupancy and races are not seen"
+
+
+def register(subparsers: Any) -> None:
+    """Add the command."""
+    tests = subparsers.add_parser(
+        "test-cuda",
+        help="upstream's CUDA test suites, on a GPU or on the simulated device",
+        description="Runs what is not stored yet; interrupt it and run it again. Exit code 1: a test failed that is "
+        "not known to, or two builds differ in a way that is not known.",
+    )
+    tests.add_argument("release")
+    tests.add_argument("suite", nargs="*", help="suites by name (default: all; --list names them)")
+    tests.add_argument("--list", action="store_true", help="name the suites and their files, run nothing")
+    tests.add_argument("--torch", default="built", metavar="built|smoke|monolith|PYTHON", help="the torch to test")
+    tests.add_argument("--label", help="what its results are called (default: the word of --torch)")
+    tests.add_argument("--device", default="auto", choices=["auto", "gpu", "simulated"])
+    tests.add_argument("--devices", type=int, default=2, help="how many simulated devices")
+    tests.add_argument(
+        "--simulation", action="append", default=[], metavar="WORD", help="a word more for `python -m simcuda run`"
+    )
+    tests.add_argument("--tests", type=Path, help="upstream's test/ (default: that of build/<release>/src)")
+    tests.add_argument("--results", type=Path, help="where results are kept (default: build/<release>/verify/suites)")
+    tests.add_argument("--against", metavar="LABEL|FILE", help="compare with stored results of another build")
+    tests.add_argument("--keep", type=Path, metavar="FILE", help="write the results as one file to compare with later")
+    tests.add_argument("-k", dest="words", default="", help="as pytest's -k, besides the suite's own")
+    tests.add_argument("--slice", type=int, metavar="N", help="N tests, chosen by --seed")
+    tests.add_argument("--seed", default="", help="for --slice (default: the checkout's commit)")
+    tests.add_argument("--jobs", type=int, default=1)
+    tests.add_argument("--retries", type=int, default=1, help="how often a failure is tried again alone")
+    tests.add_argument("--minutes", type=float, help="start no further process after that time")
+    tests.add_argument("--again", action="store_true", help="throw stored results away")
+    tests.add_argument("--all", action="store_true", help="print every failure and difference, not the first ten")
+    tests.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.list:
+        for suite in catalog.load():
+            print(f"{suite.name}: {' '.join(suite.files)}" + (f" (-k {suite.select!r})" if suite.select else ""))
+        return OK
+    project = find_project()
+    tests = arguments.tests or build_dir(project, arguments.release) / "src" / "test"
+    if not (tests / "run_test.py").exists():
+        raise UsageError(
+            f"{tests}: not upstream's test/", next_step=f"nox -s apply-{arguments.release}, or --tests DIR"
+        )
+    results = arguments.results or build_dir(project, arguments.release) / "verify" / "suites"
+    label = arguments.label or (arguments.torch if arguments.torch in test_cuda.IN_ROOT else "python")
+    device = target.device_of(arguments.device, Path("/dev/nvidiactl").exists())
+    simulation = ("--devices", str(arguments.devices), *arguments.simulation)
+    wanted = test_cuda.Torch(arguments.torch, label, device, results, tests, simulation)
+    torch = test_cuda.find(wanted, Work(project, arguments.release), output.listener())
+    choice = test_cuda.Choice(
+        suites=tuple(arguments.suite),
+        words=arguments.words,
+        slice=arguments.slice,
+        seed=arguments.seed or _commit(project),
+        jobs=arguments.jobs,
+        retries=arguments.retries,
+        minutes=arguments.minutes,
+        again=arguments.again,
+    )
+    done = test_cuda.suites(torch, tests, choice, progress=output.progress())
+    good = _print(done.results, torch.device, None if arguments.all else 10)
+    print(f"{done.ran} run now, results in {done.folder}")
+    if arguments.keep:
+        store.keep(done.results.values(), arguments.keep)
+        print(arguments.keep)
+    if arguments.against:
+        path = Path(arguments.against)
+        place = path if path.exists() else results / f"{arguments.against}-{torch.device}"
+        theirs = store.read(place)
+        found = compare.compare(done.results, theirs, f"{torch.label}/{arguments.against}")
+        print_comparison(found, torch.label, arguments.against, None if arguments.all else 10)
+        good &= found.ok
+    if torch.device == "simulated":
+        print(f"simulated device: {NOT_SEEN}")
+    return OK if good else CHECK_FAILED
+
+
+def _commit(project: Path) -> str:
+    return git.text("rev-parse", "HEAD", cwd=project).strip()
+
+
+def _print(results: Mapping[str, Result], device: str, limit: int | None) -> bool:
+    """Figures per suite, and each failure that is not known; whether there is none."""
+    for suite, counts in compare.tally(results.values()).items():
+        said = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        print(f"{suite:<14} {sum(counts.values()) - counts['flaky']} tests: {said}")
+    bad = [one for one in results.values() if one.outcome in ("failed", "died", "too slow")]
+    known = {one.id: why for one in bad if (why := compare.reason(one.id, "failure", device))}
+    for one in [one for one in bad if one.id not in known][:limit]:
+        print(f"       {one.outcome}: {one.id}: {one.why.splitlines()[0][:200] if one.why else ''}")
+    if limit is not None and len(bad) - len(known) > limit:
+        print(f"       and {len(bad) - len(known) - limit} more (--all)")
+    if known:
+        print(f"       {len(known)} failures are known, with their reasons in suites/known.toml")
+    return len(known) == len(bad)
+
+
+def print_comparison(found: Comparison, ours: str, theirs: str, limit: int | None) -> None:
+    """One line of figures, then each difference."""
+    unknown = [one for one in found.found if not one.reason]
+    print(
+        f"{'ok' if found.ok else 'FAILED':<6} {ours} against {theirs}: {found.tests} tests on both, {found.outcomes} "
+        f"outcomes the same, {found.exact} of {found.ledgers} ledgers to the last byte, {found.loose} but for which "
+        f"allocation; {len(found.found) - len(unknown)} differences known, {len(unknown)} not"
+    )
+    for one in unknown[:limit]:
+        print(f"       {one.what}: {one.test}: {one.ours}; {theirs}: {one.theirs}")
+    if limit is not None and len(unknown) > limit:
+        print(f"       and {len(unknown) - limit} more (--all)")

@@ -1,0 +1,171 @@
+"""Upstream's CUDA suites on one torch: where it is, what is run, what was stored, what another torch did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.progress import SILENT, Progress
+from decouple.build import inputs, settings
+from decouple.build.environment import Places
+from decouple.flows.environment import Work, open_environment
+from decouple.flows.listener import QUIET, Listener
+from decouple.suites import catalog, compare, junit, run, shards, target
+from decouple.suites.store import Result, Store
+from decouple.suites.target import Target
+from decouple.verify import checks, venvs
+from decouple.verify.venvs import Workplace
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user asked for.
+
+    ``suites`` by name (empty: all), ``words`` further words of pytest's ``-k``, ``slice`` that many tests chosen by
+    ``seed``, ``minutes`` after which no process starts.
+    """
+
+    suites: tuple[str, ...] = ()
+    words: str = ""
+    slice: int | None = None
+    seed: str = ""
+    jobs: int = 1
+    retries: int = 1
+    minutes: float | None = None
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was run now, and every result that is stored of the chosen tests."""
+
+    ran: int
+    results: dict[str, Result]
+    folder: Path
+
+
+def suites(torch: Target, tests: Path, choice: Choice, *, progress: Progress = SILENT) -> Outcome:
+    """Collect and run the chosen suites; ``tests`` is upstream's ``test/`` as this machine sees it.
+
+    Raises DecoupleError when the torch cannot be imported, sees no device, or no test was collected: nothing run is no
+    success.
+    """
+    about = torch.about()
+    target.check_device(about, torch.device)
+    torch.folder.mkdir(parents=True, exist_ok=True)
+    store = Store(torch.folder, about, target.digest(about), again=choice.again)
+    chosen = [suite for suite in catalog.chosen(choice.suites) if suite.devices <= about["devices"]]
+    files = [(suite, file) for suite in chosen for file in suite.found(tests)]
+    progress.start(f"collecting {len(files)} files", float(len(files)), "files")
+    collected = []
+    for suite, file in files:
+        words = " and ".join(f"({part})" for part in (suite.select, choice.words) if part)
+        collected.append(run.collect(torch, replace(suite, select=words), file))
+        progress.advance()
+    progress.finish()
+    every = [test for one in collected for test in one.ids]
+    if not every:
+        why = next((f"{one.file}: {one.why}" for one in collected if one.why), "no file")
+        raise DecoupleError(f"no test was collected ({why})", next_step="other suites, or other words for -k")
+    only: Callable[[str], bool] = lambda _: True  # noqa: E731 - replaced below
+    if choice.slice:
+        some = shards.slice_of(every, choice.slice, choice.seed)
+        only = some.__contains__
+    ran = run.run(
+        torch,
+        collected,
+        store,
+        only=only,
+        expected=lambda test: bool(compare.reason(test, "failure", torch.device)),
+        jobs=choice.jobs,
+        retries=choice.retries,
+        minutes=choice.minutes,
+        progress=progress,
+    )
+    wanted = {test for test in every if only(test)}
+    results = {test: one for test, one in store.results.items() if test in wanted}
+    junit.write(results.values(), torch.folder / "junit.xml")
+    return Outcome(ran, results, torch.folder)
+
+
+IN_ROOT = ("built", "smoke", "monolith")
+"""Torches that live in the Debian root: the wheels of ``build`` and of ``smoke``, and upstream's single-stage build."""
+
+
+@dataclass(frozen=True)
+class Torch:
+    """Which torch: a word of `IN_ROOT`, or a Python's path; what it is called, and on which device it is tested."""
+
+    word: str
+    label: str
+    device: str
+    results: Path
+    tests: Path
+    simulation: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the folder with its results is called."""
+        return f"{self.label}-{self.device}"
+
+
+def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
+    """How tests are run on it. Raises UsageError when it is not there, DecoupleError when the root cannot be made."""
+    if torch.word not in IN_ROOT:
+        return here(torch, work.project)
+    places = work.places.beside("smoke") if torch.word == "smoke" else work.places
+    places.make()
+    wheels = [] if torch.word == "monolith" else _wheels(places, torch.word)
+    layers = ["core", "cuda", {"monolith": "monolith", "smoke": "stock"}.get(torch.word, "core")]
+    environment = open_environment(replace(work, env="rootfs"), places, layers, listener)
+    names = environment.names()
+    python, variables = "python3", checks.monolith_variables()
+    if wheels:
+        table = settings.choose("core", "stock" if torch.word == "smoke" else "built")
+        libraries = str(table["environment"]["LD_LIBRARY_PATH"])
+        place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
+        tried = venvs.install(place, f"suites-{torch.word}", wheels, packages=table["packages"], libraries=libraries)
+        python, variables = f"{tried.inside}/venv/bin/python", {"LD_LIBRARY_PATH": libraries}
+    folder = places.verify / "suites" / torch.name
+    folder.mkdir(parents=True, exist_ok=True)
+    return Target(
+        label=torch.label,
+        python=(python,),
+        device=torch.device,
+        tests=f"{names['tree']}/test",
+        folder=folder,
+        work=f"{names['verify']}/suites/{folder.name}",
+        project=names["project"],
+        variables={**catalog.variables(), **variables, "HOME": "/tmp"},
+        enter=tuple(environment.argv([], {}, "/")),
+        simulation=torch.simulation,
+    )
+
+
+def _wheels(places: Places, word: str) -> list[Path]:
+    stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
+    if stamps[1] is None or (word == "built" and stamps[0] is None):
+        raise UsageError(f"{places.dist}: not built yet", next_step=f"nox -s {word}-{places.release}")
+    return [places.dist / stamp.wheel for stamp in stamps if stamp]
+
+
+def here(torch: Torch, project: Path) -> Target:
+    """The torch of a Python on this machine. Raises UsageError when there is no such program."""
+    python, folder = Path(torch.word), (torch.results / torch.name).resolve()
+    if not python.exists():
+        raise UsageError(
+            f"--torch {torch.word}: not there", next_step=f"choose {', '.join(IN_ROOT)}, or a Python that has torch"
+        )
+    return Target(
+        label=torch.label,
+        python=(str(python.absolute()),),
+        device=torch.device,
+        tests=str(torch.tests.resolve()),
+        folder=folder,
+        work=str(folder),
+        project=str(project),
+        variables=catalog.variables(),
+        simulation=torch.simulation,
+    )

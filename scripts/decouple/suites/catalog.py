@@ -1,0 +1,72 @@
+"""The suites as data, and the files that they mean in one source tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from decouple.base import toml
+from decouple.base.errors import DecoupleError, UsageError
+
+_FILE = Path(__file__).with_name("suites.toml")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Test files of upstream and how they are run.
+
+    ``files`` are names or patterns below ``test/``, ``select`` is pytest's ``-k``, ``process`` the largest number of
+    tests in one process, ``seconds`` the longest that one test may take, ``devices`` how many the suite needs.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    select: str
+    process: int
+    seconds: float
+    devices: int = 1
+
+    def found(self, tests: Path) -> list[str]:
+        """The files that there are, relative to ``tests``, sorted. Raises DecoupleError when there is none."""
+        names = {
+            str(path.relative_to(tests)) for pattern in self.files for path in tests.glob(pattern) if path.is_file()
+        }
+        if not names:
+            raise DecoupleError(
+                f"suite {self.name}: {tests} has none of {', '.join(self.files)}",
+                next_step="is this upstream's test/ of that release? --tests DIR names another",
+            )
+        return sorted(names)
+
+
+@dataclass(frozen=True)
+class _File:
+    environment: dict[str, str]
+    suite: tuple[Suite, ...]
+
+
+@cache
+def _file() -> _File:
+    return toml.read(_FILE, _File, mend="git checkout it")
+
+
+def variables() -> dict[str, str]:
+    """The environment variables of upstream's that the suites are run with."""
+    return dict(_file().environment)
+
+
+def load() -> tuple[Suite, ...]:
+    """Every suite, in order."""
+    return _file().suite
+
+
+def chosen(names: Sequence[str]) -> tuple[Suite, ...]:
+    """The suites of these names, all when none is named. Raises UsageError naming those that there are."""
+    every = load()
+    known = {suite.name: suite for suite in every}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(f"no suite {', '.join(unknown)}", next_step=f"choose from {', '.join(known)}")
+    return tuple(known[name] for name in names) if names else every

@@ -1,0 +1,143 @@
+"""What two torches did with the same tests: outcomes, and what each would have launched."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from decouple.base import toml
+from decouple.suites.store import OUTCOMES, Result
+
+_FILE = Path(__file__).with_name("known.toml")
+_COUNTS = ("launches", "copies", "sets", "allocations", "calls", "graphs")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A test that is not the same on both: ``what`` is "outcome" or "ledger", ``reason`` stands in ``known.toml``."""
+
+    test: str
+    suite: str
+    what: str
+    ours: str
+    theirs: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Tests that both ran, how many ended the same, of how many both have a ledger, and how many of those are the same.
+
+    ``exact`` counts ledgers that are the same to the last byte with pointers as (allocation, offset), ``loose`` those
+    that are with all pointers alike. ``only_ours`` and ``only_theirs`` count tests that the other side did not run.
+    """
+
+    tests: int
+    outcomes: int
+    ledgers: int
+    exact: int
+    loose: int
+    only_ours: int
+    only_theirs: int
+    found: tuple[Difference, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether tests were compared and each difference is known."""
+        return self.tests > 0 and all(one.reason for one in self.found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the status file."""
+        numbers = ("tests", "outcomes", "ledgers", "exact", "loose", "only_ours", "only_theirs")
+        unknown = [f"{one.test}: {one.what}: {one.ours}, theirs {one.theirs}" for one in self.found if not one.reason]
+        return {name: getattr(self, name) for name in numbers} | {"unexplained": unknown}
+
+
+def compare(ours: Mapping[str, Result], theirs: Mapping[str, Result], sides: str = "") -> Comparison:
+    """Test by test; ``sides`` ("built/official") chooses the known differences."""
+    both = sorted(ours.keys() & theirs.keys())
+    found: list[Difference] = []
+    ledgers = exact = loose = same = 0
+    for test in both:
+        one, other = ours[test], theirs[test]
+        if one.outcome == other.outcome:
+            same += 1
+        else:
+            found.append(Difference(test, one.suite, "outcome", _say(one), _say(other)))
+        if one.ledger is None or other.ledger is None:
+            continue
+        ledgers += 1
+        exact += one.ledger["exact"] == other.ledger["exact"]
+        loose += one.ledger["loose"] == other.ledger["loose"]
+        if one.outcome == other.outcome and one.ledger["loose"] != other.ledger["loose"]:
+            found.append(Difference(test, one.suite, "ledger", *_counts(one.ledger, other.ledger)))
+    return Comparison(
+        tests=len(both),
+        outcomes=same,
+        ledgers=ledgers,
+        exact=exact,
+        loose=loose,
+        only_ours=len(ours.keys() - theirs.keys()),
+        only_theirs=len(theirs.keys() - ours.keys()),
+        found=tuple(replace(one, reason=reason(one.test, one.what, sides)) for one in found),
+    )
+
+
+def _say(one: Result) -> str:
+    return one.outcome + (f" ({one.why.splitlines()[0][:200]})" if one.why else "")
+
+
+def _counts(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str]:
+    """The counts that differ; where all are the same it is the order or the arguments."""
+    names = [name for name in _COUNTS if ours[name] != theirs[name]]
+    if not names:
+        return "the same numbers, other arguments or order", "see --entries"
+    said = [", ".join(f"{side[name]} {name}" for name in names) for side in (ours, theirs)]
+    return said[0], said[1]
+
+
+@dataclass(frozen=True)
+class Known:
+    """Tests (a pattern on their ids) of which it is known, and why, that they differ or fail.
+
+    ``what`` is "outcome", "ledger" or "failure"; ``sides`` two builds ("built/official"), or of a failure the devices.
+    """
+
+    tests: re.Pattern[str]
+    what: tuple[Literal["outcome", "ledger", "failure"], ...]
+    sides: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class _File:
+    known: tuple[Known, ...] = ()
+
+
+@cache
+def known() -> tuple[Known, ...]:
+    """The rows of ``known.toml``."""
+    return toml.read(_FILE, _File, mend="git checkout it").known
+
+
+def reason(test: str, what: str, sides: str) -> str:
+    """Why ``test`` is known to differ in this way between ``sides``, or why it fails on a device; else empty."""
+    for row in known():
+        if what in row.what and sides in row.sides and row.tests.search(test):
+            return row.reason
+    return ""
+
+
+def tally(results: Iterable[Result]) -> dict[str, dict[str, int]]:
+    """Suite -> outcome -> number, flaky ones counted apart too."""
+    found: dict[str, Counter[str]] = {}
+    for one in results:
+        counts = found.setdefault(one.suite, Counter())
+        counts[one.outcome] += 1
+        counts["flaky"] += one.flaky
+    return {suite: {name: counts[name] for name in (*OUTCOMES, "flaky")} for suite, counts in found.items()}

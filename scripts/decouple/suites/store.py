@@ -1,0 +1,99 @@
+"""Results on disk: one line of JSON per test, appended as it ends, so that a run that was stopped goes on."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import write_atomically
+
+#: Outcomes of a test, the best first. "too slow" ran out of time, "died" ended its process.
+OUTCOMES = ("passed", "xfailed", "skipped", "failed", "too slow", "died")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test: its id below upstream's ``test/``, what became of it, and the ledger of what it would have launched.
+
+    ``attempts`` counts the processes it was run in; ``flaky`` is one that failed and then passed alone. ``why`` is the
+    last line of what went wrong, or why it was skipped. ``ledger`` is None on a real GPU.
+    """
+
+    id: str
+    outcome: str
+    seconds: float = 0.0
+    why: str = ""
+    attempts: int = 1
+    flaky: bool = False
+    suite: str = ""
+    ledger: Mapping[str, Any] | None = field(default=None)
+
+
+class Store:
+    """The results of one torch on one kind of device, in ``folder``.
+
+    ``about`` says whose they are. Raises UsageError when the folder holds another torch's.
+    """
+
+    def __init__(self, folder: Path, about: Mapping[str, Any], digest: str, *, again: bool = False) -> None:
+        self.folder = folder
+        self._file = folder / "results.jsonl"
+        head = folder / "about.json"
+        if again:
+            for path in (self._file, head):
+                path.unlink(missing_ok=True)
+        if head.exists():
+            before = json.loads(head.read_text(encoding="utf-8"))
+            if before["digest"] != digest:
+                raise UsageError(
+                    f"{folder}: holds the results of another build ({before['torch']}, {before['device']})",
+                    next_step="--again throws them away, --results DIR keeps both",
+                )
+        else:
+            write_atomically(head, json.dumps({**about, "digest": digest}, indent=2, sort_keys=True) + "\n")
+        self.results = read(self._file) if self._file.exists() else {}
+
+    def add(self, found: Iterable[Result]) -> None:
+        """Append; a later line of the same test takes the place of an earlier one."""
+        with self._file.open("a", encoding="utf-8") as file:
+            for one in found:
+                self.results[one.id] = one
+                file.write(json.dumps(asdict(one), sort_keys=True) + "\n")
+
+
+def read(path: Path) -> dict[str, Result]:
+    """Id -> result. Reads ``results.jsonl``, the folder it is in, or the same packed with xz.
+
+    A last line that was cut off by a kill is left out. Raises DecoupleError when the file is not of this kind.
+    """
+    path = path / "results.jsonl" if path.is_dir() else path
+    found: dict[str, Result] = {}
+    try:
+        raw = path.read_bytes()
+        lines = (lzma.decompress(raw) if raw[:6] == b"\xfd7zXZ\0" else raw).decode().split("\n")
+        for number, line in enumerate(lines):
+            if not line:
+                continue
+            try:
+                row = Result(**json.loads(line))
+            except ValueError:
+                if number == len(lines) - 1 and line.startswith("{"):
+                    break
+                raise
+            found[row.id] = row
+    except (OSError, ValueError, TypeError, lzma.LZMAError) as error:
+        raise DecoupleError(
+            f"{path}: no results of test-cuda: {error}", next_step="decouple test-cuda RELEASE"
+        ) from None
+    return found
+
+
+def keep(found: Iterable[Result], path: Path) -> None:
+    """Write results as a file to compare with later, packed with xz and sorted."""
+    rows = (json.dumps(asdict(one), sort_keys=True) for one in sorted(found, key=lambda one: one.id))
+    write_atomically(path, lzma.compress("".join(f"{row}\n" for row in rows).encode()))

@@ -1,0 +1,91 @@
+"""The torch whose suites are run: a command line that starts its Python, and what tells it from another one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError, UsageError
+
+#: Asked of the torch itself: version, its libraries' sizes and times, which device there is.
+_QUESTION = """
+import json, os, sys, torch
+folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+names = sorted(name for name in os.listdir(folder) if ".so" in name) if os.path.isdir(folder) else []
+stat = {name: os.stat(os.path.join(folder, name)).st_size for name in names}
+print("decouple:" + json.dumps({"torch": torch.__version__, "git": torch.version.git_version,
+ "cuda": torch.version.cuda,
+ "python": sys.version.split()[0], "libraries": stat, "available": torch.cuda.is_available(),
+ "devices": torch.cuda.device_count(), "nvml": os.path.exists("/dev/nvidiactl")}))
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A torch and the device that its tests see.
+
+    ``enter`` is the command line that enters the environment of the torch (empty on this machine), ``python`` what
+    starts its Python in there, ``variables`` what that needs, ``tests`` upstream's ``test/`` as seen in there.
+    ``folder`` is a folder that both sides see, called ``work`` in there. ``project`` is this checkout in there: its
+    ``scripts`` holds the plug-in that records tests, and the simulated device.
+    """
+
+    label: str
+    python: tuple[str, ...]
+    device: str
+    tests: str
+    folder: Path
+    work: str
+    project: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    enter: tuple[str, ...] = ()
+    simulation: tuple[str, ...] = ()
+
+    def argv(self, arguments: Sequence[str]) -> list[str]:
+        """The command line that runs this Python with ``arguments``, on its device, in upstream's ``test/``."""
+        path = ":".join(filter(None, [f"{self.project}/scripts", self.variables.get("PYTHONPATH", "")]))
+        words = [f"{name}={value}" for name, value in sorted({**self.variables, "PYTHONPATH": path}.items())]
+        device = [*self.python, "-m", "simcuda", "run", *self.simulation] if self.device == "simulated" else []
+        return [*self.enter, "env", "-C", self.tests, *words, *device, *self.python, *arguments]
+
+    def about(self) -> dict[str, Any]:
+        """What the torch says of itself, with its device. Raises DecoupleError in the words of a failed import."""
+        done = subprocess.run(self.argv(["-c", _QUESTION]), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("decouple:")]
+        if done.returncode or not lines:
+            said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]
+            raise DecoupleError(
+                f"{self.label}: torch cannot be asked: {said[-1].strip()}",
+                next_step=" ".join(self.python) + " -c 'import torch'",
+            )
+        found: dict[str, Any] = json.loads(lines[-1].removeprefix("decouple:"))
+        return found | {"label": self.label, "device": self.device}
+
+
+def check_device(about: Mapping[str, Any], wanted: str) -> None:
+    """Raises DecoupleError when the torch does not see the device that its tests need."""
+    if not about["available"]:
+        raise DecoupleError(
+            f"{about['label']}: torch {about['torch']} sees no CUDA device ({wanted})",
+            next_step="--device simulated needs no GPU"
+            if wanted == "gpu"
+            else "look at what `python -m simcuda run python` says",
+        )
+
+
+def device_of(wanted: str, gpu: bool) -> str:
+    """ "gpu" or "simulated" for what the user asked; ``auto`` takes a GPU where there is one."""
+    if wanted not in ("auto", "gpu", "simulated"):
+        raise UsageError(f"--device {wanted}: no such device", next_step="choose auto, gpu or simulated")
+    return ("gpu" if gpu else "simulated") if wanted == "auto" else wanted
+
+
+def digest(about: Mapping[str, Any]) -> str:
+    """The same for the same torch on the same kind of device: what stored results belong to."""
+    parts = {name: about[name] for name in ("torch", "git", "cuda", "python", "libraries", "device", "devices")}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,215 @@
+"""Running test files in processes of their own and comparing two runs: on small real test files, with a real pytest."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import find_project
+from decouple.suites import catalog, compare, junit, run, shards, store, target
+from decouple.suites.catalog import Suite
+from decouple.suites.store import Result, Store
+from decouple.suites.target import Target
+
+TESTS = """
+import os, signal, time, unittest
+from pathlib import Path
+
+class TestGood(unittest.TestCase):
+    def test_one(self): pass
+    def test_two(self): pass
+
+class TestMixed(unittest.TestCase):
+    def test_a_fails(self): self.fail("two is not three")
+    def test_b_flaky(self):
+        mark = Path(__file__).with_name("seen")
+        seen = mark.exists()
+        mark.write_text("")
+        self.assertTrue(seen)
+    @unittest.skip("no such device")
+    def test_c_skipped(self): pass
+    def test_d_dies(self): os.kill(os.getpid(), signal.SIGSEGV)
+    def test_e_hangs(self): time.sleep(600)
+    def test_f_after_all(self): pass
+"""
+needs_plugin = pytest.mark.skipif(
+    not (find_project() / "scripts" / "simcuda" / "plugin.py").exists(), reason="the recording plug-in is not here"
+)
+SUITE = Suite("things", ("test_things.py",), "", process=50, seconds=3.0)
+ABOUT = {"torch": "2.6.0", "git": "x", "cuda": "12.4", "python": "3.13", "libraries": {}, "device": "gpu", "devices": 1}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Target:
+    """This Python with TESTS as its suite; without torch, which the runner has no need of."""
+    tests, work = tmp_path / "test", tmp_path / "work"
+    tests.mkdir()
+    work.mkdir()
+    (tests / "test_things.py").write_text(TESTS)
+    return Target("here", (sys.executable,), "gpu", str(tests), work, str(work), str(find_project()))
+
+
+def test_collecting_asks_pytest_and_says_why_there_is_nothing(here: Target) -> None:
+    assert len(run.collect(here, SUITE, "test_things.py").ids) == 8
+    chosen = run.collect(here, dataclasses.replace(SUITE, select="TestGood"), "test_things.py").ids
+    assert chosen == ("test_things.py::TestGood::test_one", "test_things.py::TestGood::test_two")
+    Path(here.tests, "test_broken.py").write_text("import nothing_of_that_name\n")
+    assert "nothing_of_that_name" in run.collect(here, SUITE, "test_broken.py").why
+
+
+@needs_plugin
+def test_each_test_has_an_outcome_whatever_the_one_before_did(here: Target) -> None:
+    kept = Store(here.folder, ABOUT, "d")
+    assert run.run(here, [run.collect(here, SUITE, "test_things.py")], kept) == 8
+    found = {name.rpartition("::")[2]: one for name, one in kept.results.items()}
+    assert {name: one.outcome for name, one in found.items()} == {
+        "test_one": "passed",
+        "test_two": "passed",
+        "test_a_fails": "failed",
+        "test_b_flaky": "passed",
+        "test_c_skipped": "skipped",
+        "test_d_dies": "died",
+        "test_e_hangs": "too slow",
+        "test_f_after_all": "passed",
+    }
+    assert "two is not three" in found["test_a_fails"].why and found["test_a_fails"].attempts == 2
+    assert (found["test_b_flaky"].flaky, found["test_b_flaky"].attempts) == (True, 2)
+    assert found["test_d_dies"].why == "its process ended by signal 11"
+    assert compare.tally(kept.results.values())["things"]["flaky"] == 1
+
+
+@needs_plugin
+def test_a_run_goes_on_where_it_was_stopped(here: Target) -> None:
+    collected = [run.collect(here, dataclasses.replace(SUITE, select="TestGood"), "test_things.py")]
+    assert run.run(here, collected, Store(here.folder, ABOUT, "d"), only=lambda test: "two" in test) == 1
+    (here.folder / "results.jsonl").open("a").write('{"id": "cut o')  # the line that a kill left
+    again = Store(here.folder, ABOUT, "d")
+    assert run.run(here, collected, again) == 1
+    assert run.run(here, collected, again) == 0
+
+
+def test_results_of_another_build_are_not_mixed_in(tmp_path: Path) -> None:
+    Store(tmp_path, ABOUT, "one")
+    with pytest.raises(UsageError, match="results of another build"):
+        Store(tmp_path, ABOUT, "two")
+    assert Store(tmp_path, ABOUT, "two", again=True).results == {}
+
+
+def test_what_is_a_device_of_its_own_has_a_digest_of_its_own() -> None:
+    assert target.digest(ABOUT) != target.digest({**ABOUT, "device": "simulated"})
+    assert target.digest(ABOUT) != target.digest({**ABOUT, "libraries": {"libtorch_cuda.so": 5}})
+
+
+def test_a_python_without_torch_is_told_in_its_own_words(here: Target) -> None:
+    bare = dataclasses.replace(here, python=(sys.executable, "-S", "-E"))
+    with pytest.raises(
+        DecoupleError, match="here: torch cannot be asked: ModuleNotFoundError: No module named 'torch'"
+    ):
+        bare.about()
+
+
+def test_auto_takes_a_gpu_where_there_is_one() -> None:
+    assert (target.device_of("auto", True), target.device_of("auto", False)) == ("gpu", "simulated")
+    assert target.device_of("simulated", True) == "simulated"
+    with pytest.raises(DecoupleError, match="sees no CUDA device"):
+        target.check_device({**ABOUT, "label": "x", "available": False}, "gpu")
+
+
+def test_small_classes_share_a_process_and_a_large_one_is_cut() -> None:
+    ids = [f"t.py::{name}::test_{number}" for name, count in (("A", 2), ("B", 2), ("C", 7)) for number in range(count)]
+    cut = shards.cut("s", "t.py", ids, 4)
+    assert [len(one.ids) for one in cut] == [4, 4, 3]
+    assert [test for one in cut for test in one.ids] == ids
+
+
+def test_a_slice_is_the_same_for_a_commit_and_another_for_the_next() -> None:
+    ids = [f"test_{number}" for number in range(1000)]
+    assert shards.slice_of(ids, 50, "abc") == shards.slice_of(reversed(ids), 50, "abc")
+    assert len(shards.slice_of(ids, 50, "abc") & shards.slice_of(ids, 50, "abd")) < 15
+
+
+def results(**changed: Any) -> Mapping[str, Result]:
+    ledger = {
+        "exact": "1",
+        "loose": "2",
+        "launches": 3,
+        "copies": 1,
+        "sets": 0,
+        "allocations": 2,
+        "calls": 4,
+        "graphs": 0,
+    }
+    rows = [Result("t.py::A::x", "passed", suite="s", ledger=ledger), Result("t.py::A::y", "skipped", suite="s")]
+    return {row.id: dataclasses.replace(row, **(changed if row.id.endswith("x") else {})) for row in rows}
+
+
+def ledger(**changed: Any) -> dict[str, Any]:
+    return {**(results()["t.py::A::x"].ledger or {}), **changed}
+
+
+def test_two_builds_that_did_the_same() -> None:
+    found = compare.compare(results(), results())
+    assert (found.tests, found.outcomes, found.ledgers, found.exact, found.found, found.ok) == (2, 2, 1, 1, (), True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (
+            {"outcome": "failed", "why": "AssertionError: 2 != 3"},
+            ("outcome", "failed (AssertionError: 2 != 3)", "passed"),
+        ),
+        ({"ledger": ledger(loose="9", launches=4)}, ("ledger", "4 launches", "3 launches")),
+        ({"ledger": ledger(loose="9")}, ("ledger", "the same numbers, other arguments or order", "see --entries")),
+    ],
+)
+def test_an_outcome_or_a_launch_that_differs_is_found_by_name(changed: dict[str, Any], told: tuple[str, ...]) -> None:
+    (fault,) = compare.compare(results(**changed), results()).found
+    assert (fault.test, (fault.what, fault.ours, fault.theirs)) == ("t.py::A::x", told)
+
+
+def test_nothing_in_common_is_not_a_pass() -> None:
+    assert not compare.compare(results(), {}).ok
+
+
+def test_a_known_difference_has_its_reason_and_only_between_its_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = compare.Known(re.compile("A::x$"), ("outcome",), ("built/official",), "no MAGMA")
+    monkeypatch.setattr(compare, "known", lambda: [row])
+    failed = results(outcome="failed")
+    assert compare.compare(failed, results(), "built/official").ok
+    assert not compare.compare(failed, results(), "monolith/official").ok
+
+
+def test_results_are_kept_as_one_file(tmp_path: Path) -> None:
+    store.keep(results().values(), tmp_path / "kept.xz")
+    assert store.read(tmp_path / "kept.xz") == results()
+    (tmp_path / "other").write_text("hello")
+    with pytest.raises(DecoupleError, match="no results of test-cuda"):
+        store.read(tmp_path / "other")
+
+
+def test_junit_says_what_failed(tmp_path: Path) -> None:
+    junit.write(results(outcome="too slow", why="\x1b[1mnot done").values(), tmp_path / "junit.xml")
+    (suite,) = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "1")
+    failure = suite.find("testcase/failure")
+    assert failure is not None and failure.get("type") == "too slow"
+
+
+def test_the_suites_are_well_formed_and_a_wrong_name_names_them() -> None:
+    assert len({suite.name for suite in catalog.load()}) == len(catalog.load())
+    with pytest.raises(UsageError, match="no suite cudaa"):
+        catalog.chosen(["cudaa"])
+
+
+def test_a_suite_without_a_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DecoupleError, match=r"suite things: .* has none of test_things\.py"):
+        SUITE.found(tmp_path)
