@@ -24,6 +24,7 @@ MODULES: dict[str, str] = {
     "lint": "lint",
     "check": "check",
     "relocate": "relocate",
+    "stage2_sources": "stage2-sources",
     "census": "census",
     "range_diff": "range-diff",
     "burn_down": "burn-down",

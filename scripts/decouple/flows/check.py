@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.remake import Workshop
 from decouple.series import check as judging
 from decouple.series.check import Status, Verdict
 from decouple.upstream.source_word import open_named, read_series
@@ -48,14 +49,16 @@ def check(request: Check, listener: Listener = QUIET) -> Checked:
     """Judge every patch in memory. Raises DecoupleError, UsageError for a source that there is not."""
     series = judging.load(request.project, request.release)
     under = read_series(request.under) if request.under else []
+    workshop = Workshop.of(request.project)
     opened, theirs = open_named(
         request.project,
         request.release,
         request.source,
-        judging.wanted([*under, *series]),
+        judging.wanted([*under, *series]) | workshop.reads,
         offline=request.offline,
         debian_patches=request.debian_patches,
         progress=listener.progress,
     )
-    verdicts = judging.check(series, opened.source, under=[*theirs, *under], partial=opened.partial)
+    remade = workshop.on(opened)
+    verdicts = judging.check(series, opened.source, under=[*theirs, *under], partial=opened.partial, remade=remade)
     return Checked(opened.described, tuple(verdicts))

@@ -15,6 +15,7 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.remake import Workshop
 from decouple.patch.parse import Patch
 from decouple.release.manifest import known_releases
 from decouple.series import check
@@ -55,12 +56,14 @@ def forecast(request: Request, listener: Listener = QUIET) -> Forecast:
 def _column(request: Request, word: str, patches: list[Patch]) -> Column:
     name, _, source = word.partition("=")
     try:
-        opened = _opened(request, name, source, check.wanted(patches))
+        workshop = Workshop.of(request.project)
+        opened = _opened(request, name, source, check.wanted(patches) | workshop.reads)
     except DecoupleError as error:
         if source:
             raise
         return Column(name, "", missing=f"no source: {error.what}")
-    return Column(name, opened.described, tuple(check.check(patches, opened.source, partial=opened.partial)))
+    found = check.check(patches, opened.source, partial=opened.partial, remade=workshop.on(opened))
+    return Column(name, opened.described, tuple(found))
 
 
 def _opened(request: Request, name: str, source: str, wanted: set[str]) -> Opened:

@@ -20,6 +20,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import Repository
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.remake import RELOCATION
 from decouple.inventory.rules import load as load_rules
 from decouple.patch import seriesfile
 from decouple.rebase import resolutions, result, series, stop
@@ -41,7 +42,6 @@ from decouple.upstream.fetching import fetch
 from decouple.upstream.readers import paths_of
 from decouple.upstream.source_word import open_named
 
-RELOCATION = "relocate-cuda-sources"
 STEPS = ("continue", "skip", "restart", "abort")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,8 @@ class Status(enum.Enum):
     """It applies, but hunks are not at the lines that they name."""
     AMBIGUOUS = "ambiguous"
     """It applies, and so does its reverse: it may be in the source already. Nobody but a person can tell."""
+    MADE = "made anew"
+    """Its text does not apply; its rules or its recipe make it for this source."""
     UPSTREAM = "already upstream"
     """It does not apply, and its reverse does: the source has it."""
     CONFLICT = "conflict"
@@ -36,7 +38,10 @@ class Status(enum.Enum):
     """None of its files is in a source that has only part of the tree."""
 
 
-APPLIES = frozenset({Status.CLEAN, Status.OFFSET, Status.AMBIGUOUS})
+APPLIES = frozenset({Status.CLEAN, Status.OFFSET, Status.AMBIGUOUS, Status.MADE})
+
+Remade = Callable[[Patch, Tree], tuple[Status, Mapping[str, apply_memory.File | None]] | None]
+"""What a patch whose text does not apply is on a tree when it is made anew, and what it changes; None: it cannot be."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +86,16 @@ def wanted(series: Iterable[Patch]) -> set[str]:
 
 
 def check(
-    series: Sequence[Patch], source: Source, *, under: Sequence[Patch] = (), partial: bool = False
+    series: Sequence[Patch],
+    source: Source,
+    *,
+    under: Sequence[Patch] = (),
+    partial: bool = False,
+    remade: Remade = lambda patch, tree: None,
 ) -> list[Verdict]:
     """One verdict for each patch. ``under``: patches that come before the series, such as Debian's own; those that do
     not apply are left out. ``partial``: the source lacks files of the real tree, so a missing one means nothing.
+    ``remade`` is asked about a patch all of whose files are seen and that does not apply.
     """
     tree = Tree(source)
     for patch in under:
@@ -98,6 +109,8 @@ def check(
             verdicts.append(Verdict(patch, Status.UNSEEN, unseen=unseen))
             continue
         verdict, changes = _verdict(patch, seen, tree)
+        if verdict.status in (Status.CONFLICT, Status.GONE) and not unseen and (made := remade(patch, tree)):
+            verdict, changes = Verdict(patch, made[0]), dict(made[1])
         before = tuple(dict.fromkeys(name for path in patch.touched for name in failed.get(path, ())))
         bad = verdict.status in (Status.CONFLICT, Status.GONE)
         verdicts.append(dataclasses.replace(verdict, unseen=unseen, after=before if bad else ()))

@@ -16,7 +16,10 @@ from decouple.patch.parse import Patch
 from decouple.series.check import Status, Verdict
 
 NOT_SEEN = "not seen"
-_ORDER = (Status.CONFLICT, Status.GONE, Status.AMBIGUOUS, Status.UPSTREAM, Status.OFFSET, Status.CLEAN, Status.UNSEEN)
+_ORDER = (
+    Status.CONFLICT, Status.GONE, Status.AMBIGUOUS, Status.UPSTREAM, Status.MADE, Status.OFFSET, Status.CLEAN,
+    Status.UNSEEN,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -130,10 +133,10 @@ def _why(verdict: Verdict) -> list[str]:
 
 
 def text_table(forecast: Forecast) -> list[str]:
-    """The matrix in plain text, one letter a cell: ``.`` clean, ``~`` offset, ``=`` upstream has it, ``?`` ambiguous,
-    ``X`` conflict, ``G`` target gone, blank not seen; in brackets where only some of the files are seen."""
+    """The matrix in plain text, one letter a cell: ``.`` clean, ``~`` offset, ``+`` made anew, ``=`` upstream has it,
+    ``?`` ambiguous, ``X`` conflict, ``G`` target gone, blank not seen; in brackets where only some files are seen."""
     letters = {
-        Status.CLEAN: ".", Status.OFFSET: "~", Status.UPSTREAM: "=", Status.AMBIGUOUS: "?",
+        Status.CLEAN: ".", Status.OFFSET: "~", Status.MADE: "+", Status.UPSTREAM: "=", Status.AMBIGUOUS: "?",
         Status.CONFLICT: "X", Status.GONE: "G", Status.UNSEEN: " ",
     }  # fmt: skip
     width = max((len(patch.name) for patch in forecast.patches), default=5)

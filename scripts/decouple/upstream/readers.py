@@ -47,11 +47,11 @@ class Folder:
     """The files below a folder as they are on disk."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
+        self.root = root
 
     def mode(self, path: str) -> int | None:
         try:
-            found = os.lstat(self._root / path)
+            found = os.lstat(self.root / path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISLNK(found.st_mode):
@@ -61,14 +61,14 @@ class Folder:
         return EXECUTABLE if found.st_mode & 0o100 else REGULAR
 
     def read(self, path: str) -> bytes:
-        full = self._root / path
+        full = self.root / path
         return os.fsencode(full.readlink()) if full.is_symlink() else full.read_bytes()
 
     def paths(self) -> list[str]:
         """Every file and link, sorted; no directories."""
         return sorted(
-            f"{Path(here).relative_to(self._root).as_posix()}/{name}".removeprefix("./")
-            for here, _, names in os.walk(self._root)
+            f"{Path(here).relative_to(self.root).as_posix()}/{name}".removeprefix("./")
+            for here, _, names in os.walk(self.root)
             for name in names
         )
 

@@ -15,7 +15,7 @@ import pytest
 from decouple import cli
 from decouple.base.errors import DecoupleError
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, Reader
+from decouple.patch.apply import File, Reader, Tree
 from decouple.patch.parse import REGULAR, Patch
 from decouple.series.check import Status, Verdict, check
 from decouple.upstream import readers as sources
@@ -53,6 +53,22 @@ def test_a_conflict_says_which_hunk_and_what_is_there() -> None:
     (conflict,) = verdict.conflicts
     assert conflict.failure.number == 1 and conflict.failure.near == 7
     assert conflict.failure.found[5] == b"another\n" and not conflict.present
+
+
+def test_a_patch_that_is_made_anew_is_no_conflict_and_those_behind_it_see_what_it_made() -> None:
+    made = {
+        "src/f.c": File(REGULAR, "".join(["ten\n" if n == 10 else line for n, line in enumerate(LINES, 1)]).encode())
+    }
+    asked: list[str] = []
+
+    def remade(patch: Patch, tree: Tree) -> tuple[Status, dict[str, File | None]]:
+        asked.append(patch.name)
+        return Status.MADE, dict(made)
+
+    series = [change(10, "ten"), change(10, "ELEVEN", name="2.6/0002-y.patch", old="ten\n")]
+    first, second = check(series, Reader(with_lines(12, "another\n").get), remade=remade)
+    assert (first.status, second.status) == (Status.MADE, Status.CLEAN)
+    assert asked == ["2.6/0001-x.patch"], "only what does not apply is made anew"
 
 
 def test_a_patch_that_upstream_took_and_one_half_taken() -> None:

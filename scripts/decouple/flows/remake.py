@@ -1,0 +1,88 @@
+"""Patches that are made anew for the tree at hand, where their old text does not fit: the relocation, and recipes.
+
+>>> from decouple.flows.remake import Workshop
+>>> sorted(Workshop.of(project).recipes)
+[]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.inventory import rules as rule_files
+from decouple.patch.apply import File, Tree, apply
+from decouple.patch.parse import REGULAR, Patch, parse
+from decouple.recipes.make import done_upstream, make
+from decouple.recipes.model import Recipe, RecipeError, load_all
+from decouple.relocate.patch import render
+from decouple.relocate.plan import make_plan
+from decouple.series.check import Remade, Status
+from decouple.upstream.readers import Folder, Opened
+
+RELOCATION = "relocate-cuda-sources"
+"""The Decouple-Id of the patch that `decouple relocate` generates."""
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What can be made anew of a checkout's patches."""
+
+    recipes: Mapping[str, Recipe]
+
+    @classmethod
+    def of(cls, project: Path) -> Workshop:
+        """With all recipes of the checkout. Raises DecoupleError for one that cannot be read."""
+        return cls(load_all(project))
+
+    @property
+    def reads(self) -> set[str]:
+        """Files that a patch's text need not name, and its recipe reads: a source has to have them at hand."""
+        return {sign.file for recipe in self.recipes.values() for sign in recipe.upstream}
+
+    def on(self, opened: Opened) -> Remade:
+        """How to make a patch anew on this source, for ``decouple.series.check.check``."""
+
+        def remade(patch: Patch, tree: Tree) -> tuple[Status, Mapping[str, File | None]] | None:
+            if patch.header.decouple_id == RELOCATION:
+                return _relocated(patch, tree, opened)
+            recipe = self.recipes.get(patch.header.decouple_id or "")
+            return _made(recipe, tree) if recipe else None
+
+        return remade
+
+
+def _relocated(patch: Patch, tree: Tree, opened: Opened) -> tuple[Status, Mapping[str, File | None]] | None:
+    """The relocation by the rules, where a whole tree lies on disk; None elsewhere, or where no rule places a file."""
+    if not isinstance(opened.source, Folder) or opened.partial:
+        return None
+    rules = rule_files.load()
+    try:
+        text = render(make_plan(opened.source.root, rules), rules, patch.name.partition("/")[0])
+    except DecoupleError:
+        return None
+    result = apply(parse(text.encode(), name=patch.name), tree)
+    return (Status.MADE, result.changes) if result.applies else None
+
+
+def _made(recipe: Recipe, tree: Tree) -> tuple[Status, Mapping[str, File | None]] | None:
+    def read(path: str) -> str | None:
+        file = tree.get(path)
+        return None if file is None else file.data.decode("utf-8")
+
+    if done_upstream(recipe, read):
+        return Status.UPSTREAM, {}
+    if not recipe.makes:
+        return None
+    try:
+        texts = make(recipe, read)
+    except RecipeError:
+        return None
+    return Status.MADE, {path: File(_mode(tree, path), text.encode()) for path, text in texts.items()}
+
+
+def _mode(tree: Tree, path: str) -> int:
+    file = tree.get(path)
+    return REGULAR if file is None else file.mode
