@@ -156,9 +156,7 @@ def monolith(places: Places) -> int:
             first = next(number for number, line in enumerate(commits) if "elocate CUDA sources" in line)
             subprocess.run(["git", "clone", "-q", "--no-checkout", places.tree, tree], check=True)
             subprocess.run(["git", "-C", tree, "checkout", "-q", commits[first - 1].split()[0]], check=True)
-        made = [
-            (Path(one["unless"]).parent, shlex.join(one["command"])) for one in settings.facts()["stage1"]["prepare"]
-        ]
+        made = [(Path(one.unless).parent, shlex.join(one.command)) for one in settings.stage(1).prepare]
         command = "".join(f"mkdir -p {folder} && {prepare} && " for folder, prepare in made)
         variables = " ".join(f"{name}={value}" for name, value in given.items())
         command += f"env {variables} python3 setup.py build --cmake --cmake-only"

@@ -171,10 +171,10 @@ def test_nvcc_compiles_to_the_same_bytes(inside: RootEnvironment) -> None:
 def test_a_stage_is_recorded_with_its_own_packages_whatever_else_the_root_has(inside: RootEnvironment) -> None:
     # Stage 1 built together with stage 2 named CUDA's packages in its manifest, so its wheel had other bytes.
     variables = variables_for(1, "rootfs", inside.names(), {})
-    packages = stages._toolchain(inside, 1, ("core",), variables)["packages"]
+    packages = stages.toolchain_of(inside, 1, ("core",), variables)["packages"]
     assert "ninja-build" in packages
     assert not [name for name in packages if "cuda" in name or "nvidia" in name]
-    assert "nvidia-cuda-toolkit" in stages._toolchain(inside, 2, ("core", "cuda"), variables)["packages"]
+    assert "nvidia-cuda-toolkit" in stages.toolchain_of(inside, 2, ("core", "cuda"), variables)["packages"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root needs no user namespace; run this test as another user")

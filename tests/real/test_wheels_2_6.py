@@ -106,7 +106,7 @@ def test_pip_installs_both_from_the_index_and_torch_finds_cuda(root: RootEnviron
     done = pip_in(root, python, url, "torch-cuda", "torch")
     assert done.returncode == 0, done.stderr
     assert f"torch-{CORE[-1].name.split('-')[1]}" in done.stdout
-    libraries = settings.choose("core", "built")["environment"]["LD_LIBRARY_PATH"]
+    libraries = settings.core("built").libraries("rootfs")
     code = "import torch; print(torch.__version__, torch.version.cuda, torch.backends.cuda.is_built())"
     said = inside(root, python, "-c", code, libraries=libraries)
     assert said.stdout.split() == [read_manifest(CORE[-1]).version, "12.4", "True"], said.stderr

@@ -1,17 +1,22 @@
-"""The facts of ``stages.toml``: which variables, layers and estimates belong to which stage, profile and core."""
+"""The facts of ``stages.toml``: which variables, layers and estimates belong to which stage, profile and core.
+
+What is different in one environment ("host", "rootfs", …) stands in a table ``environments`` under its name.
+"""
 
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+from decouple.base import toml
 from decouple.base.errors import UsageError
 
 _FILE = Path(__file__).with_name("stages.toml")
+_Choice = TypeVar("_Choice")
+Variables = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -24,43 +29,146 @@ class Cost:
     job_mib: int
 
 
+@dataclass(frozen=True)
+class Prepare:
+    """A command in the tree before configuring, where ``unless`` is not there yet."""
+
+    environment: str
+    what: str
+    unless: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Override:
+    """A file of the tree that an environment shows as upstream has it."""
+
+    environment: str
+    path: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``[stage1]`` or ``[stage2]``. ``slice_`` is stage 2's runtime part, ``flash_`` its attention kernels."""
+
+    summary: str
+    layers: tuple[str, ...]
+    objects: int
+    object_seconds: float
+    disk_mib: int
+    job_mib: int
+    does_not_read: tuple[str, ...]
+    environment: Variables
+    environments: Mapping[str, Variables]
+    prepare: tuple[Prepare, ...] = ()
+    override: tuple[Override, ...] = ()
+    arch_list: str = ""
+    slice_objects: int = 0
+    slice_object_seconds: float = 0.0
+    flash_objects: int = 0
+    flash_object_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How stage 1 is built; ``local_version`` is the end of its wheel's version."""
+
+    summary: str
+    layers: tuple[str, ...]
+    local_version: str
+    environment: Variables
+
+
+@dataclass(frozen=True)
+class Core:
+    """What stage 2 is built against: below ``prefix``; ``packages`` is the folder of its torch, "" when pip installs it."""
+
+    summary: str
+    layers: tuple[str, ...]
+    prefix: str
+    packages: str
+    environments: Mapping[str, Variables] = field(default_factory=dict)
+
+    def libraries(self, kind: str) -> str:
+        """The LD_LIBRARY_PATH that wheels on this core need in an environment of ``kind``; "" where it finds its own."""
+        return self.environments.get(kind, {}).get("LD_LIBRARY_PATH", "")
+
+
+@dataclass(frozen=True)
+class Host:
+    """What ``--env host`` needs, and the variables by which its user names compilers and libraries."""
+
+    tools: tuple[str, ...]
+    modules: tuple[str, ...]
+    submodules: tuple[str, ...]
+    passes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All of ``stages.toml``."""
+
+    common: Variables
+    stage1: Stage
+    stage2: Stage
+    profile: Mapping[str, Profile]
+    core: Mapping[str, Core]
+    toolchain: Mapping[str, tuple[str, ...]]
+    toolchain_cuda: Mapping[str, tuple[str, ...]]
+    host: Host
+
+
 @functools.cache
-def facts() -> Mapping[str, Any]:
+def facts() -> Facts:
     """The parsed file."""
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    return toml.read(_FILE, Facts, mend=f"git checkout {_FILE}")
 
 
-def choose(table: str, name: str) -> Mapping[str, Any]:
-    """``[table.name]``. Raises UsageError naming the choices."""
-    choices: Mapping[str, Mapping[str, Any]] = facts()[table]
+def stage(number: int) -> Stage:
+    """The facts of stage 1 or 2."""
+    return facts().stage1 if number == 1 else facts().stage2
+
+
+def profile(name: str) -> Profile:
+    """``[profile.NAME]``. Raises UsageError naming the choices."""
+    return _chosen("profile", facts().profile, name)
+
+
+def core(name: str) -> Core:
+    """``[core.NAME]``. Raises UsageError naming the choices."""
+    return _chosen("core", facts().core, name)
+
+
+def _chosen(what: str, choices: Mapping[str, _Choice], name: str) -> _Choice:
     if name not in choices:
-        raise UsageError(f"{table} {name!r} is unknown", next_step=f"use one of {', '.join(choices)}")
+        raise UsageError(f"{what} {name!r} is unknown", next_step=f"use one of {', '.join(choices)}")
     return choices[name]
 
 
-def layers(stage: int, *, profile: str, core: str) -> list[str]:
+def layers(number: int, *, profile: str, core: str) -> list[str]:
     """The layers of the root that a stage needs, in the order of the description."""
-    more = choose("profile", profile)["layers"] if stage == 1 else choose("core", core)["layers"]
-    return [*facts()[f"stage{stage}"]["layers"], *more]
+    chosen = _chosen("profile", facts().profile, profile) if number == 1 else _chosen("core", facts().core, core)
+    return [*stage(number).layers, *chosen.layers]
 
 
-def cost(stage: int, *, arch_count: int = 1, flash: bool = True, part: bool = False) -> Cost:
+def cost(number: int, *, arch_count: int = 1, flash: bool = True, part: bool = False) -> Cost:
     """The estimate of a cold build of one stage, or of stage 2's runtime ``part``; a ``.cu`` costs per architecture."""
-    table = facts()[f"stage{stage}"]
-    objects, seconds = table["objects"], table["objects"] * table["object_seconds"]
-    if stage == 2 and part:
-        objects = table["slice_objects"]
-        seconds = objects * table["slice_object_seconds"]
-    elif stage == 2:
+    table = stage(number)
+    objects, seconds = table.objects, table.objects * table.object_seconds
+    if number == 2 and part:
+        objects = table.slice_objects
+        seconds = objects * table.slice_object_seconds
+    elif number == 2:
         if flash:
-            objects += table["flash_objects"]
-            seconds += table["flash_objects"] * table["flash_object_seconds"]
+            objects += table.flash_objects
+            seconds += table.flash_objects * table.flash_object_seconds
         seconds *= arch_count
-    return Cost(objects, seconds, table["disk_mib"], table["job_mib"])
+    return Cost(objects, seconds, table.disk_mib, table.job_mib)
 
 
-def environment(stage: int, kind: str, places: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+def environment(number: int, kind: str, places: Variables, more: Variables) -> dict[str, str]:
     """The variables of a stage in an environment of ``kind`` ("host" or "rootfs"), with places filled in."""
-    table = facts()[f"stage{stage}"]
-    made = {**facts()["common"], **table["environment"], **table.get(kind, {}), **more}
-    return {name: str(value).format_map(places) for name, value in made.items()}
+    table = stage(number)
+    made = {**facts().common, **table.environment, **table.environments.get(kind, {}), **more}
+    return {name: value.format_map(places) for name, value in made.items()}

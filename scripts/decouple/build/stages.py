@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,6 +67,247 @@ class Outcome:
     objects: int
 
 
+@dataclass(frozen=True)
+class Job:
+    """One build: where, of what and as chosen; ``progress`` and ``say`` are told how it goes."""
+
+    environment: Environment
+    provenance: Provenance
+    choices: Choices
+    progress: Progress = SILENT
+    say: Callable[[str], None] = lambda _: None
+
+
+class Stage(ABC):
+    """What both stages share: the check of the inputs, the manifest, the finished wheel, the stamp.
+
+    A stage of its own says what it is (``number``, ``project``, ``version``) and how its wheel is made (``make``).
+    """
+
+    number: int
+    project: str
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.environment, self.places = job, job.environment, job.environment.places
+        self.names = job.environment.names()
+        self.facts = settings.stage(self.number)
+        self.variables = variables_of(job.environment, self.number, job.provenance, job.choices)
+        self.log = self.places.logs / f"stage{self.number}.log"
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """The version that the wheel is made for."""
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """Where its objects lie."""
+
+    @abstractmethod
+    def make(self) -> Path:
+        """Configure, compile, pack: the wheel as the project's own packing left it."""
+
+    @abstractmethod
+    def said(self) -> dict[str, Any]:
+        """What the manifest says of this stage alone: ``flags``, and of stage 2 its CUDA."""
+
+    def core(self) -> str:
+        """What identifies the core wheel that it builds against; "" where that does not count."""
+        return ""
+
+    def build(self) -> Outcome:
+        """The stage's wheel in ``dist``, made unless it is up to date. Raises DecoupleError naming the failing step."""
+        tree, dirty = inputs.tree_state(self.places.tree)
+        layers = settings.layers(self.number, profile=self.job.choices.profile, core=self.job.choices.core)
+        toolchain = toolchain_of(self.environment, self.number, layers, self.variables)
+        relevant = {name: value for name, value in self.variables.items() if name not in ("MAX_JOBS", "CCACHE_MAXSIZE")}
+        digest = inputs.digest_of(
+            {
+                "content": inputs.content_of(self.places.tree, self.facts.does_not_read),
+                "series": self.job.provenance.series_digest,  # stands in the wheel
+                "toolchain": toolchain,
+                "variables": relevant,
+                "version": self.version,
+                "core": self.core(),
+            }
+        )
+        state, say, name = self.places.state, self.job.say, f"stage {self.number}"
+        stamp_path, effort_path = state / f"stage{self.number}.json", state / f"stage{self.number}.effort"
+        with locked(state / f"stage{self.number}.lock", lambda: say(f"{name}: waits for another run that builds it")):
+            stamp = inputs.up_to_date(stamp_path, digest, self.places.dist)
+            if stamp:
+                wheel = self.places.dist / stamp.wheel
+                return Outcome(self.number, wheel, False, Effort(stamp.seconds), stamp.objects)
+            say(f"{name}: building, log {self.log}")
+            began, before = time.monotonic(), effort.counters(self.environment, self.variables)
+            try:
+                raw = self.make()
+            finally:  # an interrupted run's time counts too
+                after = effort.counters(self.environment, self.variables)
+                took = effort.accumulate(effort_path, digest, effort.since(time.monotonic() - began, before, after))
+            epoch = int(self.variables["SOURCE_DATE_EPOCH"])
+            provenance = self.job.provenance
+            manifest = WheelManifest(
+                release=self.places.release,
+                project=self.project,
+                version=raw.name.split("-")[1],
+                upstream=provenance.upstream,
+                sources=provenance.sources,
+                series_digest=provenance.series_digest,
+                patches=provenance.patches,
+                overlay_digest=provenance.overlay_digest,
+                tree=f"{tree}+{dirty[:12]}" if dirty else tree,
+                toolchain=toolchain,
+                environment=dict(sorted(relevant.items())),
+                # How long it took differs each time; it stands in the stamp and ci/status, so that wheels can be equal.
+                times={"source_date_epoch": epoch},
+                **self.said(),
+            )
+            wheel = wheels.finish(raw, self.places.dist, manifest, epoch)
+            objects = objects_in(self.folder)
+            inputs.write_stamp(stamp_path, inputs.Stamp(digest, wheel.name, sha256_of(wheel), took.seconds, objects))
+            effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
+        return Outcome(self.number, wheel, True, took, objects)
+
+    def run(
+        self, what: str, command: Sequence[str], start: str, on_line: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Run one step of the stage into its log, in folder ``start``. Raises DecoupleError with its telling line."""
+        self.job.progress.start(what, None, "objects")
+        run(
+            self.environment,
+            command,
+            variables=self.variables,
+            start=start,
+            log=self.log,
+            what=what,
+            on_line=on_line,
+        )
+        self.job.progress.finish()
+
+    def compile(self, *targets: str) -> None:
+        """Run ninja through wrapped_cmake: limits from memory, second tries."""
+        folder = self.names[f"stage{self.number}"]
+        toolkit = f"{self.names['project']}/third_device/tools/wrapped_cmake"
+        command = ["python3", toolkit, "build", folder, *targets, "--raw"]
+        name = f"stage {self.number}"
+        self.run(f"compile {name}", command, folder, _Follow(self.job.progress, name, self.job.say))
+
+    def pack(self, command: Sequence[str], start: str) -> Path:
+        """Run ``command`` and the folder that it is to leave one wheel in; that wheel."""
+        raw = self.places.raw / f"stage{self.number}"
+        remove_tree(raw)
+        raw.mkdir(parents=True)
+        self.run(f"wheel of stage {self.number}", [*command, f"{self.names['raw']}/stage{self.number}"], start)
+        found = sorted(raw.glob("*.whl"))
+        if len(found) != 1:
+            raise DecoupleError(f"{raw}: {len(found)} wheels, expected one", next_step="run the same command again")
+        return found[0]
+
+
+class Stage1(Stage):
+    """The core: upstream's own ``setup.py`` on the applied tree."""
+
+    number, project = 1, "torch"
+
+    @property
+    def version(self) -> str:
+        return self.variables["PYTORCH_BUILD_VERSION"]
+
+    @property
+    def folder(self) -> Path:
+        return self.places.stage1
+
+    def said(self) -> dict[str, Any]:
+        return {"flags": {"profile": self.job.choices.profile}}
+
+    def make(self) -> Path:
+        tree = self.names["tree"]
+        for prepare in self.facts.prepare:
+            made = self.places.tree / prepare.unless
+            if prepare.environment == self.environment.kind and not made.exists():
+                made.parent.mkdir(parents=True, exist_ok=True)
+                self.run(prepare.what, prepare.command, tree)
+        self._configure()
+        self._uninstall()
+        self.compile("install")
+        raw = self.pack(["python3", "setup.py", "-q", "bdist_wheel", "--dist-dir"], tree)
+        said = raw.name.split("-")[1]
+        if said != self.version:
+            raise DecoupleError(
+                f"{raw.name}: its version is {said}, expected {self.version}", next_step=f"read {self.log}"
+            )
+        return raw
+
+    def _configure(self) -> None:
+        """Run upstream's configure step unless the same variables were configured before."""
+        stamp = self.places.state / "stage1.configured"
+        digest = inputs.digest_of({name: value for name, value in self.variables.items() if name != "MAX_JOBS"})
+        if (self.folder / "build.ninja").exists() and stamp.exists() and stamp.read_text() == digest:
+            return
+        command = ["python3", "setup.py", "build", "--cmake", "--cmake-only"]
+        self.run("configure stage 1", command, self.names["tree"])
+        write_atomically(stamp, digest)
+
+    def _uninstall(self) -> None:
+        """Remove what earlier runs installed into the tree and gathered for the wheel: setup.py packages what it finds.
+
+        The list is CMake's own; a file that git tracks stays.
+        """
+        tree, tracked = Path(self.names["tree"]), inputs.tracked(self.places.tree)
+        manifest = self.folder / "install_manifest.txt"
+        for line in manifest.read_text(encoding="utf-8").splitlines() if manifest.exists() else ():
+            if not Path(line).is_relative_to(tree):
+                continue
+            name = Path(line).relative_to(tree).as_posix()
+            if name not in tracked:
+                (self.places.tree / name).unlink(missing_ok=True)
+        for gathered in (*self.folder.glob("lib.*"), *self.folder.glob("bdist.*")):
+            remove_tree(gathered)
+
+
+class Stage2(Stage):
+    """torch_cuda, by its own build backend against an installed core: configured, compiled and packed once each.
+
+    Raises DecoupleError where it is made, when the core or something of CUDA's is missing.
+    """
+
+    number, project = 2, "torch-cuda"
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        if job.choices.core == "built":
+            unpack_core(job.environment, job.provenance.version)
+        prefix = self.variables["TORCH_CUDA_CORE_PREFIX"]
+        cudnn = self.variables.get("USE_CUDNN", "1") not in ("0", "OFF")
+        wanted = probe.Wanted(job.provenance.cuda, job.provenance.version, job.choices.archs, prefix, cudnn)
+        probe.check_stage2(probe.ask_inside(job.environment, self.variables, prefix), wanted)
+
+    @property
+    def version(self) -> str:
+        return f"{self.job.provenance.version}+cu{(self.job.provenance.cuda or '').replace('.', '')}"
+
+    @property
+    def folder(self) -> Path:
+        return self.places.stage2
+
+    def core(self) -> str:
+        return (self.places.core / "wheel.sha256").read_text() if self.job.choices.core == "built" else ""
+
+    def said(self) -> dict[str, Any]:
+        choices = self.job.choices
+        flags = {"core": choices.core, "flash": choices.flash}
+        return {"flags": flags, "cuda": self.job.provenance.cuda, "arch_list": choices.archs}
+
+    def make(self) -> Path:
+        project = f"{self.names['tree']}/third_device/torch_cuda"
+        backend = ["python3", "-B", "-m", "torch_cuda_build.backend"]
+        self.run("configure stage 2", [*backend, "configure"], project)
+        self.compile()
+        return self.pack([*backend, "pack"], project)
+
+
 def build_stage1(
     environment: Environment,
     provenance: Provenance,
@@ -75,29 +317,7 @@ def build_stage1(
     say: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
     """The core wheel of the applied tree. Raises DecoupleError naming the step that failed and its log."""
-    names = environment.names()
-    variables = variables_of(environment, 1, provenance, choices)
-    version = variables["PYTORCH_BUILD_VERSION"]
-
-    def build(log: Path) -> Path:
-        for prepare in settings.facts()["stage1"]["prepare"]:
-            made = environment.places.tree / prepare["unless"]
-            if prepare["environment"] == environment.kind and not made.exists():
-                made.parent.mkdir(parents=True, exist_ok=True)
-                run(
-                    environment,
-                    prepare["command"],
-                    variables=variables,
-                    start=names["tree"],
-                    log=log,
-                    what=prepare["what"],
-                )
-        _configure(environment, variables, log, progress)
-        _uninstall(environment)
-        _compile(environment, 1, ("install",), variables, log, progress, say)
-        return _bdist(environment, variables, log, progress)
-
-    return _stage(environment, provenance, choices, 1, version, variables, build, say)
+    return Stage1(Job(environment, provenance, choices, progress, say)).build()
 
 
 def build_stage2(
@@ -108,54 +328,20 @@ def build_stage2(
     progress: Progress = SILENT,
     say: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """The torch_cuda wheel, built by the project's own PEP 517 backend. Raises DecoupleError naming what is missing."""
-    names = environment.names()
-    variables = variables_of(environment, 2, provenance, choices)
-    prefix = variables["TORCH_CUDA_CORE_PREFIX"]
-    if choices.core == "built":
-        _unpack_core(environment, provenance.version)
-    cudnn = variables.get("USE_CUDNN", "1") not in ("0", "OFF")
-    wanted = probe.Wanted(provenance.cuda, provenance.version, choices.archs, prefix, cudnn)
-    probe.check_stage2(probe.ask_inside(environment, variables, prefix), wanted)
-    version = f"{provenance.version}+cu{(provenance.cuda or '').replace('.', '')}"
-
-    def build(log: Path) -> Path:
-        project = f"{names['tree']}/third_device/torch_cuda"
-        progress.start("configure stage 2")
-        configure = (
-            "import sys; sys.path.insert(0, sys.argv[1]); from torch_cuda_build import backend; backend.configure()"
-        )
-        run(
-            environment,
-            ["python3", "-c", configure, project],
-            variables=variables,
-            start=project,
-            log=log,
-            what="configure stage 2",
-        )
-        progress.finish()
-        # The backend would compile too; wrapped_cmake does it with limits from memory and second tries.
-        _compile(environment, 2, (), variables, log, progress, say)
-        raw = _fresh(environment.places.raw / "stage2")
-        command = ["python3", "-m", "pip", "wheel", "-v", "--no-deps", "--no-index", "--no-build-isolation"]
-        command += ["--wheel-dir", f"{names['raw']}/stage2", project]
-        progress.start("wheel of stage 2")
-        run(environment, command, variables=variables, start=names["stage2"], log=log, what="wheel of stage 2")
-        progress.finish()
-        return _only_wheel(raw)
-
-    return _stage(environment, provenance, choices, 2, version, variables, build, say)
+    """The torch_cuda wheel. Raises DecoupleError naming what is missing, or the step that failed and its log."""
+    return Stage2(Job(environment, provenance, choices, progress, say)).build()
 
 
-def overrides(places: Places) -> tuple[Bind, ...]:
-    """Files of the tree that the Debian root shows as upstream has them; ``stages.toml`` gives the reasons."""
+def overrides(places: Places, kind: str = "rootfs") -> tuple[Bind, ...]:
+    """Files that an environment of ``kind`` shows as upstream has them; ``stages.toml`` gives the reasons."""
     made = []
-    for table in settings.facts()["stage1"]["override"]:
-        copy = places.state / "overrides" / table["path"]
-        content = inputs.upstream_file(places.tree, table["path"])
-        if not copy.exists() or copy.read_bytes() != content:
-            write_atomically(copy, content)
-        made.append(Bind(copy, f"/decouple/{places.release}/src/{table['path']}"))
+    for one in settings.stage(1).override:
+        if one.environment == kind:
+            copy = places.state / "overrides" / one.path
+            content = inputs.upstream_file(places.tree, one.path)
+            if not copy.exists() or copy.read_bytes() != content:
+                write_atomically(copy, content)
+            made.append(Bind(copy, f"/decouple/{places.release}/src/{one.path}"))
     return tuple(made)
 
 
@@ -167,16 +353,16 @@ def variables_of(
     names = environment.names()
     revision = str(choices.revision or "")
     if stage == 1:
-        profile = settings.choose("profile", choices.profile)
-        local = ".".join(filter(None, (profile["local_version"], revision)))
-        more = dict(profile["environment"], PYTORCH_BUILD_VERSION=f"{provenance.version}+{local}")
+        profile = settings.profile(choices.profile)
+        local = ".".join(filter(None, (profile.local_version, revision)))
+        more = {**profile.environment, "PYTORCH_BUILD_VERSION": f"{provenance.version}+{local}"}
     else:
-        core = settings.choose("core", choices.core)
+        core = settings.core(choices.core)
         more = {
-            **(core["environment"] if environment.kind == "rootfs" else {}),
+            **core.environments.get(environment.kind, {}),
             "TORCH_CUDA_ARCH_LIST": ";".join(choices.archs),
             "TORCH_CUDA_CORE": choices.core,
-            "TORCH_CUDA_CORE_PREFIX": core["prefix"].format_map(names),
+            "TORCH_CUDA_CORE_PREFIX": core.prefix.format_map(names),
             "TORCH_CUDA_SLICE": choices.slice,
             "USE_FLASH_ATTENTION": "1" if choices.flash else "0",
             "USE_MEM_EFF_ATTENTION": "1" if choices.flash else "0",
@@ -187,7 +373,7 @@ def variables_of(
 
 def _shared(environment: Environment, choices: Choices) -> dict[str, str]:
     """Variables of both stages: job limit, time of the sources, the host's compilers, what the user set by hand."""
-    named = settings.facts()["host"]["passes"] if environment.kind == "host" else ()
+    named = settings.facts().host.passes if environment.kind == "host" else ()
     made = {name: os.environ[name] for name in named if name in os.environ}
     made |= {"SOURCE_DATE_EPOCH": str(inputs.epoch_of(environment.places.tree))}
     made |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
@@ -196,141 +382,8 @@ def _shared(environment: Environment, choices: Choices) -> dict[str, str]:
     return {**made, **choices.variables}
 
 
-def _stage(
-    environment: Environment,
-    provenance: Provenance,
-    choices: Choices,
-    stage: int,
-    version: str,
-    variables: Mapping[str, str],
-    build: Callable[[Path], Path],
-    say: Callable[[str], None],
-) -> Outcome:
-    """What both stages share: the check of the inputs, the build, the manifest, the finished wheel, the stamp."""
-    places = environment.places
-    tree, dirty = inputs.tree_state(places.tree)
-    layers = settings.layers(stage, profile=choices.profile, core=choices.core)
-    toolchain = _toolchain(environment, stage, layers, variables)
-    relevant = {name: value for name, value in variables.items() if name not in ("MAX_JOBS", "CCACHE_MAXSIZE")}
-    core = ""
-    if stage == 2 and choices.core == "built":
-        core = (places.core / "wheel.sha256").read_text()
-    digest = inputs.digest_of(
-        {
-            "content": inputs.content_of(places.tree, settings.facts()[f"stage{stage}"].get("does_not_read", ())),
-            "series": provenance.series_digest,  # stands in the wheel
-            "toolchain": toolchain,
-            "variables": relevant,
-            "version": version,
-            "core": core,
-        }
-    )
-    stamp_path = places.state / f"stage{stage}.json"
-    with locked(places.state / f"stage{stage}.lock", lambda: say(f"stage {stage}: waits for another run that builds it")):
-        stamp = inputs.up_to_date(stamp_path, digest, places.dist)
-        if stamp:
-            return Outcome(stage, places.dist / stamp.wheel, False, Effort(stamp.seconds), stamp.objects)
-        log = places.logs / f"stage{stage}.log"
-        say(f"stage {stage}: building, log {log}")
-        began, before = time.monotonic(), effort.counters(environment, dict(variables))
-        try:
-            raw = build(log)
-        finally:  # an interrupted run's time counts too
-            after = effort.counters(environment, dict(variables))
-            took = effort.since(time.monotonic() - began, before, after)
-            took = effort.accumulate(places.state / f"stage{stage}.effort", digest, took)
-        said = raw.name.split("-")[1]
-        if stage == 1 and said != version:
-            raise DecoupleError(f"{raw.name}: its version is {said}, expected {version}", next_step=f"read {log}")
-        manifest = WheelManifest(
-            release=places.release,
-            project="torch" if stage == 1 else "torch-cuda",
-            version=said,
-            upstream=provenance.upstream,
-            sources=provenance.sources,
-            series_digest=provenance.series_digest,
-            patches=provenance.patches,
-            overlay_digest=provenance.overlay_digest,
-            tree=f"{tree}+{dirty[:12]}" if dirty else tree,
-            cuda=provenance.cuda if stage == 2 else None,
-            arch_list=choices.archs if stage == 2 else (),
-            toolchain=toolchain,
-            flags={"profile": choices.profile} if stage == 1 else {"core": choices.core, "flash": choices.flash},
-            environment=dict(sorted(relevant.items())),
-            # How long it took differs each time; it stands in the stamp and in ci/status, so that wheels can be equal.
-            times={"source_date_epoch": int(variables["SOURCE_DATE_EPOCH"])},
-        )
-        wheel = wheels.finish(raw, places.dist, manifest, int(variables["SOURCE_DATE_EPOCH"]))
-        objects = objects_in(places.stage1 if stage == 1 else places.stage2)
-        inputs.write_stamp(stamp_path, inputs.Stamp(digest, wheel.name, sha256_of(wheel), took.seconds, objects))
-        (places.state / f"stage{stage}.effort").unlink(missing_ok=True)  # finished: the next build starts counting anew
-    return Outcome(stage, wheel, True, took, objects)
-
-
-def _configure(environment: Environment, variables: Mapping[str, str], log: Path, progress: Progress) -> None:
-    """Run upstream's configure step unless the same variables were configured before."""
-    places = environment.places
-    stamp = places.state / "stage1.configured"
-    digest = inputs.digest_of({name: value for name, value in variables.items() if name != "MAX_JOBS"})
-    if (places.stage1 / "build.ninja").exists() and stamp.exists() and stamp.read_text() == digest:
-        return
-    progress.start("configure stage 1")
-    command = ["python3", "setup.py", "build", "--cmake", "--cmake-only"]
-    run(environment, command, variables=variables, start=environment.names()["tree"], log=log, what="configure stage 1")
-    write_atomically(stamp, digest)
-    progress.finish()
-
-
-def _uninstall(environment: Environment) -> None:
-    """Remove what earlier runs installed into the tree and gathered for the wheel: setup.py packages what it finds.
-
-    The list is CMake's own; a file that git tracks stays.
-    """
-    places, tree = environment.places, Path(environment.names()["tree"])
-    tracked = inputs.tracked(places.tree)
-    manifest = places.stage1 / "install_manifest.txt"
-    for line in manifest.read_text(encoding="utf-8").splitlines() if manifest.exists() else ():
-        if not Path(line).is_relative_to(tree):
-            continue
-        name = Path(line).relative_to(tree).as_posix()
-        if name not in tracked:
-            (places.tree / name).unlink(missing_ok=True)
-    for gathered in (*places.stage1.glob("lib.*"), *places.stage1.glob("bdist.*")):
-        remove_tree(gathered)
-
-
-def _compile(
-    environment: Environment,
-    stage: int,
-    targets: Sequence[str],
-    variables: Mapping[str, str],
-    log: Path,
-    progress: Progress,
-    say: Callable[[str], None],
-) -> None:
-    """Run ninja through wrapped_cmake in the stage's build directory."""
-    names = environment.names()
-    folder = names[f"stage{stage}"]
-    command = ["python3", f"{names['project']}/third_device/tools/wrapped_cmake", "build", folder, *targets, "--raw"]
-    progress.start(f"stage {stage}", None, "objects")
-    follow = _Follow(progress, f"stage {stage}", say)
-    what = f"compile stage {stage}"
-    run(environment, command, variables=variables, start=folder, log=log, what=what, on_line=follow)
-    progress.finish()
-
-
-def _bdist(environment: Environment, variables: Mapping[str, str], log: Path, progress: Progress) -> Path:
-    raw = _fresh(environment.places.raw / "stage1")
-    names = environment.names()
-    progress.start("wheel of stage 1")
-    command = ["python3", "setup.py", "-q", "bdist_wheel", "--dist-dir", f"{names['raw']}/stage1"]
-    run(environment, command, variables=variables, start=names["tree"], log=log, what="wheel of stage 1")
-    progress.finish()
-    return _only_wheel(raw)
-
-
-def _unpack_core(environment: Environment, version: str) -> None:
-    """Unpack the newest stage-1 wheel for stage 2 to build against, unless it is there."""
+def unpack_core(environment: Environment, version: str) -> None:
+    """Unpack the newest stage-1 wheel for stage 2 to build against, unless it is there. Raises DecoupleError."""
     places = environment.places
     stamp = inputs.read_stamp(places.state / "stage1.json")
     wheel = places.dist / stamp.wheel if stamp else None
@@ -349,16 +402,14 @@ def _unpack_core(environment: Environment, version: str) -> None:
     write_atomically(marker, digest)
 
 
-def _toolchain(
+def toolchain_of(
     environment: Environment, stage: int, layers: Sequence[str], variables: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The first line that each program says of its version; in the root also the versions of the packages in ``layers``.
+    """The first line that each program says of its version; in a root also the versions of the packages in ``layers``.
 
     What else is in the root does not count: a stage is the same wheel whether or not the other is built with it.
     """
-    table: dict[str, Sequence[str]] = dict(settings.facts()["toolchain"])
-    if stage == 2:
-        table |= settings.facts()["toolchain_cuda"]
+    table = {**settings.facts().toolchain, **(settings.facts().toolchain_cuda if stage == 2 else {})}
     made: dict[str, Any] = {}
     for name, command in table.items():
         said = ask(environment, command, variables)
@@ -369,19 +420,6 @@ def _toolchain(
         versions = root.versions()
         made["packages"] = {name: versions[name] for name in sorted(named) if name in versions}
     return made
-
-
-def _fresh(folder: Path) -> Path:
-    remove_tree(folder)
-    folder.mkdir(parents=True)
-    return folder
-
-
-def _only_wheel(folder: Path) -> Path:
-    found = sorted(folder.glob("*.whl"))
-    if len(found) != 1:
-        raise DecoupleError(f"{folder}: {len(found)} wheels, expected one", next_step="run the same command again")
-    return found[0]
 
 
 class _Follow:

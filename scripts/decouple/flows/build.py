@@ -70,7 +70,7 @@ class Build(Work):
 
 def estimates(request: Build) -> list[Estimate]:
     """What each stage would still cost. Raises UsageError or DecoupleError where the request is wrong."""
-    settings.choose("profile", request.profile)
+    settings.profile(request.profile)
     choices, places = _choices(request), request.places
     made = []
     for stage in request.stages:
@@ -107,7 +107,7 @@ def build(request: Build, listener: Listener = QUIET) -> tuple[Outcome, ...]:
 
 
 def _choices(request: Build) -> Choices:
-    asked = request.archs or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.facts()["stage2"]["arch_list"]
+    asked = request.archs or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.stage(2).arch_list
     archs = split_archs(asked)
     if not archs:
         raise UsageError("--arch is empty", next_step="name an architecture, e.g. --arch 9.0")

@@ -67,11 +67,11 @@ def check(request: Contract, listener: Listener = QUIET) -> Checked:
     places.make()
     layers = ["core", *(["stock"] if stock else []), *(["cuda"] if cuda else [])]
     environment = open_environment(request, places, layers, listener)
-    table = settings.choose("core", request.core)
+    table = settings.core(request.core)
     libraries, packages, prefix = "", "", ""
     if environment.kind == "rootfs":  # a host finds its own
-        libraries, packages = table["environment"]["LD_LIBRARY_PATH"], table["packages"]
-        prefix = table["prefix"] if stock else ""
+        libraries, packages = table.libraries(environment.kind), table.packages
+        prefix = table.prefix if stock else ""
     names = environment.names()
     place = venvs.Workplace(environment, places.verify, names["verify"], places.logs / "contract.log")
     # one environment to compile in: the backend is built against the core, whatever lies beside it when it runs

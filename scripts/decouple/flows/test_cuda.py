@@ -123,10 +123,10 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     names = environment.names()
     python, variables = "python3", checks.monolith_variables()
     if wheels:
-        table = settings.choose("core", "stock" if torch.word == "smoke" else "built")
-        libraries = str(table["environment"]["LD_LIBRARY_PATH"])
+        table = settings.core("stock" if torch.word == "smoke" else "built")
+        libraries = table.libraries(environment.kind)
         place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
-        tried = venvs.install(place, f"suites-{torch.word}", wheels, packages=table["packages"], libraries=libraries)
+        tried = venvs.install(place, f"suites-{torch.word}", wheels, packages=table.packages, libraries=libraries)
         python, variables = f"{tried.inside}/venv/bin/python", {"LD_LIBRARY_PATH": libraries}
     folder = places.verify / "suites" / torch.name
     folder.mkdir(parents=True, exist_ok=True)

@@ -184,10 +184,10 @@ class _Trial:
 
     def install(self, kind: str, core: Path | None, backend: Path) -> Tried:
         """A virtual environment with both wheels, or with the backend on a stock core unpacked beside."""
-        table = settings.choose("core", kind)
-        libraries = table["environment"]["LD_LIBRARY_PATH"] if self.environment.kind == "rootfs" else ""
+        table = settings.core(kind)
+        libraries = table.libraries(self.environment.kind)
         wheels = [core, backend] if core else [backend]
-        return venvs.install(self.place, f"both-{kind}", wheels, packages=table["packages"], libraries=libraries)
+        return venvs.install(self.place, f"both-{kind}", wheels, packages=table.packages, libraries=libraries)
 
     def expected(self, backend: Path) -> tuple[Expected, ...]:
         """What a user must read off the wheel ``backend`` in this environment."""
@@ -198,9 +198,9 @@ class _Trial:
 
     def upstream_tests(self, core: Path) -> Check:
         """Upstream's CPU tests with the core wheel alone, against the same on the unmodified build of the root."""
-        table = settings.choose("core", "stock")
-        libraries = table["environment"]["LD_LIBRARY_PATH"]
-        stock = venvs.install(self.place, "stock", [], packages=table["packages"], libraries=libraries)
+        table = settings.core("stock")
+        libraries = table.libraries(self.environment.kind)
+        stock = venvs.install(self.place, "stock", [], packages=table.packages, libraries=libraries)
         tests, suites = f"{self.environment.names()['tree']}/test", upstream_tests.load()
         seen = []
         for tried in (venvs.install(self.place, "core", [core]), stock):
@@ -222,8 +222,8 @@ class _Trial:
         """Third-party CUDA extensions, compiled against both wheels for the architectures that the backend has."""
         archs = ";".join(read_manifest(backend).arch_list)
         variables = {**extensions.compilers(self.environment.kind), "TORCH_CUDA_ARCH_LIST": archs}
-        if self.environment.kind == "rootfs":
-            variables["LD_LIBRARY_PATH"] = settings.choose("core", kind)["environment"]["LD_LIBRARY_PATH"]
+        if libraries := settings.core(kind).libraries(self.environment.kind):
+            variables["LD_LIBRARY_PATH"] = libraries
         progress, found = self.listener.progress, []
         for one in extensions.load():
             if isinstance(one.source, Path):

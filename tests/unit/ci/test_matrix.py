@@ -137,7 +137,7 @@ def test_what_a_stage_hands_over_is_what_the_next_one_looks_for(tmp_path: Path) 
                 shutil.copyfile(path, fresh.project / name)
         if job is core:
             assert not list(fresh.dist.glob("torch_cuda-*"))
-            stages._unpack_core(HostEnvironment(fresh), "2.6.0")
+            stages.unpack_core(HostEnvironment(fresh), "2.6.0")
             assert (fresh.core / "torch/version.py").is_file()
     stamps = [inputs.read_stamp(fresh.state / f"stage{stage}.json") for stage in (1, 2)]
     assert all(stamp and (fresh.dist / stamp.wheel).is_file() for stamp in stamps)

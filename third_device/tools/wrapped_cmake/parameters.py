@@ -43,6 +43,7 @@ def _parameter(name: str, kind: str, default: str | None, meaning: str, cmake: s
 PARAMETERS: tuple[Parameter, ...] = (
     _parameter("MAX_JOBS", "number", None, "compile jobs at once; default: what cores and free memory allow"),
     _parameter("CMAKE_BUILD_TYPE", "text", "Release", "Debug, Release or RelWithDebInfo"),
+    _parameter("CMAKE_ARGS", "text", None, "more arguments for CMake, as a shell splits them"),
     _parameter("DEBUG", "flag", "0", "build with -O0 -g (unless CMAKE_BUILD_TYPE is set)"),
     _parameter("REL_WITH_DEB_INFO", "flag", "0", "build optimised with -g (unless CMAKE_BUILD_TYPE is set)"),
     _parameter("BUILD_TEST", "flag", "0", "build the C++ tests too"),
@@ -127,7 +128,9 @@ class Settings:
         found = {
             name: value
             for name, value in self.environ.items()
-            if value and name.startswith(_PASSED_ON) and name not in ("CMAKE_GENERATOR", "CMAKE_INSTALL_PREFIX")
+            if value
+            and name.startswith(_PASSED_ON)
+            and name not in ("CMAKE_ARGS", "CMAKE_GENERATOR", "CMAKE_INSTALL_PREFIX")
         }
         for parameter in PARAMETERS:
             value = self.environ.get(parameter.name)

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -64,24 +65,38 @@ class WrappedCMake:
         made.update(extra or {})
         return made
 
-    def configure(self, extra: Mapping[str, str] | None = None) -> bool:
-        """Run CMake unless the same definitions were configured before; returns whether it ran.
+    def configure(self, extra: Mapping[str, str] | None = None, *, always: bool = False) -> bool:
+        """Run CMake unless the same definitions were configured before (or ``always``); returns whether it ran.
 
         A build directory that was copied or moved here with its project is configured from nothing. Raises
         WrappedCMakeError with CMake's first error.
         """
         if not self._cmake.has_ninja:
             raise WrappedCMakeError("ninja is not on the PATH (or USE_NINJA=0)", "install ninja")
-        arguments = ["-GNinja", *self._cmake.arguments(self.definitions(extra)), str(self.source_dir)]
+        more = shlex.split(self.settings.text("CMAKE_ARGS") or "")
+        arguments = ["-GNinja", *self._cmake.arguments(self.definitions(extra)), *more, str(self.source_dir)]
         stamp = self.build_dir / _STAMP
         digest = hashlib.sha256("\0".join(arguments).encode()).hexdigest()
-        if stamp.exists() and stamp.read_text() == digest and (self.build_dir / "build.ninja").exists():
+        known = not always and stamp.exists() and stamp.read_text() == digest
+        if known and (self.build_dir / "build.ninja").exists():
             return False
         self.build_dir.mkdir(parents=True, exist_ok=True)
-        self.log.parent.mkdir(parents=True, exist_ok=True)
         stamp.unlink(missing_ok=True)
         self._forget_another_place()
-        command = [self._cmake.command, *arguments]
+        self._run([self._cmake.command, *arguments])
+        stamp.write_text(digest)
+        return True
+
+    def install(self, prefix: Path, *, strip: bool = False) -> Path:
+        """Put what was built below ``prefix``, made anew; returns it. Raises WrappedCMakeError with CMake's error."""
+        shutil.rmtree(prefix, ignore_errors=True)
+        command = [self._cmake.command, "--install", str(self.build_dir), "--prefix", str(prefix)]
+        self._run([*command, *(["--strip"] if strip else [])])
+        return prefix
+
+    def _run(self, command: Sequence[str]) -> None:
+        """Run CMake into the log."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("a", encoding="utf-8") as out:
             out.write(f"$ {' '.join(command)}\n")
             out.flush()
@@ -89,8 +104,6 @@ class WrappedCMake:
             done = subprocess.run(command, cwd=self.build_dir, env=self.environ, stdout=out, stderr=out, check=False)
         if done.returncode:
             raise WrappedCMakeError(f"CMake: {_first_error(self.log, began)}", f"read {self.log}")
-        stamp.write_text(digest)
-        return True
 
     def _forget_another_place(self) -> None:
         """CMake refuses a cache whose directories are not these, and leaves it to the user to delete it."""

@@ -1,22 +1,19 @@
-"""PEP 517 backend: configure and build with CMake, install into a staging folder, pack the wheel.
+"""PEP 517 backend: configure and build with the toolkit wrapped_cmake, install into a staging folder, pack the wheel.
 
-Choices come from the environment under upstream's names (``cmake/Options.cmake`` lists them); besides,
+Choices come from the environment under upstream's names: ``cmake/Options.cmake`` lists those of this project, and
+``python third_device/tools/wrapped_cmake --help`` those of every backend. Besides,
 
-``TORCH_CUDA_BUILD_DIR``  where to build (default ``build/`` here); kept, so an interrupted build goes on,
-``MAX_JOBS``              parallel compilations (default: what cores and memory allow, by the toolkit wrapped_cmake),
-``CMAKE_ARGS``            more arguments for CMake.
+``TORCH_CUDA_BUILD_DIR``  where to build (default ``build/`` here); kept, so an interrupted build goes on.
 
 ``config_settings`` of pip (``-C NAME=VALUE``) become ``-DNAME=VALUE``. From a checkout, without pip:
-``python -m torch_cuda_build.backend DIST_FOLDER``.
+``python -m torch_cuda_build.backend DIST_FOLDER``; or in steps: ``configure``, the toolkit's own ``build``, and
+``pack DIST_FOLDER``.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
-import shutil
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -26,8 +23,10 @@ from typing import Any
 from torch_cuda_build import wheel
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT.parent / "tools"))  # the toolkit lies beside this project and is never installed
+from wrapped_cmake import Lines, WrappedCMake, WrappedCMakeError  # noqa: E402
+
 CORE_PRELOAD = ROOT.parent / "added_to_core" / "torch" / "_decoupled" / "preload.py"
-TOOLKIT = ROOT.parent / "tools" / "wrapped_cmake"
 OWN_FILES = ("__init__.py", "_after_import.py", "_autoload.py", "_libraries.py", "_preload.py", "py.typed")
 
 START = ("torch_cuda.pth", "torch_cuda_start.py")
@@ -43,30 +42,18 @@ def build_dir() -> Path:
     return Path(os.environ.get("TORCH_CUDA_BUILD_DIR") or ROOT / "build").absolute()
 
 
-def configure(settings: Mapping[str, Any] | None = None) -> None:
-    """Run CMake in `build_dir`. Raises BuildError when it fails; its own message has been shown."""
-    defines = [f"-D{name}={value}" for name, value in (settings or {}).items() if name.isidentifier()]
-    _run(
-        [
-            *("cmake", "-G", "Ninja", "-S", str(ROOT), "-B", str(build_dir()), f"-DPython_EXECUTABLE={sys.executable}"),
-            *defines,
-            *shlex.split(os.environ.get("CMAKE_ARGS", "")),
-        ],
-        "configure",
-    )
+def toolkit() -> WrappedCMake:
+    """This project in the hands of wrapped_cmake. Raises WrappedCMakeError."""
+    # CMake runs Python modules of this tree, which stays clean
+    return WrappedCMake(ROOT, build_dir(), environ={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
 
 
-def compile_all() -> None:
-    """Build every target by the toolkit: as many jobs as memory allows, second tries. Raises BuildError."""
-    _run([sys.executable, str(TOOLKIT), "build", str(build_dir())], "compile")
-
-
-def stage() -> Path:
-    """Install into a fresh ``stage/`` below `build_dir` and return it. Raises BuildError."""
-    folder = build_dir() / "stage"
-    shutil.rmtree(folder, ignore_errors=True)
-    _run(["cmake", "--install", str(build_dir()), "--prefix", str(folder), "--strip"], "install")
-    return folder
+def configure(settings: Mapping[str, Any] | None = None) -> WrappedCMake:
+    """Run CMake in `build_dir`: always, for it reads more than its arguments. Raises WrappedCMakeError."""
+    project = toolkit()
+    given = {name: str(value) for name, value in (settings or {}).items() if name.isidentifier()}
+    project.configure(given, always=True)
+    return project
 
 
 def members(staged: Path, core: str) -> dict[str, Path | bytes]:
@@ -93,11 +80,15 @@ def build_wheel(
     wheel_directory: str, config_settings: Mapping[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     """PEP 517: build everything, write the wheel, return its file name."""
-    configure(config_settings)
-    compile_all()
-    staged = stage()
+    project = configure(config_settings)
+    project.build((), on_status=Lines(project.limits))
+    return pack(project, Path(wheel_directory))
+
+
+def pack(project: WrappedCMake, folder: Path) -> str:
+    """Install what was built and write the wheel; its name in ``folder``. Raises WrappedCMakeError, BuildError."""
+    staged = project.install(build_dir() / "stage", strip=True)
     info = json.loads((staged / "build_info.json").read_text(encoding="utf-8"))
-    folder = Path(wheel_directory)
     folder.mkdir(parents=True, exist_ok=True)
     requires = wheel.requirements(Path(__file__).with_name("requirements.toml"), info)
     return wheel.write(
@@ -110,22 +101,20 @@ def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None 
     raise BuildError("torch-cuda has no sdist: it builds from a whole PyTorch tree; next: build the wheel in that tree")
 
 
-def _run(command: list[str], step: str) -> None:
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+def main(words: list[str]) -> int:
+    """``[DIST_FOLDER] | configure | pack DIST_FOLDER``; the exit code is 1, with one line on stderr, on failure."""
     try:
-        status = subprocess.run(command, env=environment, check=False).returncode
-    except FileNotFoundError:
-        raise BuildError(f"{command[0]} is not installed; next: install CMake >= 3.24 and ninja to {step}") from None
-    if status != 0:
-        raise BuildError(
-            f"{step} failed with exit status {status}; next: read the message above, then run the same command again: "
-            f"finished objects in {build_dir()} are kept"
-        )
+        if words == ["configure"]:
+            sys.stdout.write(f"configured; log {configure().log}\n")
+        elif words[:1] == ["pack"] and len(words) == 2:
+            sys.stdout.write(pack(toolkit(), Path(words[1])) + "\n")
+        else:
+            sys.stdout.write(build_wheel(words[0] if words else "dist") + "\n")
+    except (BuildError, WrappedCMakeError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.stdout.write(build_wheel(sys.argv[1] if len(sys.argv) > 1 else "dist") + "\n")
-    except BuildError as error:
-        sys.stderr.write(f"error: {error}\n")
-        sys.exit(1)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""The build backend hands the project to the toolkit: configured, compiled and packed in steps, or all at once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from torch_cuda_build import backend
+
+from tests.support.torch_cuda import INFO
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(tiny LANGUAGES NONE)
+set(TORCH_CUDA_CORE "$ENV{TORCH_CUDA_CORE}")
+configure_file(info.json.in info.json @ONLY)
+add_custom_command(OUTPUT made.txt COMMAND "${CMAKE_COMMAND}" -E touch made.txt)
+add_custom_target(made ALL DEPENDS made.txt)
+install(FILES "${CMAKE_BINARY_DIR}/info.json" DESTINATION . RENAME build_info.json)
+install(FILES "${CMAKE_BINARY_DIR}/made.txt" DESTINATION lib)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of no language in the place of torch_cuda's, with its Python files."""
+    for tool in ("cmake", "ninja"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    root = tmp_path / "torch_cuda"
+    for name in (*(f"torch_cuda/{name}" for name in backend.OWN_FILES), *backend.START):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(backend.ROOT / name, root / name)
+    (root / "CMakeLists.txt").write_text(PROJECT)
+    (root / "info.json.in").write_text(json.dumps({**INFO, "core": "@TORCH_CUDA_CORE@"}))
+    monkeypatch.setattr(backend, "ROOT", root)
+    monkeypatch.setenv("TORCH_CUDA_CORE", "built")
+    monkeypatch.delenv("TORCH_CUDA_BUILD_DIR", raising=False)
+    return root
+
+
+def test_in_steps(project: Path, tmp_path: Path) -> None:
+    assert backend.main(["configure"]) == 0
+    backend.toolkit().build(())
+    assert backend.main(["pack", str(tmp_path / "dist")]) == 0
+    (wheel,) = (tmp_path / "dist").glob("torch_cuda-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert {"torch_cuda/lib/made.txt", "torch_cuda/_core_preload.py"} < set(archive.namelist())
+        assert "torch_cuda.pth" not in archive.namelist()
+
+
+def test_all_at_once_and_again_with_another_choice(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend.build_wheel(str(tmp_path / "one"))
+    monkeypatch.setenv("TORCH_CUDA_CORE", "stock")  # a variable that only the project's own CMake reads
+    name = backend.build_wheel(str(tmp_path / "two"), {"SOME_CHOICE": "a b"})
+    assert "SOME_CHOICE:UNINITIALIZED=a b" in (project / "build" / "CMakeCache.txt").read_text()
+    with zipfile.ZipFile(tmp_path / "two" / name) as archive:
+        assert "torch_cuda.pth" in archive.namelist()
+
+
+def test_a_failure_is_one_line_with_what_to_read(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "CMakeLists.txt").write_text(PROJECT + 'message(FATAL_ERROR "no CUDA compiler")\n')
+    assert backend.main(["configure"]) == 1
+    said = capsys.readouterr().err
+    assert "no CUDA compiler" in said and "wrapped_cmake.log" in said and said.count("\n") == 1
