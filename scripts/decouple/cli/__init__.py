@@ -18,7 +18,8 @@ from decouple.cli.last_resort import ending
 MODULES: dict[str, str] = {
     "fetch": "fetch",
     "apply": "apply status",
-    "stack": "push pop top series applied unapplied",
+    "stack": "push pop",
+    "standing": "top series applied unapplied",
     "patches": "new add edit refresh fold rename delete import export show diff header",
     "branch": "branch from-branch",
     "lint": "lint",
@@ -56,7 +57,7 @@ def parser(modules: Iterable[str] = MODULES) -> argparse.ArgumentParser:
     """The command line, with the verbs of these modules (all of them)."""
     top = argparse.ArgumentParser(prog="decouple", description="PyTorch with its CUDA code as a standalone backend.")
     top.add_argument("--version", action="version", version=f"decouple {__version__}")
-    subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    subparsers = top.add_subparsers(prog="decouple", dest="command", metavar="COMMAND", required=True)
     for name in modules:
         importlib.import_module(f"decouple.cli.{name}").register(subparsers)
     return top

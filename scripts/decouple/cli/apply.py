@@ -8,13 +8,14 @@ from dataclasses import asdict
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
-from decouple.cli.stack_words import Subparsers, release_alone, verb
+from decouple.cli.stack_words import release_alone
+from decouple.cli.verbs import verb
 from decouple.flows.apply import Apply
 from decouple.flows.apply import apply as bring
 from decouple.stack.status import status as tree_status
 
 
-def register(subparsers: Subparsers) -> None:
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
     text = "fetch a release and bring build/RELEASE/src to the whole series and the overlay"
     apply = verb(subparsers, "apply", _apply, text)

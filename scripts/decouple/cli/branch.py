@@ -8,13 +8,14 @@ from pathlib import Path
 from decouple.base.errors import OK, UsageError
 from decouple.base.git import Repository
 from decouple.cli.patches import say_written
-from decouple.cli.stack_words import Subparsers, opened, verb, where
+from decouple.cli.stack_words import opened, where
+from decouple.cli.verbs import verb
 from decouple.release.manifest import load_release
 from decouple.stack import branch
 from decouple.stack.engine import Places
 
 
-def register(subparsers: Subparsers) -> None:
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
     forth = verb(subparsers, "branch", _branch, "make a git branch of the whole series")
     forth.add_argument("--repo", type=Path, help="the repository (default: the applied tree)")

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
 
-from decouple import __version__
 from decouple.base.errors import CANNOT_HERE, CHECK_FAILED, FAULT, DecoupleError
-from decouple.cli.shown import escaped, escaping, without_secrets
+from decouple.cli.shown import escaping
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
@@ -41,8 +36,12 @@ def ending(run: Callable[[], int], words: Sequence[str]) -> int:
         except MemoryError:
             return _say("not enough memory", "end other programs, or take a larger machine", CANNOT_HERE)
         except Exception as error:
+            from decouple.cli import fault_log  # here: no command that ends well pays for it
+
             what = ": ".join(word for word in (type(error).__name__, str(error)[:300]) if word)
-            return _say(f"a fault of decouple's own: {what}", f"tell its authors; {_written(error, words)}", FAULT)
+            return _say(
+                f"a fault of decouple's own: {what}", f"tell its authors; {fault_log.written(error, words)}", FAULT
+            )
 
 
 def _say(what: str, next_step: str | None, code: int) -> int:
@@ -55,28 +54,3 @@ def _say(what: str, next_step: str | None, code: int) -> int:
 def _one_line(text: str) -> str:
     """Words of others may hold newlines, and with them lines that look like ours."""
     return text.strip().replace("\n", "\\n")
-
-
-def _written(error: Exception, words: Sequence[str]) -> str:
-    """Where the traceback was put."""
-    lines = traceback.format_exception(error)
-    text = f"decouple {__version__}, Python {sys.version.split()[0]}\n{' '.join(words)}\n{''.join(lines)}"
-    for folder in (_folder, lambda: None):
-        try:
-            place = folder()
-            if place:
-                place.mkdir(parents=True, exist_ok=True)
-            stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-            handle, name = tempfile.mkstemp(prefix=f"fault-{stamp}-", suffix=".log", dir=place)
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                out.write("".join(escaped(without_secrets(line)) for line in text.splitlines(keepends=True)))
-            return f"its log is {name}"
-        except Exception:  # a full disk, no home: there is another place, and then none
-            continue
-    return "no disk here takes its log"
-
-
-def _folder() -> Path:
-    from decouple.base.paths import cache_dir
-
-    return cache_dir() / "faults"

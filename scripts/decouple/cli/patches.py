@@ -11,12 +11,13 @@ import tempfile
 from pathlib import Path
 
 from decouple.base.errors import OK, UsageError
-from decouple.cli.stack_words import Parser, Subparsers, named, open_at, opened, patch, paths, verb
+from decouple.cli.stack_words import named, open_at, opened, patch, paths
+from decouple.cli.verbs import verb
 from decouple.stack import edits
 from decouple.stack.writeback import Written
 
 
-def register(subparsers: Subparsers) -> None:
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
     new = verb(subparsers, "new", _new, "start an empty patch on top of the applied ones", "NAME")
     new.add_argument("-m", "--title", help="one line that says what it does")
@@ -52,7 +53,7 @@ def register(subparsers: Subparsers) -> None:
     how.add_argument("-r", "--replace", action="store_true", help="read it from standard input")
 
 
-def _strip(parser: Parser) -> None:
+def _strip(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-s", "--strip", type=int, default=1, metavar="N", help="leading path components to strip (1)")
 
 

@@ -11,9 +11,11 @@ import contextlib
 import re
 import sys
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
+TYPE_CHECKING = False  # as typing has it; importing typing would take longer than all else here
 if TYPE_CHECKING:
+    from typing import IO, Any, TextIO
+
     from _typeshed import ReadableBuffer
 
 _UNSEEN = re.compile(
@@ -76,9 +78,7 @@ class _Bytes:
 def escaping() -> Iterator[None]:
     """Within, standard output and error escape what is not ours."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (
-        stream if isinstance(stream, _Shown) else cast("TextIO", _Shown(stream)) for stream in before
-    )
+    sys.stdout, sys.stderr = (stream if isinstance(stream, _Shown) else _Shown(stream) for stream in before)
     try:
         yield
     finally:

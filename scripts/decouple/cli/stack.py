@@ -1,16 +1,16 @@
-"""quilt's verbs that move the applied tree of a release up and down its series, and say where it stands."""
+"""quilt's verbs that move the applied tree of a release up and down its series."""
 
 from __future__ import annotations
 
 import argparse
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
-from decouple.cli.stack_words import Subparsers, open_at, opened, patch, verb, where
-from decouple.patch import seriesfile
+from decouple.cli.stack_words import opened
+from decouple.cli.verbs import verb
 from decouple.stack.engine import Moved
 
 
-def register(subparsers: Subparsers) -> None:
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
     text = "apply the next patch, N patches, or those up to NAME"
     push = verb(subparsers, "push", _push, text, "[N|NAME]")
@@ -18,11 +18,6 @@ def register(subparsers: Subparsers) -> None:
     push.add_argument("--no-overlay", action="store_true", help="leave the overlay off")
     pop = verb(subparsers, "pop", _pop, "take off the top patch, N patches, or those above NAME", "[N|NAME]")
     pop.add_argument("-a", "--all", action="store_true", help="take off all of them")
-    verb(subparsers, "top", _top, "name the topmost applied patch")
-    series = verb(subparsers, "series", _series, "list the patches of the series")
-    series.add_argument("-v", "--verbose", action="store_true", help="mark applied patches with +, the top one with =")
-    verb(subparsers, "applied", _applied, "list the applied patches")
-    verb(subparsers, "unapplied", _unapplied, "list the patches that are not applied")
 
 
 def _amount(arguments: argparse.Namespace, words: list[str]) -> str | int | None:
@@ -63,35 +58,4 @@ def _say_moved(moved: Moved, nothing: str) -> int:
     print(f"now at {moved.top or 'the bare source'} ({moved.files} files touched)")
     if moved.stopped:
         raise moved.stopped
-    return OK
-
-
-def _top(arguments: argparse.Namespace) -> int:
-    with opened(arguments) as (stack, _):
-        print(patch(stack, []))
-    return OK
-
-
-def _series(arguments: argparse.Namespace) -> int:
-    places, _ = where(arguments)
-    if not arguments.verbose:
-        print("\n".join(seriesfile.read(places.series).names))
-        return OK
-    with open_at(places) as stack:
-        for name in stack.series.names:
-            print("=" if name == stack.top else "+" if name in stack.applied else " ", name)
-    return OK
-
-
-def _applied(arguments: argparse.Namespace) -> int:
-    with opened(arguments) as (stack, _):
-        for name in stack.applied:
-            print(name)
-    return OK
-
-
-def _unapplied(arguments: argparse.Namespace) -> int:
-    with opened(arguments) as (stack, _):
-        for name in stack.unapplied:
-            print(name)
     return OK

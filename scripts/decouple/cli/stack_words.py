@@ -7,30 +7,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
 from decouple.stack.engine import Places, Stack, releases
 
-Parser = argparse.ArgumentParser
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 _OF_A_RELEASE = ("apply", "status", "refresh", "branch", "from-branch")
 """The verbs whose first word can be nothing but a release."""
-
-
-def verb(
-    subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], text: str, arguments: str = ""
-) -> Parser:
-    """Add a verb that takes a release and ``arguments``."""
-    parser = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-    what = f"[RELEASE] {arguments}".strip()
-    parser.add_argument("words", nargs="*", metavar=what, help="the release, e.g. 2.6, then what the verb acts on")
-    parser.set_defaults(run=run)
-    return parser
 
 
 def where(arguments: argparse.Namespace) -> tuple[Places, list[str]]:

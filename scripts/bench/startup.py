@@ -1,0 +1,153 @@
+"""What a command costs before it does anything: start-up and the quick verbs, as ratios in one run.
+
+    python scripts/bench/startup.py [--rounds 11] [--before CHECKOUT] [--json FILE]
+
+Each verb runs as a new process on a series of three patches, in rounds that alternate with the yardsticks: git's and
+Python's own start, and `quilt top` on the same series. Processor time, the least of all rounds: what else runs on the
+machine only adds. ``--before`` measures the package of another checkout (``git worktree add``) in the same rounds. Aim:
+``--version`` and ``top`` take at most twice the processor time of ``python -c "import argparse"``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from _timing import timed
+
+from decouple.base.errors import DecoupleError
+from decouple.base.paths import find_project
+
+RELEASE = "2.6"
+YARDSTICK = "python -c 'import argparse'"
+#: verb -> its words, and those that undo it
+VERBS: dict[str, tuple[list[str], list[str]]] = {
+    "--version": (["--version"], []),
+    "top": (["top", RELEASE], []),
+    "applied": (["applied", RELEASE], []),
+    "series": (["series", RELEASE], []),
+    "push": (["push", RELEASE], ["pop", RELEASE]),
+    "status": (["status", RELEASE], []),
+    "check": (["check", RELEASE, "--source", "source"], []),
+    "lint": (["lint", RELEASE], []),
+    "--help": (["--help"], []),
+}
+
+
+def measure(scratch: Path, rounds: int, before: Path | None = None) -> dict[str, Any]:
+    """Milliseconds of processor time per verb, and the ratios to each yardstick. Raises DecoupleError."""
+    ours = Path(find_project()) / "scripts"
+    packages = {"now": ours} | ({"before": before / "scripts"} if before else {})
+    project = _project(scratch)
+    quilt = shutil.which("quilt")
+    folders = {"QUILT_PATCHES": str(project / "patches"), "QUILT_SERIES": str(project / "series" / RELEASE)}
+    quilted = {**os.environ, **folders}
+    if quilt:
+        _run([quilt, "--quiltrc", "-", "push", "2"], project / "source", quilted)
+    least: dict[str, float] = {}
+
+    def sample(
+        name: str, command: list[str], environment: Mapping[str, str], undo: Sequence[str] = (), folder: Path = project
+    ) -> None:
+        least[name] = min(least.get(name, 1e9), timed(lambda: _run(command, folder, environment)).cpu * 1000)
+        if undo:
+            _run([*command[:3], *undo], project, environment)
+
+    for _ in range(rounds):
+        sample(YARDSTICK, [sys.executable, "-c", "import argparse"], os.environ)
+        sample("git --version", ["git", "--version"], os.environ)
+        if quilt:
+            sample("quilt top", [quilt, "--quiltrc", "-", "top"], quilted, folder=project / "source")
+        for name, package in packages.items():
+            environment = _environment(project, package)
+            for verb, (words, undo) in VERBS.items():
+                sample(f"{name} {verb}", [sys.executable, "-m", "decouple", *words], environment, undo)
+    yardsticks = [one for one in (YARDSTICK, "git --version", "quilt top") if one in least]
+    return {
+        "name": "start-up and quick verbs",
+        "rounds": rounds,
+        "cpu_ms": {name: round(value, 1) for name, value in least.items()},
+        "ratios": {
+            name: {one: round(value / least[one], 2) for one in yardsticks}
+            for name, value in least.items()
+            if name not in yardsticks
+        },
+        "aim": {"now --version": 2.0, "now top": 2.0, "against": YARDSTICK},
+    }
+
+
+def _environment(project: Path, package: Path) -> dict[str, str]:
+    cache = str(project.parent / "cache")
+    return {**os.environ, "PYTHONPATH": str(package), "DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": cache}
+
+
+def _run(command: list[str], folder: Path, environment: Mapping[str, str] = os.environ) -> str:
+    done = subprocess.run(command, cwd=folder, env=dict(environment), capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):  # 1: `status` finds that not all is applied
+        raise DecoupleError(f"{' '.join(command)}: {done.stderr.strip()}", next_step="run it by hand")
+    return done.stdout
+
+
+def _project(scratch: Path) -> Path:
+    """A checkout with three patches on a source of a hundred files, two of them applied."""
+    project, source, maker = (scratch / name for name in ("project", "project/source", "maker"))
+    for folder in (project / "series", project / "patches" / RELEASE, source):
+        folder.mkdir(parents=True)
+    lines = [f"line {number}\n" for number in range(100)]
+    for number in range(100):
+        (source / f"file{number}.txt").write_text("".join(lines))
+    (source / "setup.py").write_text("")
+    shutil.copy2(find_project() / "series" / f"{RELEASE}.toml", project / "series")
+    shutil.copytree(source, maker)
+    for words in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=b", "-c", "user.email=b@l", "commit", "-qm", "base"],
+    ):
+        _run(["git", *words], maker)
+    names = []
+    for number in range(3):
+        lines[number * 20] = "changed\n"
+        (maker / "file0.txt").write_text("".join(lines))
+        names.append(f"{RELEASE}/000{number + 1}-change.patch")
+        header = (
+            f"From: B <b@example.org>\nDate: Mon, 3 Feb 2025 10:00:00 +0100\nSubject: change {number}\n\n"
+            f"Why.\n\nDecouple-Id: change-{number}\nForwarded: no\nLast-Update: 2025-02-03\n---\n"
+        )
+        diff = _run(["git", "diff", "--full-index"], maker)
+        (project / "patches" / names[-1]).write_text(header + diff)
+        _run(["git", "add", "-A"], maker)
+    (project / "series" / RELEASE).write_text("".join(f"{name}\n" for name in names))
+    ours = [sys.executable, "-m", "decouple"]
+    environment = _environment(project, find_project() / "scripts")
+    _run([*ours, "apply", RELEASE, "--source", f"local:{source}"], project, environment)
+    _run([*ours, "pop", RELEASE], project, environment)
+    return project
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--before", type=Path, help="a checkout of another commit to measure as well")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-startup-") as scratch:
+        result = measure(Path(scratch), arguments.rounds, arguments.before and arguments.before.resolve())
+    for name, milliseconds in result["cpu_ms"].items():
+        ratios = ", ".join(f"{ratio} x {one}" for one, ratio in result["ratios"].get(name, {}).items())
+        print(f"{milliseconds:8.1f} ms  {name:<20} {ratios}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""How a verb on a series is declared: its release may be left out."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+
+def verb(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    text: str,
+    arguments: str = "",
+) -> argparse.ArgumentParser:
+    """Add a verb that takes a release and ``arguments``."""
+    parser = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    what = f"[RELEASE] {arguments}".strip()
+    parser.add_argument("words", nargs="*", metavar=what, help="the release, e.g. 2.6, then what the verb acts on")
+    parser.set_defaults(run=run)
+    return parser
