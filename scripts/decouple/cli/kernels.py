@@ -42,6 +42,13 @@ def register(subparsers: Any) -> None:
     two.add_argument("--sides", default="", metavar="OURS/THEIRS", help="whose explanations hold: built/official")
     two.add_argument("--all", action="store_true", help="print every function, not the first ten of a kind")
     two.set_defaults(run=_compare)
+    three = verbs.add_parser(
+        "host", help="whether every kernel is registered, and what NVIDIA's libraries are asked for; of two, compared"
+    )
+    three.add_argument("ours", type=Path, metavar="OURS")
+    three.add_argument("theirs", type=Path, metavar="THEIRS", nargs="?")
+    three.add_argument("--arch", default="sm_90")
+    three.set_defaults(run=_host)
 
 
 def _dump(arguments: argparse.Namespace) -> int:
@@ -75,6 +82,24 @@ def _compare(arguments: argparse.Namespace) -> int:
                 f"first at {one.first[0]}: {one.first[1]} {one.first[2]}"
             )
     return OK if found.ok else CHECK_FAILED
+
+
+def _host(arguments: argparse.Namespace) -> int:
+    asked: list[frozenset[str]] = []
+    for path in filter(None, (arguments.ours, arguments.theirs)):
+        found = kernels.host(path, arguments.arch)
+        asked.append(frozenset().union(*(one.imports for one in found.values())))
+        for name, one in found.items():
+            print(
+                f"{name}: {one.containers} images for {arguments.arch}, {one.kernels} kernels, "
+                f"{len(one.unregistered)} of them under a name that the host does not have, "
+                f"{len(one.imports)} functions of NVIDIA's"
+            )
+    if len(asked) == 1:
+        return OK
+    for said, names in (("only ours asks for", asked[0] - asked[1]), ("only theirs asks for", asked[1] - asked[0])):
+        print(f"{said}: {', '.join(sorted(names)) or 'nothing'}")
+    return OK if asked[0] == asked[1] else CHECK_FAILED
 
 
 def print_comparison(found: Comparison, limit: int | None) -> None:

@@ -41,6 +41,7 @@ def register(subparsers: Any) -> None:
     tests.add_argument("--tests", type=Path, help="upstream's test/ (default: that of build/<release>/src)")
     tests.add_argument("--results", type=Path, help="where results are kept (default: build/<release>/verify/suites)")
     tests.add_argument("--against", metavar="LABEL|FILE", help="compare with stored results of another build")
+    tests.add_argument("--record", action="store_true", help="write the figures to ci/status/, for the status table")
     tests.add_argument("--keep", type=Path, metavar="FILE", help="write the results as one file to compare with later")
     tests.add_argument("-k", dest="words", default="", help="as pytest's -k, besides the suite's own")
     tests.add_argument("--slice", type=int, metavar="N", help="N tests, chosen by --seed")
@@ -86,6 +87,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.keep:
         store.keep(done.results.values(), arguments.keep)
         print(arguments.keep)
+    found: Comparison | None = None
     if arguments.against:
         path = Path(arguments.against)
         place = path if path.exists() else results / f"{arguments.against}-{torch.device}"
@@ -93,6 +95,8 @@ def _run(arguments: argparse.Namespace) -> int:
         found = compare.compare(done.results, theirs, f"{torch.label}/{arguments.against}")
         print_comparison(found, torch.label, arguments.against, None if arguments.all else 10)
         good &= found.ok
+    if arguments.record:
+        test_cuda.record(project, arguments.release, torch, done, arguments.against or "", found)
     if torch.device == "simulated":
         print(f"simulated device: {NOT_SEEN}")
     return OK if good else CHECK_FAILED

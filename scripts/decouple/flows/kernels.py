@@ -25,8 +25,10 @@ from decouple.verify import audit, checks, elf, facts
 from decouple.verify.kernels import compare as comparing
 from decouple.verify.kernels import dump as dumps
 from decouple.verify.kernels import fatbin, look, official
+from decouple.verify.kernels import host as hosts
 from decouple.verify.kernels.compare import Comparison, Found
 from decouple.verify.kernels.dump import Dump
+from decouple.verify.kernels.host import Host
 from decouple.verify.kernels.look import Look
 
 OFFICIAL = "official:"
@@ -59,6 +61,12 @@ def differences(ours: Path, theirs: Path, found: Sequence[Found]) -> list[Look]:
     with contextlib.ExitStack() as stack:
         sides = [_libraries([path], stack) for path in (ours, theirs)]
         return list(look.look(sides[0], sides[1], found))
+
+
+def host(word: Path, arch: str) -> dict[str, Host]:
+    """Library with device code -> what its host side registers and needs. Raises DecoupleError where there is none."""
+    with contextlib.ExitStack() as stack:
+        return {library.name: hosts.host(library, arch) for library in _libraries([word], stack)}
 
 
 def dump(paths: Sequence[Path], label: str, archs: Sequence[str] | None, progress: Progress = SILENT) -> Dump:

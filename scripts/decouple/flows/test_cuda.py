@@ -12,8 +12,9 @@ from decouple.build import inputs, settings
 from decouple.build.environment import Places
 from decouple.flows.environment import Work, open_environment
 from decouple.flows.listener import QUIET, Listener
+from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, target
-from decouple.suites.store import Result, Store
+from decouple.suites.store import OUTCOMES, Result, Store
 from decouple.suites.target import Target
 from decouple.verify import checks, venvs
 from decouple.verify.venvs import Workplace
@@ -88,6 +89,24 @@ def suites(torch: Target, tests: Path, choice: Choice, *, progress: Progress = S
     results = {test: one for test, one in store.results.items() if test in wanted}
     junit.write(results.values(), torch.folder / "junit.xml")
     return Outcome(ran, results, torch.folder)
+
+
+def record(
+    project: Path, release: str, torch: Target, done: Outcome, against: str, found: compare.Comparison | None
+) -> None:
+    """Write figures to the status file: of every suite, and of the comparison with ``against`` when there was one."""
+    content = {
+        "label": torch.label,
+        "device": torch.device,
+        "outcomes": list(OUTCOMES),
+        "tally": {
+            suite: {name: counts[name] for name in OUTCOMES}
+            for suite, counts in compare.tally(done.results.values()).items()
+        },
+    }
+    if found:
+        content["against"] = {"label": Path(against).name, **found.to_dict()}
+    status.update(status.path_of(project, release), "suites", content)
 
 
 IN_ROOT = ("built", "smoke", "monolith")

@@ -74,8 +74,8 @@ def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
     """README's Markdown table: newest release first; neighbours of which the status files say the same share a row."""
     lines = [
         "| release | patches | proven | apply to | couplings left | stage 1 | stage 2 | parity with the monolith "
-        "| ELF audit | contract of backends |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| kernels identical to the official | CUDA suites | ELF audit | contract of backends |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for cells, same in itertools.groupby(_newest_first(statuses), lambda release: _cells(statuses[release])):
         releases = list(same)
@@ -95,6 +95,8 @@ def _cells(status: Mapping[str, Any]) -> tuple[str, ...]:
         _stage(status.get("stage1")),
         _stage(status.get("stage2")),
         _parity(verify),
+        _kernels(verify),
+        _suites(status.get("suites")),
         _audit(verify),
         _contract(status.get("contract")),
     )
@@ -180,6 +182,31 @@ def _parity(verify: Mapping[str, Any]) -> str:
     short = sum(len(one["missing"]) + len(one["different"]) for one in found)
     extra = sum(len(one["extra"]) for one in found)
     return f"{100 * (total - short) / total:.2f} % of {total}" + (f", {extra} extra" if extra else "")
+
+
+def _kernels(verify: Mapping[str, Any]) -> str:
+    """How many functions of the official wheel are ours byte for byte, where the two were compared."""
+    found = verify.get("kernels")
+    if not found or not str(found["theirs"]).startswith("official"):
+        return "not compared"
+    rest = ", ".join(f"{found[what]} {what}" for what in ("missing", "extra") if found[what])
+    percent = 100 * found["same"] / found["total"]  # cut, not rounded: 100.00 only when all are
+    share = f"{int(100 * percent) / 100:.2f} % of {found['total']} ({', '.join(found['archs'])})"
+    return share + (f", {rest}" if rest else "")
+
+
+def _suites(suites: Mapping[str, Any] | None) -> str:
+    """Upstream's CUDA tests by outcome, on which device, and how many ended otherwise than on the other build."""
+    if not suites:
+        return "not run"
+    counts = Counter[str]()
+    for one in suites["tally"].values():
+        counts.update(one)
+    said = ", ".join(f"{counts[name]} {name}" for name in suites["outcomes"] if counts[name])
+    cell = f"{said} ({suites['device']})"
+    if against := suites.get("against"):
+        cell += f"; {against['tests'] - against['outcomes']} of {against['tests']} not as {against['label']}"
+    return cell
 
 
 def _audit(verify: Mapping[str, Any]) -> str:

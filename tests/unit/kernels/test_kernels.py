@@ -173,6 +173,17 @@ def test_one_more_than_was_explained_explains_none(tmp_path: Path, monkeypatch: 
     assert not compare.compare(both, theirs, sides="built/official").ok
 
 
+def test_what_two_hosts_ask_for_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = [cubins.fatbin([("sm_90", cubins.cubin(ONE))])]
+    one, other = (
+        cubins.library(tmp_path / f"lib{name}.so", image, registers=[made.name for made in ONE], calls=calls)
+        for name, calls in (("a", ["cudaMalloc"]), ("b", ["cudaMalloc", "cublasCreate_v2"]))
+    )
+    assert cli.main(["kernels", "host", str(one), str(one)]) == 0
+    assert cli.main(["kernels", "host", str(one), str(other)]) == 1
+    assert "only theirs asks for: cublasCreate_v2" in capsys.readouterr().out
+
+
 def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, other = built(tmp_path, "a", ONE), built(tmp_path, "b", [OTHER[0], Made(OTHER[1].name, b"c" * 48)])
     kept = tmp_path / "b.kernels.xz"

@@ -119,3 +119,22 @@ def test_a_short_build_on_a_warm_cache_does_not_hide_what_the_stage_costs(tmp_pa
     stage = status.read(path)["stage1"]
     assert (stage["seconds"], stage["object_seconds"]) == (60.0, 14400.0)
     assert "1528 objects, at least 120 min of compiling on 2 cores, 100 MiB" in status.table({"2.6": status.read(path)})
+
+
+def test_kernels_are_a_hundred_percent_only_when_all_are_the_official_ones() -> None:
+    kernels = {"theirs": "official 2.6.0", "same": 19457, "total": 19458, "missing": 0, "extra": 2, "archs": ["sm_90"]}
+    (row,) = status.table({"2.6": {"verify": {"kernels": kernels}}}).splitlines()[2:]
+    assert "| 99.99 % of 19458 (sm_90), 2 extra |" in row
+    (row,) = status.table({"2.6": {"verify": {"kernels": {**kernels, "theirs": "mine.so"}}}}).splitlines()[2:]
+    assert "| not compared |" in row
+
+
+def test_cuda_suites_are_told_by_outcome_and_against_another_build() -> None:
+    suites = {
+        "device": "simulated",
+        "outcomes": ["passed", "failed"],
+        "tally": {"cuda": {"passed": 200, "failed": 3}, "torch": {"passed": 700, "failed": 0}},
+        "against": {"label": "official", "tests": 903, "outcomes": 901},
+    }
+    (row,) = status.table({"2.6": {"suites": suites}}).splitlines()[2:]
+    assert "| 900 passed, 3 failed (simulated); 2 of 903 not as official |" in row

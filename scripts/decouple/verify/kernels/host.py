@@ -31,7 +31,7 @@ def imports(libraries: Sequence[Path]) -> frozenset[str]:
     """The symbols that ``libraries`` need and that only NVIDIA's libraries define."""
     read = [elf.read(library) for library in libraries]
     named = frozenset().union(*(one.undefined | one.optional for one in read))
-    return frozenset(name for name in named if audit.cuda_symbol().match(name))
+    return frozenset(name for name in named if audit.cuda_symbol().match(name) and not name.startswith("_Z"))
 
 
 def host(library: Path, arch: str) -> Host:
