@@ -1,4 +1,11 @@
-"""Upstream's CUDA suites on one torch: where it is, what is run, what was stored, what another torch did."""
+"""Upstream's CUDA suites on one torch: where it is, what is run, what was stored, what another torch did.
+
+>>> from decouple.flows.environment import Work
+>>> from decouple.flows.test_cuda import Torch, find
+>>> find(Torch("built", "built", "simulated", results=project, tests=source), Work(project, "2.6"))
+Traceback (most recent call last):
+decouple.base.errors.UsageError: ...2.6: not built yet (nox -s build-2.6)
+"""
 
 from __future__ import annotations
 
@@ -165,8 +172,9 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
 
 def _wheels(places: Places, word: str) -> list[Path]:
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
+    session = "smoke" if word == "smoke" else "build"
     if stamps[1] is None or (word == "built" and stamps[0] is None):
-        raise UsageError(f"{places.dist}: not built yet", next_step=f"nox -s {word}-{places.release}")
+        raise UsageError(f"{places.dist}: not built yet", next_step=f"nox -s {session}-{places.release}")
     return [places.dist / stamp.wheel for stamp in stamps if stamp]
 
 
