@@ -21,7 +21,7 @@ PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
 def named(text: str) -> tuple[set[str], set[str]]:
     """The commands of ``decouple`` and the sessions of nox that a page names."""
     return (
-        set(re.findall(r"(?:`|^\$ |^ {4})decouple ([a-z][a-z-]*)", text, re.M)),
+        set(re.findall(r"(?:`|^\$ |^ {4})decouple ([a-z][a-z0-9-]*)", text, re.M)),
         set(re.findall(r"\bnox -s ([a-z][\w.-]*\w)", text)),
     )
 
