@@ -13,7 +13,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-HEAD_SECONDS = 60.0
+HEAD_SECONDS = 90.0
 """Until the last header of an answer, redirects and repeated attempts of one request included."""
 GRACE_SECONDS = 20.0
 """Before the rate of a body is looked at."""

@@ -8,12 +8,13 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from decouple.base.paths import build_dir
 from decouple.base.process import run_logged
+from decouple.build import record
 from decouple.build.rootfs import Root
-from decouple.build.sandbox import Bind, clean_environment
+from decouple.build.sandbox import Bind, clean_environment, without_network
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,14 @@ class Environment(Protocol):
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
         """The command line that runs ``command`` inside, with exactly ``variables`` and a PATH, in folder ``start``."""
 
+    def inputs(self, layers: Sequence[str]) -> dict[str, Any]:
+        """What is known of where the toolchain came from and how it was checked, for the build manifest."""
+
 
 @dataclass(frozen=True)
 class HostEnvironment:
-    """The machine's own toolchain; every place keeps its name."""
+    """The machine's own toolchain; every place keeps its name. Commands have no network where this machine can keep it
+    from them, as `inputs` says."""
 
     places: Places
     kind: str = "host"
@@ -113,7 +118,10 @@ class HostEnvironment:
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LD_LIBRARY_PATH") if name in os.environ}
         given = [f"{name}={value}" for name, value in sorted({**kept, **variables}.items())]
-        return ["env", "-C", start, "-i", *given, *command]
+        return [*without_network(), "env", "-C", start, "-i", *given, *command]
+
+    def inputs(self, layers: Sequence[str]) -> dict[str, Any]:
+        return {"network": "none" if without_network() else "not kept from the build", "unchecked": ["this machine"]}
 
 
 @dataclass(frozen=True)
@@ -149,9 +157,13 @@ class RootEnvironment:
             Bind(getattr(places, place), names[place])
             for place in ("tree", "stage2", "core", "verify", "raw", "ccache", "project")
         ]
-        return self.root.sandbox([*binds, *self.overrides]).command(
+        hidden = (f"{names['project']}/.git",) if (places.project / ".git").exists() else ()  # its tokens, for one
+        return replace(self.root.sandbox([*binds, *self.overrides]), hidden=hidden).command(
             [*clean_environment(variables), *command], start=start
         )
+
+    def inputs(self, layers: Sequence[str]) -> dict[str, Any]:
+        return {"network": "none", **record.of_layers(self.root, layers)}
 
 
 def run(

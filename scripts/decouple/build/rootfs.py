@@ -22,6 +22,7 @@ from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.mounts import mounts_below, remove_tree
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
+from decouple.build import record
 from decouple.build.description import Description, Layer, PypiPiece, layer_digest
 from decouple.build.sandbox import Bind, Sandbox, as_owner, clean_environment, is_root
 
@@ -46,6 +47,7 @@ apt-get -q -o APT::Sandbox::User=root download "$@"
 rm -rf "$prefix"
 mkdir -p "$prefix"
 for package in *.deb; do dpkg-deb -x "$package" "$prefix"; done
+sha256sum -- *.deb >"$prefix/.decouple-sha256"
 cd /
 rm -rf "$work"
 """
@@ -102,6 +104,7 @@ def ensure(
             _start_anew(folder)
             progress.start(f"Debian {description.bootstrap.suite} root")
             _bootstrap(description, folder, log)
+            record.add(root.tree, folder, Path(description.bootstrap.keyring))
             done["bootstrap"] = True
             _write_done(folder, done)
             progress.finish()
@@ -111,6 +114,8 @@ def ensure(
                 continue
             progress.start(f"layer {layer.name}", None)
             _install(root, layer, cache, log)
+            prefixes = [beside.prefix for beside in layer.beside]
+            record.add(root.tree, folder, Path(description.bootstrap.keyring), prefixes)
             done["layers"][layer.name] = {"digest": layer_digest(layer), **layer.content()}
             _write_done(folder, done)
             progress.finish()
@@ -154,17 +159,7 @@ def moved(root: Root) -> list[str]:
 
 def installed(tree: Path) -> dict[str, str]:
     """Package -> version of the packages that dpkg's status file calls installed (``deb822(5)``)."""
-    status = tree / "var/lib/dpkg/status"
-    found: dict[str, str] = {}
-    if not status.exists():
-        return found
-    for paragraph in status.read_text(encoding="utf-8", errors="replace").split("\n\n"):
-        fields = dict(
-            line.split(": ", 1) for line in paragraph.splitlines() if ": " in line and not line.startswith(" ")
-        )
-        if fields.get("Status") == "install ok installed":
-            found[fields["Package"]] = fields["Version"]
-    return found
+    return {name: version for (name, _), version in record.installed(tree).items()}
 
 
 def remove(cache: Path, description: Description) -> bool:
@@ -243,10 +238,10 @@ def _bootstrap(description: Description, folder: Path, log: Path) -> None:
 
 
 def _install(root: Root, layer: Layer, cache: Path, log: Path) -> None:
-    def inside(script: str, arguments: Sequence[str], what: str, *binds: Bind) -> None:
+    def inside(script: str, arguments: Sequence[str], what: str, *binds: Bind, network: bool = True) -> None:
         resolver = Bind(Path("/etc/resolv.conf"), "/etc/resolv.conf")
-        argv = [*clean_environment({}), "sh", "-c", script, "sh", *arguments]
-        run_logged(root.sandbox([resolver, *binds]).command(argv), log=log, what=what)
+        argv = [*clean_environment({}, network=network), "sh", "-c", script, "sh", *arguments]
+        run_logged(root.sandbox([resolver, *binds]).command(argv, network=network), log=log, what=what)
 
     if layer.packages:
         step(f"install layer {layer.name}")
@@ -259,7 +254,8 @@ def _install(root: Root, layer: Layer, cache: Path, log: Path) -> None:
         step(f"unpack {wheel.prefix}")
         links = "".join(f' && ln -sfn "{target}" "$1/{name}"' for name, target in wheel.links)
         script = f'rm -rf "$1" && mkdir -p "$1" && python3 -m zipfile -e "$2" "$1"{links}'
-        inside(script, (wheel.prefix, f"/run/{wheel.file}"), f"unpack {wheel.prefix}", Bind(file, f"/run/{wheel.file}"))
+        bind = Bind(file, f"/run/{wheel.file}")
+        inside(script, (wheel.prefix, bind.inside), f"unpack {wheel.prefix}", bind, network=False)
 
 
 def fetch_pypi(piece: PypiPiece, folder: Path, log: Path, run: Callable[..., None] = run_logged) -> Path:

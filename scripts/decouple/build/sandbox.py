@@ -3,10 +3,14 @@
 Mounts are made inside the namespace and vanish with its last process, whatever ends it: nothing is left on the host,
 so nothing can be deleted through a mount. As root the namespace is all it takes; otherwise a user namespace maps the
 user to root and the ranges of /etc/subuid to everybody else (``unshare --map-auto``, util-linux 2.38 or newer).
+
+A command has no network unless it asks for one: what a build reads was fetched and checked before. It gets the
+variables that it is given and none of the caller's; only one with network gets the caller's proxies.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -21,11 +25,13 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: $1 root, $2 folder to start in, then pairs to mount up to "--", then the command. Runs inside the namespace.
 _ENTER = r"""
 set -e
+ip link set lo up 2>/dev/null || true
 root=$1 start=$2
 shift 2
 while [ "$1" != -- ]; do
     case $1 in
     proc) mount -t proc proc "$root$2" ;;
+    hidden) if [ -d "$root$2" ]; then mount -t tmpfs none "$root$2"; else mount --bind /dev/null "$root$2"; fi ;;
     *) mount --rbind "$1" "$root$2" ;;
     esac
     shift 2
@@ -45,13 +51,14 @@ class Bind:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A root and what is mounted in it while a command runs."""
+    """A root and what is mounted in it while a command runs; ``hidden`` are paths inside that are shown empty."""
 
     root: Path
     mounts: tuple[Mount, ...]
     binds: tuple[Bind, ...] = ()
+    hidden: tuple[str, ...] = ()
 
-    def command(self, argv: Sequence[str], *, start: str = "/") -> list[str]:
+    def command(self, argv: Sequence[str], *, start: str = "/", network: bool = False) -> list[str]:
         """The command line that runs ``argv`` inside, in folder ``start``. Makes the mount points it needs."""
         pairs: list[str] = []
         for mount in self.mounts:
@@ -59,7 +66,8 @@ class Sandbox:
         for bind in self.binds:
             _make_mount_point(self.root, bind)
             pairs += [str(bind.outside), bind.inside]
-        return [*unshare(), "sh", "-c", _ENTER, "sh", str(self.root), start, *pairs, "--", *argv]
+        pairs += [word for path in self.hidden for word in ("hidden", path)]
+        return [*unshare(network=network), "sh", "-c", _ENTER, "sh", str(self.root), start, *pairs, "--", *argv]
 
 
 def _make_mount_point(root: Path, bind: Bind) -> None:
@@ -92,14 +100,29 @@ def as_owner() -> list[str]:
     return [] if is_root() else ["unshare", "--user", "--map-root-user", "--map-auto"]
 
 
-def unshare() -> list[str]:
-    """The prefix for a private mount and process namespace; a killed parent takes everything inside with it."""
+def unshare(*, network: bool = False) -> list[str]:
+    """The prefix for a private mount and process namespace, and one of no network unless ``network``; a killed parent
+    takes everything inside with it."""
     check()
-    return _unshare()
+    return _unshare(network)
 
 
-def _unshare() -> list[str]:
+@functools.cache
+def without_network() -> tuple[str, ...]:
+    """The prefix under which a command on the host has no network but its own loopback; empty where this machine does
+    not allow that."""
+    owner = () if is_root() else ("--user", "--map-current-user")
+    loopback = ("sh", "-c", 'ip link set lo up 2>/dev/null || true; exec "$@"', "sh")
+    prefix = ("unshare", *owner, "--net", "--", *loopback)
+    if shutil.which("unshare") is None:
+        return ()
+    return prefix if subprocess.run([*prefix, "true"], capture_output=True).returncode == 0 else ()
+
+
+def _unshare(network: bool) -> list[str]:
     private = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
+    if not network:
+        private.append("--net")
     return ["unshare", *as_owner()[1:], *private, "--"]
 
 
@@ -112,7 +135,7 @@ def check() -> None:
             "newuidmap: not found, so a user namespace cannot hold Debian's users",
             next_step="apt-get install uidmap, or run as root, or use --env host",
         )
-    tried = subprocess.run([*_unshare(), "true"], capture_output=True, text=True)
+    tried = subprocess.run([*_unshare(network=False), "true"], capture_output=True, text=True)
     if tried.returncode:
         kind, allow = (
             ("mount", "in a container, allow them (--privileged, or --cap-add SYS_ADMIN), or use --env host")
@@ -126,9 +149,10 @@ def check() -> None:
         )
 
 
-def clean_environment(variables: Mapping[str, str]) -> list[str]:
-    """``env -i`` with ``variables``, a plain PATH and HOME, and the proxies of the caller."""
-    kept = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+def clean_environment(variables: Mapping[str, str], *, network: bool = False) -> list[str]:
+    """``env -i`` with ``variables``, a plain PATH and HOME; for a command with network also the caller's proxies, which
+    may hold a password."""
+    kept = {name: value for name, value in os.environ.items() if network and name.lower().endswith("_proxy")}
     merged = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb")}
     merged |= kept | dict(variables)
     return ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in sorted(merged.items()))]

@@ -158,7 +158,7 @@ class Stage(ABC):
                 patches=provenance.patches,
                 overlay_digest=provenance.overlay_digest,
                 tree=f"{tree}+{dirty[:12]}" if dirty else tree,
-                toolchain=toolchain,
+                toolchain=toolchain | {"inputs": self.environment.inputs(layers)},
                 environment=dict(sorted(relevant.items())),
                 # How long it took differs each time; it stands in the stamp and ci/status, so that wheels can be equal.
                 times={"source_date_epoch": epoch},

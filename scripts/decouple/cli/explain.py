@@ -36,10 +36,27 @@ def run(arguments: argparse.Namespace) -> int:
     if manifest.cuda:
         print(f"  cuda        {manifest.cuda} for {', '.join(manifest.arch_list)}")
     for name, said in manifest.toolchain.items():
-        if name != "packages":
+        if name not in ("packages", "inputs"):
             print(f"  {name:<11} {said or 'not there'}")
     print(f"  packages    {len(manifest.toolchain.get('packages', {}))} (--json lists them)")
+    for line in checked(manifest.toolchain.get("inputs")):
+        print(f"  inputs      {line}")
     print(f"  flags       {', '.join(f'{name}={value}' for name, value in manifest.flags.items())}")
     print(f"  environment {' '.join(f'{name}={value}' for name, value in manifest.environment.items())}")
     print(f"  times       {', '.join(f'{name}={value}' for name, value in manifest.times.items())}")
     return OK
+
+
+def checked(known: Any) -> list[str]:
+    """How what a build used was checked, and what was not; ``known`` is ``toolchain.inputs`` of its manifest."""
+    if not isinstance(known, dict):
+        return ["nothing is recorded of how the toolchain was checked"]
+    lines = [f"network of the build: {known.get('network', 'not recorded')}"]
+    if known.get("packages_sha256"):
+        keys = ", ".join(known.get("signed_by", ()))
+        lines.append(f"{len(known['packages_sha256'])} Debian packages by SHA-256 from lists signed by {keys}")
+    lines += [
+        f"{name} by the SHA-256 {sha256[:16]}… in the description" for name, sha256 in known.get("pypi", {}).items()
+    ]
+    lines += [f"not checked: {name}" for name in known.get("unchecked", ())]
+    return lines

@@ -16,7 +16,7 @@ import hashlib
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,8 @@ from decouple import __version__
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
-from decouple.base.outside import is_basename, is_sha256
+from decouple.base.outside import is_basename, is_sha256, parse_json, read_bounded
+from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.fetched import VerifiedFile
@@ -41,6 +42,8 @@ CHUNK = 1 << 20
 HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"decouple/{__version__}"}
 #: A file of unknown size may not grow past this (PyTorch's release archive is about 0.3 GiB).
 LIMIT = 8 << 30
+#: A page, a list or a signature may not be larger (the compressed package list of Debian's main has 12 MiB).
+SMALL = 64 << 20
 #: What a file system says when it is full.
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 #: Statuses after which the same request may well succeed.
@@ -117,6 +120,18 @@ class Downloader:
     def trusted_hash(self, file: RemoteFile) -> str | None:
         """The SHA-256 that ``file`` must have: the manifest's, else the one recorded at first use, else None."""
         return _expected(file, _read_json(_sibling(self.cache / "downloads" / _key(file) / file.name, ".pin.json")))[1]
+
+    def answer(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+        """The head of the answer for ``url``; its body is still to be read (`read_some`, `read_small`).
+
+        Raises Refused when that takes longer than any server needs, requests' exceptions.
+        """
+        try:
+            return within(
+                HEAD_SECONDS, lambda: self.session.get(url, headers=headers, stream=True, timeout=self.timeout)
+            )
+        except TooSlow as error:
+            raise Refused(f"too slow: {error}") from None
 
     def impatient(self) -> Downloader:
         """The same, but a host that cannot be connected to is asked just once."""
@@ -228,7 +243,7 @@ class Downloader:
             return
         else:
             have = 0
-        with self.session.get(url, headers=headers, stream=True, timeout=self.timeout) as response:
+        with self.answer(url, headers) as response:
             start = self._accepted(response, file, have)
             self._resumed = start > 0
             self._write(response, url, file, final, start)
@@ -263,10 +278,10 @@ class Downloader:
         self.progress.start(file.name, float(whole) if whole else None, "bytes")
         self.progress.advance(start)
         step(f"open {part.name}")
-        got = start
+        got, pace = start, Pace()
         with part.open("r+b" if start else "wb") as out:
             out.seek(start)
-            while data := read_some(response):
+            while data := read_some(response, pace):
                 got += len(data)
                 if got > (whole if whole is not None else LIMIT):
                     raise Refused(f"more than the expected {whole or LIMIT} bytes")
@@ -371,24 +386,55 @@ def _expected(file: RemoteFile, pin: dict[str, Any] | None) -> tuple[int | None,
 
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(read_bounded(path, SMALL))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     return data if isinstance(data, dict) else None
 
 
-def read_some(response: requests.Response) -> bytes:
-    """The next bytes of the body as sent; empty at its end. Raises requests' exceptions."""
+def read_some(response: requests.Response, pace: Pace) -> bytes:
+    """The next bytes of the body as sent; empty at its end. Raises requests' exceptions, Refused when it drips."""
     import requests
     import urllib3
 
+    pieces: list[bytes] = []
+    got = 0
     try:
-        data: bytes = response.raw.read(CHUNK, decode_content=False)
+        while got < CHUNK and (piece := response.raw.read1(CHUNK - got, decode_content=False)):
+            pieces.append(piece)
+            got += len(piece)
+            pace.got(len(piece))
+    except TooSlow as error:
+        raise Refused(f"too slow: {error}") from None
     except (urllib3.exceptions.HTTPError, OSError) as error:
+        if pieces:
+            return b"".join(pieces)  # the next call meets the fault again, or the end
         if isinstance(error, OSError) and error.errno is not None:
             raise requests.ConnectionError(error) from None
         raise requests.exceptions.ChunkedEncodingError(error) from None
-    return data
+    return b"".join(pieces)
+
+
+def read_small(response: requests.Response) -> bytes:
+    """The whole body, at most `SMALL` bytes, unpacked when it was sent compressed. Raises requests' exceptions, and
+    Refused for more or when it drips."""
+    import requests
+    import urllib3
+
+    pieces: list[bytes] = []
+    got, pace = 0, Pace()
+    try:
+        while piece := response.raw.read1(1 << 16, decode_content=True):
+            pieces.append(piece)
+            got += len(piece)
+            if got > SMALL:
+                raise Refused(f"more than {SMALL} bytes, which is all that it should have")
+            pace.got(len(piece))
+    except TooSlow as error:
+        raise Refused(f"too slow: {error}") from None
+    except (urllib3.exceptions.HTTPError, OSError) as error:
+        raise requests.exceptions.ChunkedEncodingError(error) from None
+    return b"".join(pieces)
 
 
 def _check_magic(file: RemoteFile, head: bytes) -> None:

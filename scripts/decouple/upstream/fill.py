@@ -36,7 +36,7 @@ from decouple.release.manifest import (
     WheelSource,
 )
 from decouple.upstream import dsc, pypi
-from decouple.upstream.download import HEADERS, Downloader, Refused, refuse_useless
+from decouple.upstream.download import HEADERS, Downloader, Refused, read_small, refuse_useless
 from decouple.upstream.providers.wheel import git_version
 from decouple.upstream.ranges import RemoteZip
 
@@ -287,11 +287,14 @@ def _get(url: str, downloader: Downloader) -> str | None:
     """A small text; None when there is none. Raises DecoupleError."""
 
     def ask() -> str | None:
-        with downloader.session.get(url, headers=HEADERS, timeout=downloader.timeout) as response:
+        with downloader.answer(url, HEADERS) as response:
             if response.status_code == 404:
                 return None
             refuse_useless(response, url)
-            return response.content.decode()
+            try:
+                return read_small(response).decode()
+            except UnicodeDecodeError as error:
+                raise Refused(f"no text: {error}") from None
 
     try:
         return downloader.patiently(ask)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import urldefrag, urljoin, urlsplit
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
+from decouple.base.outside import is_basename, is_sha256, parse_json
 from decouple.release.manifest import RemoteFile
-from decouple.upstream.download import HEADERS, Downloader, Refused, refuse_useless
+from decouple.upstream.download import HEADERS, Downloader, Refused, read_small, refuse_useless
 
 INDEX = "https://pypi.org/simple"
+_ADDRESS_BOUND = 2000  # characters
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 
 
@@ -35,13 +36,15 @@ def wheels(project: str, downloader: Downloader, index: str = INDEX) -> list[Whe
 
     def ask() -> list[Wheel]:
         headers = HEADERS | {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
-        with downloader.session.get(url, headers=headers, timeout=downloader.timeout) as response:
-            if "json" in response.headers.get("Content-Type", ""):
+        with downloader.answer(url, headers) as response:
+            json_page = "json" in response.headers.get("Content-Type", "")
+            if json_page or response.status_code != 200:
                 refuse_useless(response, url)
-                return _from_json(response.text, url)
-            if response.status_code != 200:
-                refuse_useless(response, url)
-            return _from_html(response.text, url)
+            body = read_small(response)
+        try:
+            return (_from_json if json_page else _from_html)(body.decode(), url)
+        except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:  # whoever runs it wrote it
+            raise Refused(f"no page of an index: {str(error)[:200] or type(error).__name__}") from None
 
     try:
         return downloader.patiently(ask)
@@ -50,17 +53,21 @@ def wheels(project: str, downloader: Downloader, index: str = INDEX) -> list[Whe
 
 
 def _wheel(url: str, sha256: str | None, size: int | None, yanked: bool) -> Wheel | None:
-    name = url.rsplit("/", 1)[1]
+    name = url.rsplit("/", 1)[-1]
     try:
         _, version, _, tags = parse_wheel_filename(name)
-    except InvalidWheelFilename:
-        return None  # a source archive, an egg
+    except ValueError:
+        return None  # a source archive, an egg, no name at all
+    if urlsplit(url).scheme not in ("http", "https") or not is_basename(name) or len(url) > _ADDRESS_BOUND:
+        return None
+    if not (sha256 is None or is_sha256(sha256)) or not (size is None or isinstance(size, int)):
+        return None
     return Wheel(RemoteFile(name, (url,), size, sha256), version, frozenset(map(str, tags)), yanked)
 
 
 def _from_json(text: str, base: str) -> list[Wheel]:
     found = []
-    for item in json.loads(text)["files"]:
+    for item in parse_json(text)["files"]:
         url = urljoin(base, item["url"])
         found.append(_wheel(url, item.get("hashes", {}).get("sha256"), item.get("size"), bool(item.get("yanked"))))
     return [wheel for wheel in found if wheel]

@@ -7,12 +7,15 @@ ranges of the wanted members, coalesced where little lies between them.
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from decouple.base.errors import DecoupleError
+from decouple.base.pace import Pace
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import HEADERS, Again, Downloader, Refused, read_some, refuse_useless
@@ -21,6 +24,8 @@ from decouple.upstream.download import HEADERS, Again, Downloader, Refused, read
 TAIL = 2 << 20
 #: The same when the text is wanted too: its last stretch lies right before the directory, so it comes along.
 TEXT_TAIL = 6 << 20
+#: Bytes of one answer and of one member; the text of PyTorch's wheel has about 60 MiB in all.
+MOST = 256 << 20
 #: Two members with less than this between them are one request.
 GAP = 1 << 20
 
@@ -63,7 +68,7 @@ class RemoteZip:
             )
         try:
             self._zip = zipfile.ZipFile(_Sparse(self))
-        except (zipfile.BadZipFile, ValueError) as error:
+        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, struct.error) as error:
             raise DecoupleError(f"{self.url}: no zip file: {error}", next_step="try again later") from None
         ordered = sorted(self._zip.infolist(), key=lambda info: info.header_offset)
         ends = [info.header_offset for info in ordered[1:]] + [self._zip.start_dir]
@@ -87,12 +92,25 @@ class RemoteZip:
         """The content of a member; its CRC is checked. Raises DecoupleError also when there is none of that name."""
         name = member if isinstance(member, str) else member.info.filename
         try:
+            size = self._zip.getinfo(name).file_size
+            if size > MOST:
+                raise DecoupleError(
+                    f"{self.url}: {name} has {size} bytes", next_step="take another source with --source"
+                )
             return self._zip.read(name)
         except KeyError:
             raise DecoupleError(
                 f"{self.url}: has no {name}", next_step="is this the wheel that the manifest means?"
             ) from None
-        except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            ValueError,
+            OSError,
+            NotImplementedError,
+            RuntimeError,
+        ) as error:
             raise DecoupleError(f"{self.url}: {name} is damaged: {error}", next_step="try again later") from None
 
     def need(self, first: int, end: int) -> None:
@@ -123,8 +141,7 @@ class RemoteZip:
         """One request; where its bytes begin and the bytes. Raises Again or Refused."""
         if self._downloader.offline:
             raise Refused("not in the cache, and --offline forbids to ask for it")
-        session, timeout = self._downloader.session, self._downloader.timeout
-        with session.get(self.url, headers=HEADERS | {"Range": asked}, stream=True, timeout=timeout) as response:
+        with self._downloader.answer(self.url, HEADERS | {"Range": asked}) as response:
             self.requests += 1
             refuse_useless(response, self.file.name)
             if response.status_code != 206:
@@ -140,8 +157,10 @@ class RemoteZip:
                 raise Refused(f"asked for {asked}, got those from {first}")
             self.size = int(total)
             wanted = int(last) - int(first) + 1
-            pieces, got = [], 0
-            while piece := read_some(response):
+            if not 0 < wanted <= MOST:
+                raise Refused(f"an answer of {wanted} bytes, where at most {MOST} are of use")
+            pieces, got, pace = [], 0, Pace()
+            while piece := read_some(response, pace):
                 pieces.append(piece)
                 got += len(piece)
                 self._progress.advance(len(piece))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import shutil
 import stat
@@ -16,6 +17,7 @@ import subprocess
 import tarfile
 import weakref
 import zipfile
+import zlib
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,8 +29,12 @@ from decouple.base.files import sha256_of, write_atomically
 from decouple.base.git import git, start
 from decouple.patch.apply import TREE, Source
 from decouple.patch.parse import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
+from decouple.upstream.tarheaders import BoundedTarInfo
 
-_MOST_MEMBER = 256 << 20
+_MOST_MEMBER = 64 << 20  # bytes of one file that a patch touches
+_MOST_DATA = 256 << 20  # bytes of all of them
+_MOST_MEMBERS = 400_000  # entries; PyTorch with all submodules has 60,000
+_MOST_END = 64 << 20  # bytes behind the end of a tar
 _CACHE_VERSION = 1
 
 
@@ -169,7 +175,17 @@ def from_archive(path: Path, wanted: Collection[str], cache: Path | None) -> Kep
         wanted = {*wanted, *cached_names(kept)}
     try:
         modes, data = _read_zip(path, wanted) if zipfile.is_zipfile(path) else _read_tar(path, wanted)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError) as error:
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        lzma.LZMAError,
+        zlib.error,
+        EOFError,
+        OSError,
+        ValueError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         if isinstance(error, OSError) and error.filename:
             raise
         raise DecoupleError(f"{path} cannot be read: {error}", next_step="fetch it again") from None
@@ -184,8 +200,13 @@ def _read_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict
     links: dict[str, str] = {}
     data: dict[str, bytes] = {}
     wanted = frozenset(wanted)
-    with _decompressed(path) as stream, tarfile.open(fileobj=cast("IO[bytes]", _Window(stream)), mode="r:") as archive:
-        for member in archive:
+    with (
+        _decompressed(path) as stream,
+        tarfile.open(fileobj=cast("IO[bytes]", _Window(stream)), mode="r:", tarinfo=BoundedTarInfo) as archive,
+    ):
+        for count, member in enumerate(archive):
+            if count > _MOST_MEMBERS:
+                raise ValueError(f"more than {_MOST_MEMBERS} members")
             name = member.name.removeprefix("./").rstrip("/")
             if not name or name == ".":
                 continue
@@ -204,6 +225,7 @@ def _read_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict
                     content = archive.extractfile(member)
                     assert content
                     data[name] = content.read()
+                    _refuse_much(data)
     for name, target in links.items():
         names[name] = names.get(target, REGULAR)
         if target in data:
@@ -259,13 +281,22 @@ def _decompressed(path: Path) -> Iterator[IO[bytes]]:
         with subprocess.Popen([xz, "-dc", "-T0", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout and process.stderr
             yield process.stdout
-            process.stdout.read()  # what stands behind the end of the tar
+            _refuse_long_end(process.stdout)
             if process.wait():
                 said = process.stderr.read().decode("utf-8", "replace").strip()
                 raise ValueError(said or f"xz ended with {process.returncode}")
         return
     with path.open("rb") as raw:
         yield _opened(raw, magic)
+
+
+def _refuse_long_end(stream: IO[bytes]) -> None:
+    """Read what stands behind the end of the tar. Raises ValueError for more than any program pads with."""
+    left = _MOST_END
+    while data := stream.read(1 << 20):
+        left -= len(data)
+        if left < 0:
+            raise ValueError(f"more than {_MOST_END} bytes behind the end of the archive")
 
 
 def _opened(raw: IO[bytes], magic: bytes) -> IO[bytes]:
@@ -297,7 +328,14 @@ def _read_zip(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict
                 if info.file_size > _MOST_MEMBER:
                     raise ValueError(f"{name} has {info.file_size} bytes")
                 data[name] = archive.read(info)
+                _refuse_much(data)
     return _without_top(names, data)
+
+
+def _refuse_much(data: dict[str, bytes]) -> None:
+    """Raise ValueError when the wanted files have more bytes than memory should be asked for."""
+    if sum(map(len, data.values())) > _MOST_DATA:
+        raise ValueError(f"more than {_MOST_DATA} bytes in the files that patches touch")
 
 
 def _without_top(modes: dict[str, int], data: dict[str, bytes]) -> tuple[dict[str, int], dict[str, bytes]]:

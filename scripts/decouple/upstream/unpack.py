@@ -26,6 +26,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.progress import SILENT, Progress
 from decouple.upstream.download import storage_error
+from decouple.upstream.tarheaders import BoundedTarInfo
 
 _BLOCK = 1 << 20
 #: What tarfile reads at once. It copies the rest of its buffer for each entry, so with a large one that takes most of
@@ -212,7 +213,7 @@ def unpack_tar(
     progress.start(f"unpack {archive.name}", float(total), "bytes")
     try:
         with archive.open("rb") as raw, _decompressed(raw) as stream, _ahead(stream) as ahead:
-            with tarfile.open(fileobj=ahead, mode="r|", bufsize=_STREAM_BLOCK) as tar:
+            with tarfile.open(fileobj=ahead, mode="r|", bufsize=_STREAM_BLOCK, tarinfo=BoundedTarInfo) as tar:
                 _members(tar, writer, str(into), strip, leave_out, raw, progress)
             after = 0
             while data := ahead.read(_BLOCK):  # to the end, so that a checksum of the compression is checked

@@ -1,0 +1,191 @@
+"""What a Debian root was made from, with the chain of hashes and signatures that leads to each package.
+
+``record.json`` beside the root has, for each package, the SHA-256 that a package list gave for it; for each list, the
+one that a release file gave; for each release file, the keys of Debian's keyring that signed it. apt checked the same
+when it installed them; the record says so afterwards, and to others. What no list of the time names is left without a
+hash. Sources: deb822(5), Debian's repository format, GnuPG's doc/DETAILS.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from decouple.base.files import sha256_of, write_atomically
+
+if TYPE_CHECKING:
+    from decouple.build.rootfs import Root
+
+NAME = "record.json"
+SUMS = ".decouple-sha256"
+"""What sha256sum said of the .deb files, in the folder that they were unpacked into."""
+_LISTS = "var/lib/apt/lists"
+_PACKAGES = re.compile(r"(?P<release>.+)_(?P<component>[^_]+)_(?P<binary>binary-[^_]+)_Packages")
+_WANTED = ("Package", "Architecture", "Version", "SHA256")
+
+
+def installed(tree: Path) -> dict[tuple[str, str], str]:
+    """(package, architecture) -> version of what dpkg's status file calls installed."""
+    status = tree / "var/lib/dpkg/status"
+    if not status.exists():
+        return {}
+    return {
+        (fields["Package"], fields.get("Architecture", "")): fields["Version"]
+        for fields in _paragraphs(status, ("Package", "Architecture", "Version", "Status"))
+        if fields.get("Status") == "install ok installed"
+    }
+
+
+def add(tree: Path, folder: Path, keyring: Path, prefixes: Sequence[str] = ()) -> None:
+    """Bring the record in ``folder`` up to what is installed in ``tree`` now; what an earlier list said stays.
+
+    In each of ``prefixes`` packages were just unpacked beside the others, which left their hashes in `SUMS`.
+    """
+    old = read(folder)
+    releases = {**old.get("releases", {}), **_releases(tree, keyring)}
+    known: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for path, release in _lists(tree):
+        if sha256_of(path) not in releases.get(release, {}).get("lists", ()):
+            continue  # no list that a release file vouches for
+        for fields in _paragraphs(path, _WANTED):
+            key = fields["Package"], fields.get("Architecture", ""), fields["Version"]
+            known[key] = fields.get("SHA256", ""), release
+    packages: dict[str, dict[str, str]] = {}
+    before = old.get("packages", {})
+    for (name, architecture), version in sorted(installed(tree).items()):
+        found = known.get((name, architecture, version))
+        if found:
+            packages[name] = {"version": version, "sha256": found[0], "release": found[1]}
+        elif before.get(name, {}).get("version") == version:
+            packages[name] = before[name]
+        else:
+            packages[name] = {"version": version}
+    vouched = dict(known.values())  # hash -> release
+    beside = dict(old.get("beside", {}))
+    for prefix in prefixes:
+        sums = _sums(tree / prefix.lstrip("/") / SUMS)
+        beside[prefix] = {name: {"sha256": sha, "release": vouched[sha]} for name, sha in sums if sha in vouched}
+    document = {
+        "keyring": {"path": str(keyring), "sha256": _hash(keyring)},
+        "releases": releases,
+        "packages": packages,
+        "beside": beside,
+    }
+    write_atomically(folder / NAME, json.dumps(document, indent=1, sort_keys=True) + "\n")
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The record in ``folder``, empty when there is none that can be read: it is made anew."""
+    try:
+        document = json.loads((folder / NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def of_layers(root: Root, layers: Sequence[str]) -> dict[str, Any]:
+    """For a build manifest: each package that the layers name with its hash, and who signed for it.
+
+    The keys are ``packages_sha256`` (name to 64 hex digits), ``signed_by`` (fingerprints), ``pypi`` (file to hash, as
+    the description pins it) and ``unchecked``: what neither a signature nor a pin vouches for.
+    """
+    if not (root.folder / NAME).exists():
+        add(root.tree, root.folder, Path(root.description.bootstrap.keyring))
+    document = read(root.folder)
+    packages, releases, besides = (document.get(key, {}) for key in ("packages", "releases", "beside"))
+    wanted = [root.description.layer(name) for name in layers]
+    hashes: dict[str, str] = {}
+    unchecked: set[str] = set()
+    keys: set[str] = set()
+    for name in sorted({name for layer in wanted for name in layer.packages}):
+        entry = packages.get(name, {})
+        signed = releases.get(entry.get("release"), {}).get("keys", ())
+        if entry.get("sha256") and signed:
+            hashes[name] = entry["sha256"]
+            keys.update(signed)
+        else:
+            unchecked.add(name)
+    for beside in (beside for layer in wanted for beside in layer.beside):
+        files: dict[str, dict[str, str]] = besides.get(beside.prefix, {})
+        for package in beside.packages:
+            entry = next((files[name] for name in files if name.startswith(f"{package}_")), {})
+            signed = releases.get(entry.get("release"), {}).get("keys", ())
+            if signed:
+                hashes[package] = entry["sha256"]
+                keys.update(signed)
+            else:
+                unchecked.add(f"{package} in {beside.prefix}")
+    return {
+        "packages_sha256": hashes,
+        "signed_by": sorted(keys),
+        "pypi": {piece.file: piece.sha256 for layer in wanted for piece in layer.pypi},
+        "unchecked": sorted(unchecked),
+    }
+
+
+def _lists(tree: Path) -> Iterator[tuple[Path, str]]:
+    """Each package list of apt and the name of the release file that vouches for it."""
+    for path in sorted((tree / _LISTS).glob("*_Packages")):
+        if match := _PACKAGES.fullmatch(path.name):
+            yield path, match["release"]
+
+
+def _releases(tree: Path, keyring: Path) -> dict[str, dict[str, Any]]:
+    """The release files of apt that ``keyring`` verifies, by the name that their lists begin with."""
+    made: dict[str, dict[str, Any]] = {}
+    for path in sorted((tree / _LISTS).glob("*_InRelease")):
+        keys = _signers(path, keyring)
+        text = path.read_text(encoding="utf-8", errors="replace")
+        fields = dict(re.findall(r"^(Origin|Suite|Codename|Version|Date): (.+)$", text, re.M))
+        listed = re.findall(r"^ ([0-9a-f]{64}) +\d+ \S+/Packages$", text, re.M)
+        made[path.name.removesuffix("_InRelease")] = {
+            "sha256": sha256_of(path),
+            "keys": keys,
+            "lists": sorted(listed) if keys else [],
+            **{name.lower(): value for name, value in sorted(fields.items())},
+        }
+    return made
+
+
+def _signers(path: Path, keyring: Path) -> list[str]:
+    """The fingerprints of the primary keys whose signatures on ``path`` gpgv finds good; empty where there is none."""
+    if shutil.which("gpgv") is None or not keyring.exists():
+        return []
+    command = ["gpgv", "--keyring", str(keyring), "--status-fd", "1", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    if done.returncode:
+        return []
+    return sorted({line.split()[-1] for line in done.stdout.splitlines() if line.startswith("[GNUPG:] VALIDSIG ")})
+
+
+def _paragraphs(path: Path, wanted: Sequence[str]) -> Iterator[Mapping[str, str]]:
+    """The wanted fields of each paragraph of a deb822 file, read line by line: a package list has 60 MB."""
+    fields: dict[str, str] = {}
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line == "\n":
+                if len(fields) >= 3:
+                    yield fields
+                fields = {}
+            else:
+                name, colon, value = line.partition(": ")
+                if colon and name in wanted:
+                    fields[name] = value.rstrip("\n")
+    if len(fields) >= 3:
+        yield fields
+
+
+def _sums(path: Path) -> list[tuple[str, str]]:
+    """(file, hash) of sha256sum's output; empty where there is none."""
+    if not path.exists():
+        return []
+    return [(name, sha) for sha, name in re.findall(r"^([0-9a-f]{64})  (\S+)$", path.read_text(), re.M)]
+
+
+def _hash(path: Path) -> str | None:
+    return sha256_of(path) if path.exists() else None
