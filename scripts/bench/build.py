@@ -122,8 +122,10 @@ def clean(places: Places, stage: int) -> dict[str, Any]:
         folder.mkdir()
         seconds = timed("build", places.release, "--stage", str(stage), "--env", "rootfs", *flags)
     after = inputs.read_stamp(places.state / f"stage{stage}.json")
-    took = status.read(status.path_of(places.project, places.release))[f"stage{stage}"]  # the build has just written it
-    hits, misses, cold = took["cached"] or 0, took["compiled"] or 0, took["object_seconds"] / took["cores"]
+    known = status.read(status.path_of(places.project, places.release))  # the build has just written it
+    took = known.stage1 if stage == 1 else known.stage2
+    assert took and took.object_seconds
+    hits, misses, cold = took.cached or 0, took.compiled or 0, took.object_seconds / took.cores
     return {
         "seconds": seconds,
         "seconds of compiling on these cores, cold (ninja's log)": round(cold, 1),

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
 from decouple.base.process import Inside, run_logged
 from decouple.device.sources import SHARED, digest, mirror
+from decouple.release.status import Contract
 
 CONTRACT = "contract"
 
@@ -107,12 +107,9 @@ def check(site: Site, device: str, folders: Sequence[str], arguments: Sequence[s
     return subprocess.run(site.environment.argv([*command, *arguments], variables, f"{site.inside}/run")).returncode
 
 
-def summary(report: Path) -> dict[str, Any]:
+def summary(report: Path) -> Contract:
     """What ``contract.json`` says in all: PyTorch, items by status, tests by outcome. Raises OSError, ValueError."""
     document = json.loads(report.read_text(encoding="utf-8"))
     tests = {test["test"]: test["outcome"] for item in document["items"] for test in item["tests"]}
-    return {
-        "torch": document["torch"],
-        "items": {status: count for status, count in document["counts"].items() if count},
-        "tests": dict(Counter(tests.values())),
-    }
+    items = {status: count for status, count in document["counts"].items() if count}
+    return Contract(items, dict(Counter(tests.values())), document["torch"])

@@ -133,18 +133,19 @@ def _choices(request: Build) -> Choices:
 
 def _record(outcome: Outcome, places: Places, known: Provenance, jobs: int) -> None:
     path, section = status.path_of(places.project, places.release), f"stage{outcome.stage}"
-    document = {
-        "wheel": outcome.wheel.name,
-        "wheel_bytes": outcome.wheel.stat().st_size,
-        "objects": outcome.objects,
-        "cores": jobs,
-        "series": known.series_digest,
-        "object_seconds": object_seconds(places.stage1 if outcome.stage == 1 else places.stage2),
-        **status.effort(asdict(outcome.effort)),
-    }
-    status.update(path, section, status.with_costliest(path, section, document))
-    series = {"patches": len(known.patches), "digest": known.series_digest}
-    status.update(path, "series", {**status.read(path).get("series", {}), **series})
+    before = status.read(path)
+    stage = status.Stage(
+        wheel=outcome.wheel.name,
+        wheel_bytes=outcome.wheel.stat().st_size,
+        objects=outcome.objects,
+        cores=jobs,
+        series=known.series_digest,
+        object_seconds=object_seconds(places.stage1 if outcome.stage == 1 else places.stage2),
+        **asdict(outcome.effort),
+    )
+    lacking = before.series.not_carried if before.series else 0
+    series = status.Series(len(known.patches), known.series_digest, lacking)
+    status.update(path, series=series, **{section: status.costliest(stage, getattr(before, section))})
 
 
 def _line(outcome: Outcome) -> str:

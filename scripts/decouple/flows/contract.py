@@ -99,5 +99,5 @@ def check(request: Contract, listener: Listener = QUIET) -> Checked:
     if request.device == "sim" and not request.pytest:  # the whole contract, on the backend of this project
         kept = status.path_of(places.project, places.release)
         found = {tried.name.removeprefix("contract-"): contract.summary(report / "contract.json")}
-        status.update(kept, "contract", {**status.read(kept).get("contract", {}), **found})
+        status.update(kept, contract={**status.read(kept).contract, **found})
     return Checked(code == 0, report)

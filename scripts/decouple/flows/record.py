@@ -12,7 +12,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import build_dir
@@ -88,25 +87,28 @@ def record(request: Record) -> Recorded:
         better = {Level.FULL: Level.CONFIGURED}
         proven = {name: (better.get(level, level), why) for name, (level, why) in proven.items()}
     digest = series_digest(project, release)
-    status.update(path, "series", {"patches": len(series), "not_carried": len(lacking), "digest": digest})
-    status.update(path, "applies", {"sources": sources, "patches": applies})
-    status.update(path, "proven", _rows(project, series, lacking, proven))
+    status.update(
+        path,
+        series=status.Series(len(series), digest, len(lacking)),
+        applies=status.Applies(sources, applies),
+        proven=_rows(project, series, lacking, proven),
+    )
     if request.census:
-        status.update(path, "census", _key_number(request.census, release))
+        status.update(path, census=_key_number(request.census, release))
     return Recorded(path, tuple(sources), applies, len(lacking))
 
 
 def _rows(
     project: Path, series: Sequence[Patch], lacking: Sequence[NotCarried], proven: Mapping[str, tuple[Level, str]]
-) -> dict[str, dict[str, str]]:
+) -> dict[str, status.Proof]:
     """Decouple-Id -> patch, level, and why not a better one."""
-    rows: dict[str, dict[str, str]] = {}
+    rows: dict[str, status.Proof] = {}
     for patch in series:
         level, why = proven[patch.name]
         identity = patch.header.decouple_id or patch.name
-        rows[identity] = {"patch": patch.name, "level": level.value, **({"why": why} if why else {})}
+        rows[identity] = status.Proof(patch.name, level.value, why or None)
     for one in lacking:
-        rows[_identity(project, one.name)] = {"patch": one.name, "level": Level.NOTHING.value, "why": one.why}
+        rows[_identity(project, one.name)] = status.Proof(one.name, Level.NOTHING.value, one.why)
     return rows
 
 
@@ -148,11 +150,11 @@ def _identity(project: Path, name: str) -> str:
     return (patches.read(path, name=name).header.decouple_id if path.is_file() else None) or name
 
 
-def _key_number(census: Path, release: str) -> dict[str, Any]:
+def _key_number(census: Path, release: str) -> status.Census:
     try:
-        key: dict[str, Any] = json.loads(census.read_bytes())["summary"]["key_number"]
+        key = json.loads(census.read_bytes())["summary"]["key_number"]
+        return status.Census(key["before"], key["after"])
     except (ValueError, KeyError, TypeError) as error:
         raise DecoupleError(
             f"{census}: not a census: {error!r}", next_step=f"decouple census {release} --json FILE"
         ) from error
-    return key

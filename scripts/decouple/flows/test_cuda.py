@@ -102,18 +102,13 @@ def record(
     project: Path, release: str, torch: Target, done: Outcome, against: str, found: compare.Comparison | None
 ) -> None:
     """Write figures to the status file: of every suite, and of the comparison with ``against`` when there was one."""
-    content = {
-        "label": torch.label,
-        "device": torch.device,
-        "outcomes": list(OUTCOMES),
-        "tally": {
-            suite: {name: counts[name] for name in OUTCOMES}
-            for suite, counts in compare.tally(done.results.values()).items()
-        },
+    tally = {
+        suite: {name: counts[name] for name in OUTCOMES}
+        for suite, counts in compare.tally(done.results.values()).items()
     }
-    if found:
-        content["against"] = {"label": Path(against).name, **found.to_dict()}
-    status.update(status.path_of(project, release), "suites", content)
+    other = status.Against(Path(against).name, **found.to_dict()) if found else None
+    suites = status.Suites(torch.device, tuple(OUTCOMES), tally, torch.label, other)
+    status.update(status.path_of(project, release), suites=suites)
 
 
 IN_ROOT = ("built", "smoke", "monolith")

@@ -11,8 +11,8 @@ decouple.base.errors.UsageError: ...dist/2.6: nothing built yet (nox -s build-2.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,7 @@ def verify(request: Verify, listener: Listener = QUIET, heard: Heard = lambda re
     if backend:
         both = trial.install(request.core, core, backend)
         ours = parity.dump(both.prefix, both.folder, both.inside)
-        seen = {"facts": ours["facts"]}
+        seen = ours["facts"]
         found += checks.together(both, ours, trial.expected(backend))
         if compared:
             same = trial.parity(ours, backend)
@@ -139,9 +139,8 @@ def verify(request: Verify, listener: Listener = QUIET, heard: Heard = lambda re
     code = None
     if backend and request.kernels:
         code = kernels.of_backend(trial.environment, backend, request.kernels, progress=listener.progress)
-        seen["kernels"] = code.to_dict()
     result = Verified(reports, tuple(found), tuple(same), code)
-    _record(places, {"core": request.core, **seen}, result)
+    _record(places, request.core, seen, result)
     return result
 
 
@@ -236,13 +235,13 @@ class _Trial:
         return found
 
 
-def _record(places: Places, seen: dict[str, Any], result: Verified) -> None:
-    document = seen | {
-        "audit": [
-            {"what": one.what, "files": one.files, "faults": [str(fault) for fault in one.faults]}
-            for one in result.audits
-        ],
-        "checks": [one.to_dict() for one in result.checks],
-        "parity": [one.to_dict() for one in result.parity],
-    }
-    status.update(status.path_of(places.project, places.release), "verify", document)
+def _record(places: Places, core: str, seen: Mapping[str, Any], result: Verified) -> None:
+    document = status.Verify(
+        core=core,
+        facts=seen,
+        audit=tuple(status.Audit(one.files, tuple(map(str, one.faults)), one.what) for one in result.audits),
+        checks=tuple(status.Verdict(one.name, one.ok, one.seen) for one in result.checks),
+        parity=tuple(status.Parity(**asdict(one), percent=round(one.percent, 2)) for one in result.parity),
+        kernels=status.Kernels(**result.kernels.to_dict()) if result.kernels else None,
+    )
+    status.update(status.path_of(places.project, places.release), verify=document)

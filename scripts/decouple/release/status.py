@@ -1,11 +1,17 @@
-"""``ci/status/<release>.json``: what was built and verified. Only this module writes it; README shows it as a table."""
+"""``ci/status/<release>.json``: what was built and verified. Only this module writes it; README shows it as a table.
+
+The dataclasses are the document: who builds, records or verifies fills one in and calls :func:`update`. A column of
+README's table is one row of :data:`COLUMNS`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +19,6 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, replace_between, write_atomically
 
 SCHEMA = 1
-STAGES = ("stage1", "stage2")
 BUILT = "built"
 NOTHING = "not proven"
 #: Best first: decouple.series.evidence.Level, which writes all but the first.
@@ -23,13 +28,213 @@ _LEVELS = (
 BEGIN, END = "<!-- status:begin -->", "<!-- status:end -->"
 
 
+@dataclass(frozen=True)
+class Series:
+    """How many patches, the digest over them, and how many of the older series' are not carried."""
+
+    patches: int
+    digest: str = ""
+    not_carried: int = 0
+
+
+@dataclass(frozen=True)
+class Applies:
+    """Name of a source -> what it is; patch -> name of a source -> its verdict there ("clean", "offset", …)."""
+
+    sources: Mapping[str, str]
+    patches: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How far one patch was proven, and why not farther."""
+
+    patch: str
+    level: str
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Census:
+    """Couplings between the core and CUDA, before the series and after."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage's wheel and what it took: wall ``seconds``, and ``object_seconds`` of all compiles together."""
+
+    wheel: str
+    wheel_bytes: int
+    objects: int
+    cores: int
+    seconds: float
+    object_seconds: float | None = None
+    series: str | None = None
+    """Digest of the series that it was built from; these two the first builds did not record."""
+    compiled: int | None = None
+    cached: int | None = None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One ELF audit."""
+
+    files: int
+    faults: tuple[str, ...]
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One check of installed wheels."""
+
+    name: str
+    ok: bool
+    seen: str
+
+
+@dataclass(frozen=True)
+class Parity:
+    """One category against Debian's monolith: how many that has, and which of them differ."""
+
+    total: int
+    missing: tuple[str, ...]
+    extra: tuple[str, ...]
+    different: tuple[str, ...]
+    category: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    percent: float = 0.0
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Machine code against that of ``theirs``: decouple.verify.kernels.compare.Comparison in figures."""
+
+    theirs: str
+    same: int
+    total: int
+    archs: tuple[str, ...]
+    missing: int
+    extra: int
+    ours: str = ""
+    code: int = 0
+    launch: int = 0
+    sources: int = 0
+    mine: int = 0
+    renamed: int = 0
+    data: int = 0
+    data_same: int = 0
+    explained: int = 0
+    unexplained: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verify:
+    """What ``decouple verify`` saw; ``facts`` are what the installed torch said, ``kernels`` its machine code's."""
+
+    core: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    audit: tuple[Audit, ...] = ()
+    checks: tuple[Verdict, ...] = ()
+    parity: tuple[Parity, ...] = ()
+    kernels: Kernels | None = None
+
+
+@dataclass(frozen=True)
+class Against:
+    """Another build on which the same tests ran: how many of them ended with the same outcome."""
+
+    label: str
+    tests: int
+    outcomes: int
+    ledgers: int = 0
+    exact: int = 0
+    loose: int = 0
+    only_ours: int = 0
+    only_theirs: int = 0
+    unexplained: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Suites:
+    """Upstream's CUDA suites: suite -> outcome -> tests, in the order of ``outcomes``, on a ``device``."""
+
+    device: str
+    outcomes: tuple[str, ...]
+    tally: Mapping[str, Mapping[str, int]]
+    label: str = ""
+    against: Against | None = None
+
+
+@dataclass(frozen=True)
+class Contract:
+    """One run of the backend contract: items by status, tests by outcome."""
+
+    items: Mapping[str, int]
+    tests: Mapping[str, int] = field(default_factory=dict)
+    torch: str = ""
+
+
+@dataclass(frozen=True)
+class Status:
+    """The whole document; None where nobody has looked yet. Each field is a section that is written by itself."""
+
+    series: Series | None = None
+    applies: Applies | None = None
+    proven: Mapping[str, Proof] = field(default_factory=dict)
+    census: Census | None = None
+    stage1: Stage | None = None
+    stage2: Stage | None = None
+    verify: Verify = field(default_factory=Verify)
+    suites: Suites | None = None
+    contract: Mapping[str, Contract] = field(default_factory=dict)
+
+
 def path_of(project: Path, release: str) -> Path:
     """The status file of one release."""
     return project / "ci" / "status" / f"{release}.json"
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> Status:
     """The document, an empty one when there is no file. Raises DecoupleError when it is not ours."""
+    return of(_raw(path), path)
+
+
+def of(document: Mapping[str, Any], path: Path = Path("status")) -> Status:
+    """The document as values; ``path`` names it in errors. Raises DecoupleError naming the key that is wrong."""
+    import msgspec  # only for who reads a file
+
+    try:
+        return msgspec.convert(document, Status)
+    except msgspec.ValidationError as error:
+        raise DecoupleError(f"{path}: {error}", next_step="update decouple, or git checkout it") from None
+
+
+def update(path: Path, **sections: Any) -> None:
+    """Replace the named sections (fields of :class:`Status`); the others stay as they are. Raises DecoupleError."""
+    if strange := sections.keys() - {one.name for one in dataclasses.fields(Status)}:
+        raise TypeError(f"a status has no section {min(strange)!r}")
+    with locked(path.with_name(f".{path.name}.lock")):
+        document = {**_raw(path), **_plain(sections)}
+        of(document, path)
+        text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
+        write_atomically(path, text + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """For JSON; a field that says None is left out."""
+    if dataclasses.is_dataclass(value):
+        named = ((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))
+        return {name: _plain(item) for name, item in named if item is not None}
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _raw(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {"schema": SCHEMA}
     try:
@@ -44,39 +249,18 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-def update(path: Path, section: str, content: Mapping[str, Any]) -> None:
-    """Replace one section ("stage1", "stage2", "verify", "contract"); the others stay as they are."""
-    with locked(path.with_name(f".{path.name}.lock")):
-        document = read(path)
-        document[section] = dict(content)
-        write_atomically(path, _text(document))
-
-
-def _text(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def effort(taken: Mapping[str, Any]) -> dict[str, Any]:
-    """Wall seconds, objects compiled and objects from the compiler's cache, as they stand in the file."""
-    return {**taken, "seconds": round(taken["seconds"], 1)}
-
-
-def with_costliest(path: Path, section: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    """``content`` of a stage, its ``object_seconds`` being the largest recorded: the nearest to a cold build's.
+def costliest(stage: Stage, before: Stage | None) -> Stage:
+    """``stage`` with the larger ``object_seconds`` of both: the nearest to a cold build's.
 
     Building again on a warm compiler cache says little about what the stage costs.
     """
-    before = read(path).get(section, {}).get("object_seconds", 0.0)
-    return {**content, "object_seconds": round(max(before, content["object_seconds"]), 1)}
+    spent = max((before and before.object_seconds) or 0.0, stage.object_seconds or 0.0)
+    return dataclasses.replace(stage, object_seconds=round(spent, 1), seconds=round(stage.seconds, 1))
 
 
-def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
+def table(statuses: Mapping[str, Status]) -> str:
     """README's Markdown table: newest release first; neighbours of which the status files say the same share a row."""
-    lines = [
-        "| release | patches | proven | apply to | couplings left | stage 1 | stage 2 | parity with the monolith "
-        "| kernels identical to the official | CUDA suites | ELF audit | contract of backends |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    lines = [f"| release | {' | '.join(COLUMNS)} |", f"|---{'|---' * len(COLUMNS)}|"]
     for cells, same in itertools.groupby(_newest_first(statuses), lambda release: _cells(statuses[release])):
         releases = list(same)
         named = releases[0] if len(releases) == 1 else f"{releases[-1]} to {releases[0]}"
@@ -84,32 +268,18 @@ def table(statuses: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cells(status: Mapping[str, Any]) -> tuple[str, ...]:
-    """What stands behind the release in a row of the table."""
-    verify = status.get("verify", {})
-    return (
-        _patches(status.get("series", {})),
-        _proven(status),
-        _applies(status.get("applies")),
-        _couplings(status.get("census")),
-        _stage(status.get("stage1")),
-        _stage(status.get("stage2")),
-        _parity(verify),
-        _kernels(verify),
-        _suites(status.get("suites")),
-        _audit(verify),
-        _contract(status.get("contract")),
-    )
+def _cells(status: Status) -> tuple[str, ...]:
+    return tuple(cell(status) for cell in COLUMNS.values())
 
 
-def matrix(statuses: Mapping[str, Mapping[str, Any]]) -> str:
+def matrix(statuses: Mapping[str, Status]) -> str:
     """The Markdown table of what was proven: a row per patch (by Decouple-Id), a column per release, oldest first."""
     releases = list(reversed(_newest_first(statuses)))
     found = {release: levels(statuses[release]) for release in releases}
     first: dict[str, str] = {}
     for release in releases:
-        for identity, row in statuses[release].get("proven", {}).items():
-            first.setdefault(identity, str(row["patch"]))
+        for identity, row in statuses[release].proven.items():
+            first.setdefault(identity, row.patch)
     lines = [f"| patch | {' | '.join(releases)} |", f"|---{'|---' * len(releases)}|"]
     for identity in sorted(first, key=lambda name: first[name].rsplit("/", 1)[-1]):
         cells = [found[release].get(identity, "not in the series") for release in releases]
@@ -117,30 +287,11 @@ def matrix(statuses: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def levels(status: Mapping[str, Any]) -> dict[str, str]:
+def levels(status: Status) -> dict[str, str]:
     """Decouple-Id -> what was proven: "built" where both stages were built from the series that is recorded."""
-    digest = status.get("series", {}).get("digest")
-    built = all(status.get(stage) and status[stage].get("series") == digest for stage in STAGES)
-    rows: Mapping[str, Mapping[str, str]] = status.get("proven", {})
-    return {identity: BUILT if built and row["level"] != NOTHING else row["level"] for identity, row in rows.items()}
-
-
-def _newest_first(statuses: Mapping[str, Any]) -> list[str]:
-    return sorted(statuses, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
-
-
-def _patches(series: Mapping[str, Any]) -> str:
-    if "patches" not in series:
-        return "not known"
-    lacking = series.get("not_carried", 0)
-    return f"{series['patches']} of {series['patches'] + lacking}" if lacking else str(series["patches"])
-
-
-def _proven(status: Mapping[str, Any]) -> str:
-    """How many patches were proven how far, the best proof first."""
-    counts = Counter(levels(status).values())
-    ordered = sorted(counts, key=lambda level: _LEVELS.index(level) if level in _LEVELS else len(_LEVELS))
-    return ", ".join(f"{counts[level]} {level}" for level in ordered) or "not checked"
+    digest = status.series.digest if status.series else ""
+    built = all(stage and stage.series == digest for stage in (status.stage1, status.stage2))
+    return {name: BUILT if built and row.level != NOTHING else row.level for name, row in status.proven.items()}
 
 
 def insert_table(page: Path, text: str, *, write: bool = True) -> bool:
@@ -148,80 +299,114 @@ def insert_table(page: Path, text: str, *, write: bool = True) -> bool:
     return replace_between(page, BEGIN, END, text, write=write)
 
 
-def _applies(applies: Mapping[str, Any] | None) -> str:
+def _newest_first(statuses: Mapping[str, Any]) -> list[str]:
+    return sorted(statuses, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
+
+
+def _patches(status: Status) -> str:
+    series = status.series
+    if series is None:
+        return "not known"
+    lacking = series.not_carried
+    return f"{series.patches} of {series.patches + lacking}" if lacking else str(series.patches)
+
+
+def _proven(status: Status) -> str:
+    """How many patches were proven how far, the best proof first."""
+    counts = Counter(levels(status).values())
+    ordered = sorted(counts, key=lambda level: _LEVELS.index(level) if level in _LEVELS else len(_LEVELS))
+    return ", ".join(f"{counts[level]} {level}" for level in ordered) or "not checked"
+
+
+def _applies(status: Status) -> str:
     """On which trees every patch applies, and at how many an offset was needed."""
-    if not applies:
+    if not status.applies:
         return "not checked"
     cells = []
-    for source in applies["sources"]:
-        found = [patch.get(source) for patch in applies["patches"].values()]
+    for source in status.applies.sources:
+        found = [patch.get(source) for patch in status.applies.patches.values()]
         offsets = found.count("offset")
         bad = len(found) - found.count("clean") - offsets
         cells.append(f"{source}: {f'{bad} fail' if bad else 'all'}{f' ({offsets} with an offset)' if offsets else ''}")
     return ", ".join(cells)
 
 
-def _couplings(census: Mapping[str, Any] | None) -> str:
-    return f"{census['after']} of {census['before']}" if census else "not counted"
+def _couplings(status: Status) -> str:
+    return f"{status.census.after} of {status.census.before}" if status.census else "not counted"
 
 
-def _stage(stage: Mapping[str, Any] | None) -> str:
+def _stage(stage: Stage | None) -> str:
     if not stage:
         return "not built"
-    size = stage["wheel_bytes"] / (1 << 20)
-    spent = stage.get("object_seconds")  # the first builds did not record it
-    cost = f"at least {spent / 60 / stage['cores']:.0f} min of compiling on {stage['cores']} cores, " if spent else ""
-    return f"{stage['objects']} objects, {cost}{size:.0f} MiB"
+    size, spent = stage.wheel_bytes / (1 << 20), stage.object_seconds
+    cost = f"at least {spent / 60 / stage.cores:.0f} min of compiling on {stage.cores} cores, " if spent else ""
+    return f"{stage.objects} objects, {cost}{size:.0f} MiB"
 
 
-def _parity(verify: Mapping[str, Any]) -> str:
-    found = verify.get("parity")
+def _parity(status: Status) -> str:
+    found = status.verify.parity
     if not found:
         return "not checked"
-    total = sum(one["total"] for one in found)
-    short = sum(len(one["missing"]) + len(one["different"]) for one in found)
-    extra = sum(len(one["extra"]) for one in found)
+    total = sum(one.total for one in found)
+    short = sum(len(one.missing) + len(one.different) for one in found)
+    extra = sum(len(one.extra) for one in found)
     return f"{100 * (total - short) / total:.2f} % of {total}" + (f", {extra} extra" if extra else "")
 
 
-def _kernels(verify: Mapping[str, Any]) -> str:
+def _kernels(status: Status) -> str:
     """How many functions of the official wheel are ours byte for byte, where the two were compared."""
-    found = verify.get("kernels")
-    if not found or not str(found["theirs"]).startswith("official"):
+    found = status.verify.kernels
+    if not found or not found.theirs.startswith("official"):
         return "not compared"
-    rest = ", ".join(f"{found[what]} {what}" for what in ("missing", "extra") if found[what])
-    percent = 100 * found["same"] / found["total"]  # cut, not rounded: 100.00 only when all are
-    share = f"{int(100 * percent) / 100:.2f} % of {found['total']} ({', '.join(found['archs'])})"
-    return share + (f", {rest}" if rest else "")
+    rest = "".join(f", {count} {what}" for what, count in (("missing", found.missing), ("extra", found.extra)) if count)
+    percent = 100 * found.same / found.total  # cut, not rounded: 100.00 only when all are
+    return f"{int(100 * percent) / 100:.2f} % of {found.total} ({', '.join(found.archs)}){rest}"
 
 
-def _suites(suites: Mapping[str, Any] | None) -> str:
+def _suites(status: Status) -> str:
     """Upstream's CUDA tests by outcome, on which device, and how many ended otherwise than on the other build."""
+    suites = status.suites
     if not suites:
         return "not run"
     counts = Counter[str]()
-    for one in suites["tally"].values():
+    for one in suites.tally.values():
         counts.update(one)
-    said = ", ".join(f"{counts[name]} {name}" for name in suites["outcomes"] if counts[name])
-    cell = f"{said} ({suites['device']})"
-    if against := suites.get("against"):
-        cell += f"; {against['tests'] - against['outcomes']} of {against['tests']} not as {against['label']}"
+    said = ", ".join(f"{counts[name]} {name}" for name in suites.outcomes if counts[name])
+    cell, against = f"{said} ({suites.device})", suites.against
+    if against:
+        cell += f"; {against.tests - against.outcomes} of {against.tests} not as {against.label}"
     return cell
 
 
-def _audit(verify: Mapping[str, Any]) -> str:
-    found = verify.get("audit")
+def _audit(status: Status) -> str:
+    found = status.verify.audit
     if not found:
         return "not checked"
-    faults = sum(len(one["faults"]) for one in found)
+    faults = sum(len(one.faults) for one in found)
     # every rule looks at the libraries anew, the last ones at those of both wheels
-    return f"{faults} faults" if faults else f"clean ({max(one['files'] for one in found)} files)"
+    return f"{faults} faults" if faults else f"clean ({max(one.files for one in found)} files)"
 
 
-def _contract(contract: Mapping[str, Any] | None) -> str:
+def _contract(status: Status) -> str:
     """The items that torch_sim keeps on this release, where most of them could be asked."""
-    if not contract:
+    if not status.contract:
         return "not checked"
-    best = max((run["items"] for run in contract.values()), key=lambda items: int(items.get("supported", 0)))
-    rest = ", ".join(f"{count} {status}" for status, count in best.items() if status != "supported" and count)
+    best = max((run.items for run in status.contract.values()), key=lambda items: items.get("supported", 0))
+    rest = ", ".join(f"{count} {state}" for state, count in best.items() if state != "supported" and count)
     return f"{best['supported']} of {sum(best.values())}" + (f" ({rest})" if rest else "")
+
+
+#: README's table behind the release: what a column is called, and what stands in it. A new column is a row here.
+COLUMNS: Mapping[str, Callable[[Status], str]] = {
+    "patches": _patches,
+    "proven": _proven,
+    "apply to": _applies,
+    "couplings left": _couplings,
+    "stage 1": lambda status: _stage(status.stage1),
+    "stage 2": lambda status: _stage(status.stage2),
+    "parity with Debian's monolith": _parity,
+    "kernels identical to the official": _kernels,
+    "CUDA suites": _suites,
+    "ELF audit": _audit,
+    "contract of backends": _contract,
+}

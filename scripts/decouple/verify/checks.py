@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,6 @@ class Check:
     name: str
     ok: bool
     seen: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """For the status file."""
-        return asdict(self)
 
 
 def core_alone(place: Workplace, core: Path) -> list[Check]:

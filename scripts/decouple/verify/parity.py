@@ -7,7 +7,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -44,10 +44,6 @@ class Parity:
         if self.total == 0:
             return 0.0
         return 100.0 * (self.total - len(self.missing) - len(self.different)) / self.total
-
-    def to_dict(self) -> dict[str, Any]:
-        """For the status file."""
-        return {**asdict(self), "percent": round(self.percent, 2)}
 
 
 @dataclass(frozen=True)

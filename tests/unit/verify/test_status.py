@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.release import status
 
-STAGE = {
-    "wheel": "torch.whl",
-    "wheel_bytes": 100 << 20,
-    "seconds": 7260,
-    "objects": 1528,
-    "cores": 2,
-    "object_seconds": 14400.0,
-}
+STAGE = status.Stage("torch.whl", 100 << 20, objects=1528, cores=2, seconds=7260, object_seconds=14400.0)
+
+
+def table(**documents: dict[str, Any]) -> str:
+    return status.table({name.strip("_").replace("_", "."): status.of(known) for name, known in documents.items()})
 
 
 def test_sections_do_not_disturb_each_other(tmp_path: Path) -> None:
     path = status.path_of(tmp_path, "2.6")
-    status.update(path, "stage1", STAGE)
-    status.update(path, "verify", {"audit": []})
-    status.update(path, "stage1", {**STAGE, "objects": 1})
+    status.update(path, stage1=STAGE)
+    status.update(path, verify=status.Verify("built"))
+    status.update(path, stage1=replace(STAGE, objects=1))
     document = json.loads(path.read_text())
     assert document["stage1"]["objects"] == 1
     assert set(document) == {"schema", "stage1", "verify"}
@@ -34,8 +33,8 @@ def test_the_table_says_what_the_files_say() -> None:
     parity = [{"total": 10, "missing": ["a"], "extra": [], "different": []}]
     audit = [{"files": 9, "faults": []}, {"files": 24, "faults": []}]  # a rule on one wheel, a rule on both
     contract = {"core": {"items": {"supported": 45}}, "both": {"items": {"supported": 46, "upstream gap": 2}}}
-    built = {"stage1": STAGE, "verify": {"parity": parity, "audit": audit}, "contract": contract}
-    text = status.table({"2.6": built, "2.10": {}})
+    built = {"stage1": asdict(STAGE), "verify": {"parity": parity, "audit": audit}, "contract": contract}
+    text = table(_2_6=built, _2_10={})
     rows = text.splitlines()[2:]
     assert rows[0].startswith(
         "| 2.10 | not known | not checked | not checked | not counted | not built | not built | not"
@@ -48,7 +47,7 @@ def test_the_table_says_what_the_files_say() -> None:
 
 def test_releases_of_which_the_same_is_known_share_a_row() -> None:
     known = {"series": {"patches": 5, "not_carried": 17}}
-    text = status.table({"2.6": {"series": {"patches": 22}}, "2.9": known, "2.10": known, "2.11": {}, "2.12": known})
+    text = table(_2_6={"series": {"patches": 22}}, _2_9=known, _2_10=known, _2_11={}, _2_12=known)
     rows = [row.split(" | ")[:2] for row in text.splitlines()[2:]]
     assert rows == [
         ["| 2.12", "5 of 22"],
@@ -63,28 +62,26 @@ def test_the_table_says_where_the_patches_apply_and_what_is_left() -> None:
         "sources": {"pristine": "a tree", "debian": "another"},
         "patches": {"1": {"pristine": "clean", "debian": "offset"}, "2": {"pristine": "conflict", "debian": "clean"}},
     }
-    text = status.table({"2.6": {"applies": applies, "census": {"before": 58, "after": 3}}})
+    text = table(_2_6={"applies": applies, "census": {"before": 58, "after": 3}})
     assert "| pristine: 1 fail, debian: all (1 with an offset) | 3 of 58 |" in text
 
 
-def proven(level: str) -> dict[str, dict[str, str]]:
-    return {
-        "one": {"patch": "1.0/0001-one.patch", "level": level},
-        "cpp": {"patch": "1.0/2.patch", "level": "not proven"},
-    }
+def proven(level: str) -> dict[str, status.Proof]:
+    return {"one": status.Proof("1.0/0001-one.patch", level), "cpp": status.Proof("1.0/2.patch", "not proven")}
 
 
 def test_built_is_said_only_of_the_series_that_was_built() -> None:
-    level, stage = "applied to the full tree", {**STAGE, "series": "aa"}
-    document = {"series": {"digest": "aa", "patches": 2}, "proven": proven(level), "stage1": stage, "stage2": stage}
+    level, stage = "applied to the full tree", replace(STAGE, series="aa")
+    series = status.Series(2, "aa")
+    document = status.Status(series, proven=proven(level), stage1=stage, stage2=stage)
     assert status.levels(document) == {"one": "built", "cpp": "not proven"}
-    for other in ({**STAGE, "series": "an older one"}, STAGE, {}):  # one that does not say so proves nothing
-        assert status.levels({**document, "stage2": other})["one"] == level
+    for other in (replace(STAGE, series="an older one"), STAGE, None):  # one that does not say so proves nothing
+        assert status.levels(replace(document, stage2=other))["one"] == level
 
 
 def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
-    whole = {"series": {"digest": "aa", "patches": 2}, "proven": proven("applied to the full tree")}
-    partial = {"series": {"digest": "bb", "patches": 1, "not_carried": 1}, "proven": proven("Python only")}
+    whole = status.Status(status.Series(2, "aa"), proven=proven("applied to the full tree"))
+    partial = status.Status(status.Series(1, "bb", 1), proven=proven("Python only"))
     assert "| 1.1 | 1 of 2 | 1 Python only, 1 not proven |" in status.table({"1.0": whole, "1.1": partial})
     lines = status.matrix({"1.10": partial, "1.0": whole}).splitlines()
     assert lines[0] == "| patch | 1.0 | 1.10 |"
@@ -107,25 +104,25 @@ def test_a_file_of_another_schema_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "2.6.json"
     path.write_text('{"schema": 99}\n')
     with pytest.raises(DecoupleError, match="schema: expected 1, found 99"):
-        status.update(path, "stage1", STAGE)
+        status.update(path, stage1=STAGE)
     assert path.read_text() == '{"schema": 99}\n'
 
 
 def test_a_short_build_on_a_warm_cache_does_not_hide_what_the_stage_costs(tmp_path: Path) -> None:
     path = tmp_path / "2.6.json"
     for seconds, spent in ((7260, 14400.0), (60.0, 90.0)):
-        again = {**STAGE, "seconds": seconds, "object_seconds": spent}
-        status.update(path, "stage1", status.with_costliest(path, "stage1", again))
-    stage = status.read(path)["stage1"]
-    assert (stage["seconds"], stage["object_seconds"]) == (60.0, 14400.0)
+        again = replace(STAGE, seconds=seconds, object_seconds=spent)
+        status.update(path, stage1=status.costliest(again, status.read(path).stage1))
+    stage = status.read(path).stage1
+    assert stage and (stage.seconds, stage.object_seconds) == (60.0, 14400.0)
     assert "1528 objects, at least 120 min of compiling on 2 cores, 100 MiB" in status.table({"2.6": status.read(path)})
 
 
 def test_kernels_are_a_hundred_percent_only_when_all_are_the_official_ones() -> None:
     kernels = {"theirs": "official 2.6.0", "same": 19457, "total": 19458, "missing": 0, "extra": 2, "archs": ["sm_90"]}
-    (row,) = status.table({"2.6": {"verify": {"kernels": kernels}}}).splitlines()[2:]
+    (row,) = table(_2_6={"verify": {"kernels": kernels}}).splitlines()[2:]
     assert "| 99.99 % of 19458 (sm_90), 2 extra |" in row
-    (row,) = status.table({"2.6": {"verify": {"kernels": {**kernels, "theirs": "mine.so"}}}}).splitlines()[2:]
+    (row,) = table(_2_6={"verify": {"kernels": {**kernels, "theirs": "mine.so"}}}).splitlines()[2:]
     assert "| not compared |" in row
 
 
@@ -136,5 +133,23 @@ def test_cuda_suites_are_told_by_outcome_and_against_another_build() -> None:
         "tally": {"cuda": {"passed": 200, "failed": 3}, "torch": {"passed": 700, "failed": 0}},
         "against": {"label": "official", "tests": 903, "outcomes": 901},
     }
-    (row,) = status.table({"2.6": {"suites": suites}}).splitlines()[2:]
+    (row,) = table(_2_6={"suites": suites}).splitlines()[2:]
     assert "| 900 passed, 3 failed (simulated); 2 of 903 not as official |" in row
+
+
+def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:
+    path = status.path_of(tmp_path, "2.6")
+    with pytest.raises(TypeError, match="no section 'verfiy'"):
+        status.update(path, verfiy=status.Verify())
+    with pytest.raises(DecoupleError, match=r"Expected `int`, got `str` - at `\$\.stage1\.objects`"):
+        status.update(path, stage1=replace(STAGE, objects="many"))  # type: ignore[arg-type]
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[3] / "ci" / "status").glob("[0-9]*.json")))
+def test_a_section_written_again_is_the_same(path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_bytes())
+    known, sections = status.read(copy), json.loads(path.read_text()).keys() - {"schema"}
+    status.update(copy, **{name: getattr(known, name) for name in sections})
+    assert copy.read_bytes() == path.read_bytes()
