@@ -102,6 +102,7 @@ for _verb, _summary in GENERAL.items():
 
 TYPED = (
     "scripts/decouple",
+    "scripts/simcuda",
     "tests/contract",
     "third_device/layer/backend_build",
     "third_device/contract/third_device_contract",

@@ -1,0 +1,7 @@
+"""``python -m simcuda``."""
+
+import sys
+
+from simcuda.cli import main
+
+sys.exit(main())

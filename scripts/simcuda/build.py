@@ -1,0 +1,125 @@
+"""Makes the stand-ins and the shadows for one build of PyTorch, in a cache folder named after all that went in."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from simcuda import compile, declarations, generate, library, symbols, vendor
+from simcuda.torchbuild import TorchBuild
+
+HERE = Path(__file__).parent
+NATIVE = HERE / "native"
+SHADOW = "libsimcuda_shadow.so"
+
+
+def cache_folder() -> Path:
+    """``SIMCUDA_CACHE``, or the XDG cache folder."""
+    given = os.environ.get("SIMCUDA_CACHE")
+    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "simcuda"
+
+
+def fingerprint(torch: TorchBuild, version: str) -> str:
+    """Changes whenever a source, a rule or the torch changes."""
+    digest = hashlib.sha256(f"{version} {torch.abi}".encode())
+    for path in sorted([*NATIVE.rglob("*.cpp"), *NATIVE.rglob("*.h"), *HERE.glob("*.py"), *HERE.glob("*.toml")]):
+        digest.update(path.read_bytes())
+    for name in ("c10", "torch_cpu", "torch_cuda"):
+        path = torch.library(name)
+        digest.update(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+    return digest.hexdigest()[:16]
+
+
+def build(
+    torch: TorchBuild, version: str = "12.4", out: Path | None = None, say: Callable[[str], None] = print
+) -> Path:
+    """The folder with every stand-in and ``libsimcuda_shadow.so``; made if it is not there.
+
+    ``version`` is NVIDIA's CUDA version, ``say`` gets one line per library made.
+    """
+    cache = cache_folder()
+    folder = out or cache / "built" / fingerprint(torch, version)
+    if (folder / "done").exists():
+        return folder
+    kit = vendor.find(torch.site, cache / "wheels", version)
+    part = folder.with_name(folder.name + f".part{os.getpid()}")
+    libraries, fills = library.load()
+    for one in libraries:
+        say(f"{one.soname}: {stand_in(one, fills, kit, part)}")
+    shadow(torch, kit, part)
+    say(f"{SHADOW}: for {torch.library('torch_cuda').parent}")
+    (part / "preload").write_text("\n".join(one.soname for one in libraries) + "\n", encoding="utf-8")
+    (part / "done").touch()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if folder.exists():
+        shutil.rmtree(folder)
+    part.rename(folder)
+    return folder
+
+
+def flags(kit: vendor.Kit, one: library.Library) -> list[str]:
+    """Compiler flags of one stand-in."""
+    major, minor = kit.version.split(".")
+    include = [f"-I{path}" for path in (NATIVE, *kit.include(one.header_wheels))]
+    return [
+        "-O2",
+        "-Wall",
+        "-fno-builtin-malloc",
+        f"-DSIMCUDA_CUDA_VERSION={int(major) * 1000 + int(minor) * 10}",
+        *include,
+    ]
+
+
+def stand_in(one: library.Library, fills: tuple[library.Fill, ...], kit: vendor.Kit, out: Path) -> str:
+    """Compile and link one stand-in into ``out``; how many functions are written by hand, recorded, not supported."""
+    work = out / "work" / one.soname
+    work.mkdir(parents=True, exist_ok=True)
+    defines = [f"-D{name}" for name in one.defines]
+    written = [path for pattern in one.sources for path in sorted(NATIVE.glob(pattern))]
+    parts = compile.objects(written, work, [*flags(kit, one), *defines])
+    own = frozenset(name for part in parts for name in symbols.defined(part, dynamic=False))
+    declared = {}
+    if one.headers:
+        text = declarations.preprocess(one.headers, kit.include(one.header_wheels), one.defines)
+        declared = {function.name: function for function in declarations.functions(text)}
+    wanted = kit.exported(one.wheel, one.soname) if one.wheel else prefixed(declared, one)
+    rest = wanted - own
+    if rest:
+        generated = {work / name: text for name, text in generate.sources(one, declared, rest, fills).items()}
+        for path, text in generated.items():
+            path.write_text(text, encoding="utf-8")
+        quiet = ["-O1", "-Wno-deprecated-declarations", "-Wno-unused"]
+        parts += compile.objects(list(generated), work, [*flags(kit, one), *defines, *quiet])
+    script = work / "exports.map"
+    script.write_text(one.version_script(), encoding="utf-8")
+    link = [f"-Wl,--version-script={script}", f"-L{out}", *(f"-l:{name}" for name in one.needs), "-ldl", "-lpthread"]
+    link += ["-static-libstdc++", "-static-libgcc", "-Wl,--no-undefined"]
+    compile.shared(one.soname, parts, out / one.soname, link)
+    success = sum(one.answers_success(name) for name in rest)
+    return f"{len(wanted & own)} functions written, {success} recorded only, {len(rest) - success} not supported"
+
+
+def prefixed(declared: dict[str, declarations.Function], one: library.Library) -> frozenset[str]:
+    """Where no library is at hand (the driver's): what its own header declares."""
+    prefix = {"libcuda.so.1": "cu", "libnvidia-ml.so.1": "nvml"}.get(one.soname)
+    return frozenset(name for name in declared if prefix and name.startswith(prefix) and not name.startswith("cuda"))
+
+
+def shadow(torch: TorchBuild, kit: vendor.Kit, out: Path) -> None:
+    """The library that gives CUDA tensors their values, for this torch's headers and C++ ABI."""
+    work = out / "work" / SHADOW
+    include = [f"-I{path}" for path in (NATIVE, *torch.include, *kit.include())]
+    sources = sorted((NATIVE / "shadow").glob("*.cpp"))
+    parts = compile.objects(sources, work, [f"-D_GLIBCXX_USE_CXX11_ABI={torch.abi}", "-O1", "-w", *include])
+    links = [str(torch.library(name)) for name in ("c10", "torch_cpu", "c10_cuda", "torch_cuda")]
+    # torch's own libraries are in the process already, and those that they need are not looked for here
+    links += [
+        f"-L{out}",
+        "-l:libcudart.so.12",
+        "-l:libsimcuda_threads.so",
+        "-Wl,--unresolved-symbols=ignore-in-shared-libs",
+    ]
+    compile.shared(SHADOW, parts, out / SHADOW, links)

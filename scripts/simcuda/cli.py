@@ -1,0 +1,97 @@
+"""``python -m simcuda build`` and ``python -m simcuda run COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from simcuda import build, launch, torchbuild
+from simcuda.errors import SimcudaError
+
+
+def size(text: str) -> int:
+    """Bytes of ``16G``, ``512M`` or a plain number."""
+    match = re.fullmatch(r"(\d+)([KMG]?)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text} is no size; write 16G, 512M or a number of bytes")
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]]
+
+
+def devices(text: str) -> int:
+    """A number of devices from 0 to 8."""
+    if not text.isdigit() or int(text) > 8:
+        raise argparse.ArgumentTypeError(f"{text} is no number of devices from 0 to 8")
+    return int(text)
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m simcuda", description=__import__("simcuda").__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--python", type=Path, help="the interpreter whose torch is meant (default: the command's, or this)"
+    )
+    common.add_argument("--torch-include", type=Path, action="append", default=[], help="a folder of torch's headers")
+    common.add_argument("--torch-lib", type=Path, action="append", default=[], help="a folder of torch's libraries")
+    common.add_argument("--cuda", default="12.4", help="version of the CUDA libraries to stand in for")
+    make = commands.add_parser("build", parents=[common], help="make the stand-ins for one torch; prints their folder")
+    make.add_argument("--out", type=Path, help="the folder (default: in the cache)")
+    run = commands.add_parser("run", parents=[common], help="run a command with the simulated device")
+    run.add_argument("--built", type=Path, help="a folder that build made")
+    run.add_argument("--devices", type=devices, default=2)
+    run.add_argument("--memory", type=size, default=16 << 30, help="of each device: 16G, 512M")
+    run.add_argument("--arch", default="9.0", help="compute capability")
+    run.add_argument("--ledger", type=Path, help="file for what would be launched; .PID is appended")
+    run.add_argument("--log", type=Path, help="file for names of functions that are not implemented")
+    run.add_argument("--no-shadows", action="store_true", help="host calls only: device memory holds no values")
+    run.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit code: 0 ok, 1 the build failed, 2 usage; ``run`` becomes the command."""
+    options = arguments().parse_args(argv)
+    try:
+        return make(options) if options.command == "build" else run(options)
+    except SimcudaError as error:
+        print(f"simcuda: {error}", file=sys.stderr)
+        return 1
+
+
+def look(options: argparse.Namespace, python: Path) -> torchbuild.TorchBuild:
+    """The torch that the options name."""
+    return torchbuild.look(options.python or python, tuple(options.torch_include), tuple(options.torch_lib))
+
+
+def make(options: argparse.Namespace) -> int:
+    """``build``."""
+    print(
+        build.build(
+            look(options, Path(sys.executable)), options.cuda, options.out, lambda line: print(line, file=sys.stderr)
+        )
+    )
+    return 0
+
+
+def run(options: argparse.Namespace) -> int:
+    """``run``: replaces this process."""
+    command = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
+    program = shutil.which(command[0]) if command else None
+    if program is None:
+        print("simcuda run: which command? for example: python -m simcuda run pytest tests", file=sys.stderr)
+        return 2
+    python = Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
+    built = options.built or build.build(
+        look(options, python), options.cuda, say=lambda line: print(line, file=sys.stderr)
+    )
+    device = launch.Device(options.devices, options.memory, options.arch)
+    env = launch.environment(
+        built.resolve(), device, ledger=options.ledger, log=options.log, shadows=not options.no_shadows
+    )
+    os.execve(program, command, env)
+    return 0

@@ -1,0 +1,12 @@
+"""The one error that users see: what is wrong, and the next step."""
+
+from __future__ import annotations
+
+
+class SimcudaError(Exception):
+    """One line that names the file or command at fault; ``next_step`` says what to do about it."""
+
+    def __init__(self, what: str, *, next_step: str) -> None:
+        super().__init__(f"{what}; {next_step}")
+        self.what = what
+        self.next_step = next_step

@@ -1,0 +1,58 @@
+"""C++ source of the part of a stand-in that nobody wrote by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from simcuda.declarations import Function
+from simcuda.library import Fill, Library
+
+
+def sources(
+    library: Library, declared: Mapping[str, Function], wanted: Iterable[str], fills: tuple[Fill, ...]
+) -> dict[str, str]:
+    """File name -> text: a definition for each name in ``wanted``, "success" where the rules say so, else not."""
+    lines = [f"#include <{header}>" for header in library.headers]
+    lines += ['#include "libraries/record.h"', ""]
+    plain = []
+    for name in sorted(set(wanted)):
+        function = declared.get(name)
+        if function is not None and function.parameters is not None:
+            lines.append(defined(function, library, fills))
+        else:
+            plain.append(name)
+    undeclared = '#include "interface.h"\n' + without_declaration(plain, library.not_supported)
+    return {"declared.cpp": "\n".join(lines) + "\n", "undeclared.cpp": undeclared}
+
+
+def defined(function: Function, library: Library, fills: tuple[Fill, ...]) -> str:
+    """One function with its real prototype, so that the compiler holds it against the header."""
+    assert function.parameters is not None
+    listed = ", ".join(f"{p.type} {p.name}" for p in function.parameters)
+    head = f'extern "C" __attribute__((visibility("default"))) {function.returns} {function.name}({listed})'
+    if not library.answers_success(function.name):
+        return (
+            f'{head} {{ simcuda_not_supported("{function.name}"); {answer(function.returns, library.not_supported)} }}'
+        )
+    body = [f'simlib::Call call("{function.name}");']
+    body += [f"call << {p.name};" for p in function.parameters]
+    for p in function.parameters:
+        target = p.writable
+        value = target and next((f.value for f in fills if f.matches(function.name, target, p.name)), None)
+        if value and target != "void":
+            body.append(f"{value}({p.name});" if value.startswith("simlib::") else f"simlib::put({p.name}, {value});")
+    return f"{head} {{ {' '.join(body)} {answer(function.returns, 0)} }}"
+
+
+def answer(returns: str, code: int) -> str:
+    """The return statement: the code where a status is returned, an empty value otherwise."""
+    return "return;" if returns == "void" else f"return simlib::answer<{returns}>({code});"
+
+
+def without_declaration(names: Iterable[str], code: int) -> str:
+    """Exported by the real library and declared nowhere, or in a way that is not parsed."""
+    return "".join(
+        f'extern "C" __attribute__((visibility("default"))) int {name}(void) '
+        f'{{ simcuda_not_supported("{name}"); return {code}; }}\n'
+        for name in names
+    )

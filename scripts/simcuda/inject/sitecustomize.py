@@ -1,0 +1,42 @@
+"""On the module path of every Python under ``python -m simcuda run``: loads the shadows when torch is imported."""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+
+class AfterTorch(importlib.abc.MetaPathFinder):
+    """Finds torch as the others do, and loads the shadows when it has been executed."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A spec for ``torch`` whose loader does one thing more; None for anything else."""
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                module.ops.load_library(os.environ["SIMCUDA_SHADOW"])
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+if os.environ.get("SIMCUDA_SHADOW"):
+    sys.meta_path.insert(0, AfterTorch())
+
+# the sitecustomize that this one hides
+HERE = Path(__file__).resolve().parent
+REST = [entry for entry in sys.path if entry and Path(entry).resolve() != HERE]
+if (hidden := importlib.machinery.PathFinder.find_spec("sitecustomize", REST)) and hidden.loader:
+    hidden.loader.exec_module(importlib.util.module_from_spec(hidden))

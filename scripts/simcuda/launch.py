@@ -1,0 +1,51 @@
+"""The environment in which a command sees the simulated device instead of NVIDIA's libraries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Device:
+    """What is simulated: how many devices, their memory in bytes, their compute capability."""
+
+    devices: int = 2
+    memory: int = 16 << 30
+    arch: str = "9.0"
+
+
+def environment(
+    built: Path,
+    device: Device,
+    *,
+    ledger: Path | None = None,
+    log: Path | None = None,
+    shadows: bool = True,
+    base: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """``base`` (this process's own) plus what preloads the stand-ins of ``built`` and, with ``shadows``, gives values.
+
+    ``ledger``: every entry goes to that file, with the number of the process appended. ``log``: names of functions
+    that were asked for and are not implemented.
+    """
+    env = dict(os.environ if base is None else base)
+    names = (built / "preload").read_text(encoding="utf-8").split()
+    env["LD_PRELOAD"] = ":".join([*(str(built / name) for name in names), *filter(None, [env.get("LD_PRELOAD")])])
+    # found by dlopen("libcuda.so.1") and the like, also where the stand-ins themselves link to each other
+    env["LD_LIBRARY_PATH"] = ":".join([str(built), *filter(None, [env.get("LD_LIBRARY_PATH")])])
+    env["SIMCUDA_DEVICES"] = str(device.devices)
+    env["SIMCUDA_MEMORY"] = str(device.memory)
+    env["SIMCUDA_ARCH"] = device.arch
+    if ledger:
+        env["SIMCUDA_LEDGER"] = str(ledger)
+    if log:
+        env["SIMCUDA_LOG"] = str(log)
+    if shadows:
+        env["SIMCUDA_SHADOW"] = str(built / "libsimcuda_shadow.so")
+    env["PYTHONPATH"] = ":".join([str(HERE / "inject"), str(HERE.parent), *filter(None, [env.get("PYTHONPATH")])])
+    return env

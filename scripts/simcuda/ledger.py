@@ -1,0 +1,67 @@
+"""Reading this process's ledger from the stand-in runtime."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import asdict, dataclass
+from typing import Any
+
+KINDS = ("launches", "copies", "sets", "allocations", "calls", "graphs")
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Digests over every entry since the last reset, in order, and how many there were of each kind.
+
+    ``exact`` has each device pointer as (allocation, offset), allocations numbered as they first appear; ``loose``
+    has all device pointers alike.
+    """
+
+    exact: str
+    loose: str
+    launches: int
+    copies: int
+    sets: int
+    allocations: int
+    calls: int
+    graphs: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+class Ledger:
+    """The ledger of this process. ``Ledger.here()`` is None when the stand-ins are not preloaded."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        library.simcuda_ledger_entries.restype = ctypes.c_size_t
+        library.simcuda_ledger_entries.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+
+    @classmethod
+    def here(cls) -> Ledger | None:
+        """The one of the runtime that this process has loaded."""
+        library = ctypes.CDLL(None)
+        return cls(library) if hasattr(library, "simcuda_ledger_reset") else None
+
+    def reset(self, *, keep_entries: bool = False) -> None:
+        """Begin anew; with ``keep_entries`` each entry is kept as text, at most 64 MiB of it."""
+        self._library.simcuda_ledger_reset(int(keep_entries))
+
+    def totals(self) -> Totals:
+        """Digests and numbers."""
+        out = (ctypes.c_ulonglong * 8)()
+        self._library.simcuda_ledger_totals(out)
+        return Totals(f"{out[0]:016x}", f"{out[1]:016x}", *(int(n) for n in out[2:]))
+
+    def entries(self) -> list[str]:
+        """What was kept: a JSON array each, for example ``["copy","HD",1024,0,[0,512]]``."""
+        size = self._library.simcuda_ledger_entries(None, 0)
+        room = ctypes.create_string_buffer(size + 1)
+        self._library.simcuda_ledger_entries(room, size)
+        return room.raw[:size].decode().splitlines()
+
+    def flush(self) -> None:
+        """Write what the file of ``--ledger`` still lacks."""
+        self._library.simcuda_ledger_flush()

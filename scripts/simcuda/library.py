@@ -1,0 +1,74 @@
+"""The stand-ins as data: ``libraries.toml``, read into frozen values."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Fill:
+    """What a function that computes nothing writes through one of its pointers."""
+
+    function: str
+    type: str
+    parameter: str
+    value: str
+
+    def matches(self, function: str, target: str, parameter: str) -> bool:
+        """Does the rule hold for ``parameter``, which points to ``target``, of ``function``?"""
+        pairs = ((self.function, function), (self.type, target), (self.parameter, parameter))
+        return all(re.fullmatch(pattern, text) for pattern, text in pairs)
+
+
+@dataclass(frozen=True)
+class Library:
+    """One stand-in."""
+
+    soname: str
+    wheel: str
+    headers: tuple[str, ...]
+    sources: tuple[str, ...]
+    not_supported: int
+    success: tuple[str, ...]
+    needs: tuple[str, ...]
+    version: str = ""
+    export: tuple[str, ...] = ("*",)
+    own_export: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()
+    headers_of: tuple[str, ...] = ()
+
+    @property
+    def header_wheels(self) -> tuple[str, ...]:
+        """The wheels whose headers its own include, beside those that all include."""
+        return (*filter(None, [self.wheel]), *self.headers_of)
+
+    def answers_success(self, function: str) -> bool:
+        """Does ``function`` answer success without computing anything?"""
+        return any(re.fullmatch(pattern, function) for pattern in self.success)
+
+    def version_script(self) -> str:
+        """For the linker: the version that the real library gives its symbols, and nothing else exported."""
+        exported = "".join(f" {pattern};" for pattern in self.export)
+        name = f"{self.version} " if self.version else ""
+        own = "".join(f" {pattern};" for pattern in self.own_export)
+        if own:
+            return f"{name}{{ global:{exported} }};\nSIMCUDA {{ global:{own} local: *; }};\n"
+        return f"{name}{{ global:{exported} }};\n"
+
+
+def load(path: Path = HERE / "libraries.toml") -> tuple[tuple[Library, ...], tuple[Fill, ...]]:
+    """Every stand-in in link order, and the rules for what they write."""
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    libraries = tuple(Library(**frozen(entry)) for entry in table["library"])
+    return libraries, tuple(Fill(**entry) for entry in table["fill"])
+
+
+def frozen(entry: dict[str, Any]) -> dict[str, Any]:
+    """The table with tuples for lists."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}

@@ -1,0 +1,55 @@
+// What the simulated runtime offers to the other stand-ins and to the shadows; all of it is exported by libcudart's stand-in.
+#pragma once
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// devices
+int simcuda_device_count(void);
+int simcuda_current_device(void);
+int simcuda_physical(int device);
+int simcuda_context_active(int device);
+int simcuda_context_retain(int device);
+unsigned simcuda_device_flags(int device);
+size_t simcuda_device_memory(void);
+int simcuda_attribute(int attribute, int device);
+void simcuda_device_assert(void);
+int simcuda_not_supported(const char* name);
+
+// memory
+int simcuda_physical_allocate(int device, size_t size, size_t* offset);
+void simcuda_physical_release(int device, size_t offset);
+int simcuda_physical_file(int device);
+void simcuda_reserve(void* address, size_t size, int device);
+void simcuda_unreserve(void* address);
+void simcuda_reserved_for(void* address, int device);
+int simcuda_address(const void* address, void** base, size_t* size, int* device);
+
+// work
+int simcuda_enqueue(void* stream, void (*run)(void*), void (*drop)(void*), void* state, const char* label);
+int simcuda_launch(const char* symbol, const unsigned grid[3], const unsigned block[3], unsigned shared, void* stream,
+                   void** arguments);
+void simcuda_effects(int on);
+void simcuda_expect_count(int on, long long count);
+void* simcuda_last_stream(void);
+void simcuda_forget_stream(void);
+int simcuda_is_capturing(void* stream);
+int simcuda_occupancy(int block, size_t shared);
+unsigned long long simcuda_kernel_count(void);
+
+// threads (of libsimcuda_threads.so)
+void simcuda_at_thread_start(void (*function)(void));
+
+// ledger
+void simcuda_ledger_reset(int keep_entries);
+void simcuda_ledger_totals(unsigned long long out[8]);
+size_t simcuda_ledger_entries(char* out, size_t room);
+void simcuda_ledger_flush(void);
+void simcuda_library_call(const char* name, const char* exact, const char* loose);
+void simcuda_place(const void* address, char* out, size_t room);
+
+#ifdef __cplusplus
+}
+#endif

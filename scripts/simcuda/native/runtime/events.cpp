@@ -1,0 +1,194 @@
+// Events are points of virtual time. An interprocess event keeps its point in memory that other processes map.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "device.h"
+
+struct SharedEvent {  // one page
+  std::atomic<uint64_t> time;
+  int file;  // of the process that made it, open as long as that process lives
+};
+
+namespace {
+
+using namespace sim;
+
+std::unordered_set<cudaEvent_t>& events() {
+  static auto* all = new std::unordered_set<cudaEvent_t>;
+  return *all;
+}
+#define EVENT(event) \
+  if (!events().count(event)) FAIL(cudaErrorInvalidResourceHandle)
+
+struct IpcEvent {
+  int process, file;
+};
+
+// A page that stays as long as this process, by its file: /proc/PID/fd/N reaches it from others.
+SharedEvent* share(int file) {
+  void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return page == MAP_FAILED ? nullptr : (SharedEvent*)page;
+}
+
+uint64_t time_of(const CUevent_st& event) {
+  uint64_t other = event.shared ? event.shared->time.load() : 0;
+  return std::max(event.recorded ? event.time : 0, other);
+}
+void set_time(CUevent_st* event, uint64_t when) {
+  event->recorded = true;
+  event->time = when;
+  if (event->shared) event->shared->time = when;
+}
+
+}  // namespace
+
+SIM_API cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
+  ENTER;
+  ANY_DEVICE;
+  if ((flags & cudaEventInterprocess) && !(flags & cudaEventDisableTiming)) FAIL(cudaErrorInvalidValue);
+  CHECK(activate(current_device()));
+  auto* event = new CUevent_st{current_device(), flags};
+  events().insert(event);
+  *out = event;
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaEventCreate(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, 0); }
+SIM_API cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  ENTER;
+  if (!events().erase(event)) FAIL(cudaErrorInvalidResourceHandle);
+  if (event->shared) munmap(event->shared, 4096);
+  delete event;
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned flags) {
+  ENTER;
+  STREAM(stream, handle);
+  EVENT(event);
+  if (event->device != stream->device) FAIL(cudaErrorInvalidResourceHandle);
+  if (Capture* capture = stream->capture) {
+    if (capture->broken) FAIL(cudaErrorStreamCaptureInvalidated);
+    if (flags & cudaEventRecordExternal)
+      return enqueue(stream, cudaGraphNodeTypeEventRecord, 0, [event] { set_time(event, now()); }, "record event");
+    event->capture = capture->id;
+    event->after = stream->tail;
+    event->recorded = true;
+    return cudaSuccess;
+  }
+  event->capture = 0;
+  event->after.clear();
+  stream->busy = horizon(*stream);
+  set_time(event, stream->busy);
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  return cudaEventRecordWithFlags(event, handle, 0);
+}
+SIM_API cudaError_t cudaEventQuery(cudaEvent_t event) {
+  ENTER;
+  EVENT(event);
+  if (event->capture) {
+    if (Capture* capture = capture_by_id(event->capture)) capture->broken = true;
+    FAIL(cudaErrorCapturedEvent);
+  }
+  if (breaks_captures()) FAIL(cudaErrorStreamCaptureUnsupported);
+  if (time_of(*event) > now()) FAIL(cudaErrorNotReady);
+  return cudaSuccess;
+}
+static cudaError_t event_done(cudaEvent_t event, uint64_t* when) {
+  ENTER;
+  EVENT(event);
+  if (event->capture) FAIL(cudaErrorCapturedEvent);
+  if (breaks_captures()) FAIL(cudaErrorStreamCaptureUnsupported);
+  *when = time_of(*event);
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  uint64_t when;
+  if (cudaError_t error = event_done(event, &when)) return error;
+  sleep_until(when);
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t first, cudaEvent_t second) {
+  ENTER;
+  EVENT(first);
+  EVENT(second);
+  if ((first->flags | second->flags) & cudaEventDisableTiming) FAIL(cudaErrorInvalidResourceHandle);
+  if (!first->recorded || !second->recorded || first->device != second->device) FAIL(cudaErrorInvalidResourceHandle);
+  if (first->capture || second->capture) FAIL(cudaErrorInvalidResourceHandle);
+  if (std::max(first->time, second->time) > now()) FAIL(cudaErrorNotReady);
+  *ms = float((double(second->time) - double(first->time)) / 1e6);
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
+  ENTER;
+  STREAM(stream, handle);
+  EVENT(event);
+  if (stream->capture && (flags & cudaEventWaitExternal))
+    return enqueue(stream, cudaGraphNodeTypeWaitEvent, 0, [event] { sleep_until(time_of(*event)); }, "wait event");
+  if (Capture* capture = event->capture ? capture_by_id(event->capture) : nullptr) {  // the stream joins that capture
+    if (capture->broken) FAIL(cudaErrorStreamCaptureInvalidated);
+    if (stream->capture && stream->capture != capture) {
+      stream->capture->broken = capture->broken = true;
+      FAIL(cudaErrorStreamCaptureMerge);
+    }
+    if (!stream->capture) {
+      if (stream->is_null) {
+        capture->broken = true;
+        FAIL(cudaErrorStreamCaptureImplicit);
+      }
+      stream->capture = capture;
+      stream->tail.clear();
+      capture->streams.push_back(stream);
+    }
+    for (CUgraphNode_st* node : event->after)
+      if (std::find(stream->tail.begin(), stream->tail.end(), node) == stream->tail.end()) stream->tail.push_back(node);
+    return cudaSuccess;
+  }
+  if (stream->capture) {
+    if (!event->recorded) return cudaSuccess;
+    stream->capture->broken = true;
+    FAIL(cudaErrorStreamCaptureIsolation);
+  }
+  if (uint64_t when = time_of(*event)) stream->busy = std::max(horizon(*stream), when);
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* out, cudaEvent_t event) {
+  ENTER;
+  EVENT(event);
+  if (!(event->flags & cudaEventInterprocess)) FAIL(cudaErrorInvalidResourceHandle);
+  if (!event->shared) {
+    int file = memfd_create("simcuda-event", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, 4096)) FAIL(cudaErrorMapBufferObjectFailed);
+    event->shared = share(file);
+    if (!event->shared) FAIL(cudaErrorMapBufferObjectFailed);
+    event->shared->file = file;
+    event->shared->time = event->time;
+  }
+  memset(out, 0, sizeof *out);
+  IpcEvent handle{getpid(), event->shared->file};
+  memcpy(out, &handle, sizeof handle);
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* out, cudaIpcEventHandle_t packed) {
+  ENTER;
+  IpcEvent handle;
+  memcpy(&handle, &packed, sizeof handle);
+  if (handle.process == getpid()) FAIL(cudaErrorDeviceUninitialized);
+  CHECK(activate(current_device()));
+  std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
+  int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) FAIL(cudaErrorInvalidResourceHandle);
+  auto* event = new CUevent_st{current_device(), cudaEventDisableTiming | cudaEventInterprocess};
+  event->shared = share(file);
+  close(file);
+  events().insert(event);
+  *out = event;
+  return cudaSuccess;
+}

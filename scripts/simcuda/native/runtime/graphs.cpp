@@ -1,0 +1,238 @@
+// Captures and graphs. A graph is a list of nodes in the order they were recorded, which respects what they need;
+// a launch runs their work again.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <unordered_map>
+
+#include "device.h"
+#include "ledger.h"
+
+struct CUgraphExec_st {
+  struct Step {
+    cudaGraphNodeType type;
+    std::function<void()> work;
+    std::string label;
+  };
+  std::shared_ptr<std::vector<Step>> steps;
+  uint64_t cost = 0;
+};
+
+namespace {
+
+using namespace sim;
+
+std::unordered_set<cudaGraph_t>& graphs() {
+  static auto* all = new std::unordered_set<cudaGraph_t>;
+  return *all;
+}
+std::unordered_set<cudaGraphExec_t>& programs() {
+  static auto* all = new std::unordered_set<cudaGraphExec_t>;
+  return *all;
+}
+#define GRAPH(graph) \
+  if (!graphs().count(graph)) FAIL(cudaErrorInvalidValue)
+
+// Is every stream of the capture joined to its origin again?
+bool joined(const Capture& capture) {
+  std::unordered_set<const CUgraphNode_st*> reached;
+  std::vector<CUgraphNode_st*> todo = capture.origin->tail;
+  while (!todo.empty()) {
+    CUgraphNode_st* node = todo.back();
+    todo.pop_back();
+    if (reached.insert(node).second) todo.insert(todo.end(), node->needs.begin(), node->needs.end());
+  }
+  for (cudaStream_t stream : capture.streams)
+    if (stream != capture.origin && stream->capture == &capture)
+      for (CUgraphNode_st* node : stream->tail)
+        if (!reached.count(node)) return false;
+  return true;
+}
+
+void leave(Capture* capture) {
+  for (cudaStream_t stream : capture->streams)
+    if (stream->capture == capture) {
+      stream->capture = nullptr;
+      stream->tail.clear();
+    }
+}
+
+void compile(cudaGraphExec_t program, const CUgraph_st& graph) {
+  program->steps = std::make_shared<std::vector<CUgraphExec_st::Step>>();
+  program->cost = 3000;
+  for (auto& node : graph.nodes) {
+    program->steps->push_back({node->type, node->work, node->label});
+    program->cost += node->cost;
+  }
+}
+
+cudaStreamCaptureStatus status_of(const CUstream_st& stream) {
+  if (!stream.capture) return cudaStreamCaptureStatusNone;
+  return stream.capture->broken ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
+}
+
+}  // namespace
+
+// ---- capture ----
+SIM_API cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
+  ENTER;
+  STREAM(stream, handle);
+  if (stream->is_null) FAIL(cudaErrorStreamCaptureUnsupported);
+  if (stream->capture) FAIL(cudaErrorIllegalState);
+  captures().push_back(std::make_unique<Capture>(Capture{
+      next_id(), mode, stream, std::this_thread::get_id(), {stream}, std::make_unique<CUgraph_st>(), false}));
+  stream->capture = captures().back().get();
+  stream->tail.clear();
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* out) {
+  ENTER;
+  *out = nullptr;
+  STREAM(stream, handle);
+  Capture* capture = stream->capture;
+  if (!capture) FAIL(cudaErrorIllegalState);
+  if (capture->origin != stream) {
+    capture->broken = true;
+    FAIL(cudaErrorStreamCaptureUnmatched);
+  }
+  if (capture->mode == cudaStreamCaptureModeThreadLocal && capture->thread != std::this_thread::get_id())
+    FAIL(cudaErrorStreamCaptureWrongThread);
+  bool whole = joined(*capture), broken = capture->broken;
+  leave(capture);
+  auto graph = std::move(capture->graph);
+  captures().erase(std::find_if(captures().begin(), captures().end(), [&](auto& c) { return c.get() == capture; }));
+  if (broken) FAIL(cudaErrorStreamCaptureInvalidated);
+  if (!whole) FAIL(cudaErrorStreamCaptureUnjoined);
+  graphs().insert(graph.get());
+  *out = graph.release();
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* out) {
+  ENTER;
+  STREAM(stream, handle);
+  if (stream->is_null)
+    for (auto& c : captures())  // the legacy stream would have to wait for a capturing stream
+      if (c->origin->blocking() && c->origin->device == stream->device) FAIL(cudaErrorStreamCaptureImplicit);
+  *out = status_of(*stream);
+  return cudaSuccess;
+}
+#undef cudaStreamGetCaptureInfo
+SIM_API cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t handle, cudaStreamCaptureStatus* status,
+                                                unsigned long long* id, cudaGraph_t* graph,
+                                                const cudaGraphNode_t** needs, size_t* count) {
+  ENTER;
+  STREAM(stream, handle);
+  *status = status_of(*stream);
+  if (*status != cudaStreamCaptureStatusActive) return cudaSuccess;
+  if (id) *id = stream->capture->id;
+  if (graph) *graph = stream->capture->graph.get();
+  if (needs) *needs = stream->tail.data();
+  if (count) *count = stream->tail.size();
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t handle, cudaGraphNode_t* nodes, size_t count,
+                                                        unsigned flags) {
+  ENTER;
+  STREAM(stream, handle);
+  if (!stream->capture) FAIL(cudaErrorIllegalState);
+  if (flags == cudaStreamSetCaptureDependencies) stream->tail.clear();
+  stream->tail.insert(stream->tail.end(), nodes, nodes + count);
+  return cudaSuccess;
+}
+
+// ---- graphs ----
+SIM_API cudaError_t cudaGraphCreate(cudaGraph_t* out, unsigned) {
+  ENTER;
+  graphs().insert(*out = new CUgraph_st);
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  ENTER;
+  if (!graphs().erase(graph)) FAIL(cudaErrorInvalidValue);
+  delete graph;
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  ENTER;
+  GRAPH(graph);
+  if (nodes)
+    for (size_t i = 0; i < *count; i++) nodes[i] = i < graph->nodes.size() ? graph->nodes[i].get() : nullptr;
+  if (!nodes || *count > graph->nodes.size()) *count = graph->nodes.size();
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
+  *type = node->type;
+  return cudaSuccess;
+}
+static cudaError_t instantiate(cudaGraphExec_t* out, cudaGraph_t graph) {
+  ENTER;
+  GRAPH(graph);
+  auto* program = new CUgraphExec_st;
+  compile(program, *graph);
+  programs().insert(*out = program);
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
+  return instantiate(out, graph);
+}
+#if CUDART_VERSION >= 12000
+SIM_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
+  return instantiate(out, graph);
+}
+// An update must leave the number and the types of the nodes as they are.
+SIM_API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t program, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* info) {
+  ENTER;
+  GRAPH(graph);
+  if (!programs().count(program)) FAIL(cudaErrorInvalidValue);
+  memset(info, 0, sizeof *info);
+  bool same = program->steps->size() == graph->nodes.size();
+  info->result = same ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged;
+  for (size_t i = 0; same && i < graph->nodes.size(); i++)
+    if ((*program->steps)[i].type != graph->nodes[i]->type) {
+      same = false;
+      info->result = cudaGraphExecUpdateErrorNodeTypeChanged;
+      info->errorNode = graph->nodes[i].get();
+    }
+  if (!same) FAIL(cudaErrorGraphExecUpdateFailure);
+  compile(program, *graph);
+  return cudaSuccess;
+}
+#endif
+SIM_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t program) {
+  ENTER;
+  if (!programs().erase(program)) FAIL(cudaErrorInvalidValue);
+  delete program;
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaGraphLaunch(cudaGraphExec_t program, cudaStream_t handle) {
+  ENTER;
+  STREAM(stream, handle);
+  if (!programs().count(program)) FAIL(cudaErrorInvalidValue);
+  ledger::note(ledger::Kind::graph, "[\"graph\"," + std::to_string(program->steps->size()) + "]");
+  return enqueue(stream, cudaGraphNodeTypeGraph, program->cost, [steps = program->steps] {
+    for (auto& step : *steps)
+      if (step.work) step.work();
+  }, "graph");
+}
+SIM_API cudaError_t cudaGraphUpload(cudaGraphExec_t program, cudaStream_t handle) {
+  ENTER;
+  STREAM(stream, handle);
+  return programs().count(program) ? cudaSuccess : fail(cudaErrorInvalidValue, __func__);
+}
+SIM_API cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned) {
+  ENTER;
+  GRAPH(graph);
+  FILE* file = fopen(path, "w");
+  if (!file) FAIL(cudaErrorOperatingSystem);
+  std::unordered_map<const CUgraphNode_st*, size_t> number;
+  fprintf(file, "digraph dot {\n");
+  for (size_t i = 0; i < graph->nodes.size(); i++) {
+    number[graph->nodes[i].get()] = i;
+    fprintf(file, "\"node_%zu\" [label=\"%s\"];\n", i, graph->nodes[i]->label.c_str());
+    for (CUgraphNode_st* before : graph->nodes[i]->needs)
+      fprintf(file, "\"node_%zu\" -> \"node_%zu\";\n", number[before], i);
+  }
+  fprintf(file, "}\n");
+  fclose(file);
+  return cudaSuccess;
+}

@@ -1,0 +1,137 @@
+// Reads from a fat binary how large a kernel's arguments are: the sections .nv.info.<kernel> of its cubin list each one
+// (attribute KPARAM_INFO). Nothing else of the image is looked at. Formats as `cuobjdump --dump-elf` prints them.
+#include <elf.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <unordered_map>
+
+#include "kernels.h"
+
+namespace sim {
+namespace {
+
+struct FatHeader {
+  uint32_t magic;  // 0xBA55ED50
+  uint16_t version, header_size;
+  uint64_t size;  // of the entries
+};
+struct FatEntry {
+  uint16_t kind, version;  // kind 2: ELF
+  uint32_t header_size;
+  uint64_t size;  // with padding
+  uint32_t packed_size, unknown;
+  uint16_t minor, major;
+  uint32_t architecture, name_offset, name_size;
+  uint64_t flags, zero, unpacked_size;
+};
+constexpr uint32_t kFatMagic = 0xBA55ED50;
+constexpr uint16_t kElf = 2;
+
+// One block of LZ4 (the public format: token, literals, offset, match). Empty when it is not one.
+std::vector<unsigned char> unpack(const unsigned char* in, size_t size, size_t whole) {
+  std::vector<unsigned char> out;
+  out.reserve(whole);
+  const unsigned char* end = in + size;
+  auto more = [&](size_t n) {
+    if (n == 15)
+      for (unsigned char b = 255; b == 255 && in < end;) n += b = *in++;
+    return n;
+  };
+  while (in < end) {
+    unsigned char token = *in++;
+    size_t literals = more(token >> 4);
+    if (literals > size_t(end - in)) return {};
+    out.insert(out.end(), in, in + literals);
+    in += literals;
+    if (in >= end) break;
+    if (end - in < 2) return {};
+    size_t back = size_t(in[0]) | size_t(in[1]) << 8;
+    in += 2;
+    size_t match = more(token & 15) + 4;
+    if (!back || back > out.size() || out.size() + match > whole + 16) return {};
+    for (size_t from = out.size() - back; match--; from++) out.push_back(out[from]);
+  }
+  return out;
+}
+
+using Table = std::unordered_map<std::string, std::vector<Argument>>;
+
+void read_info(const unsigned char* at, const unsigned char* end, std::vector<Argument>* out) {
+  constexpr unsigned char kSized = 4, kParameter = 0x17;
+  struct Found {
+    unsigned ordinal;
+    Argument argument;
+  };
+  std::vector<Found> found;
+  while (at + 4 <= end) {
+    unsigned char format = at[0], attribute = at[1];
+    uint16_t size = uint16_t(at[2] | at[3] << 8);
+    const unsigned char* value = at + 4;
+    at = value + (format == kSized ? size : 0);
+    if (format != kSized || attribute != kParameter || size < 12 || value + 12 > end) continue;
+    uint16_t ordinal, offset;
+    uint32_t packed;
+    memcpy(&ordinal, value + 4, 2);
+    memcpy(&offset, value + 6, 2);
+    memcpy(&packed, value + 8, 4);
+    found.push_back({ordinal, {offset, packed >> 18}});
+  }
+  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.ordinal < b.ordinal; });
+  for (const Found& f : found) out->push_back(f.argument);
+}
+
+Table read_elf(const unsigned char* image, size_t size) {
+  Table table;
+  Elf64_Ehdr head;
+  if (size < sizeof head) return table;
+  memcpy(&head, image, sizeof head);
+  if (memcmp(head.e_ident, ELFMAG, SELFMAG) || head.e_shoff + size_t(head.e_shnum) * sizeof(Elf64_Shdr) > size) return table;
+  std::vector<Elf64_Shdr> sections(head.e_shnum);
+  memcpy(sections.data(), image + head.e_shoff, sections.size() * sizeof(Elf64_Shdr));
+  if (head.e_shstrndx >= sections.size()) return table;
+  const char* names = (const char*)image + sections[head.e_shstrndx].sh_offset;
+  for (const Elf64_Shdr& s : sections) {
+    const char* name = names + s.sh_name;
+    constexpr char kPrefix[] = ".nv.info.";
+    if (strncmp(name, kPrefix, sizeof kPrefix - 1) || s.sh_offset + s.sh_size > size) continue;
+    read_info(image + s.sh_offset, image + s.sh_offset + s.sh_size, &table[name + sizeof kPrefix - 1]);
+  }
+  return table;
+}
+
+Table read(const void* fatbin, int architecture) {
+  const auto* at = (const unsigned char*)fatbin;
+  FatHeader head;
+  memcpy(&head, at, sizeof head);
+  if (head.magic != kFatMagic) return {};
+  const unsigned char *entry = at + head.header_size, *end = entry + head.size, *best = nullptr;
+  FatEntry chosen{};
+  while (entry + sizeof(FatEntry) <= end) {
+    FatEntry e;
+    memcpy(&e, entry, sizeof e);
+    if (e.kind == kElf && int(e.architecture) <= architecture && (!best || e.architecture > chosen.architecture))
+      best = entry, chosen = e;
+    if (!e.header_size || e.header_size + e.size == 0) break;
+    entry += e.header_size + e.size;
+  }
+  if (!best) return {};
+  const unsigned char* data = best + chosen.header_size;
+  if (!chosen.packed_size) return read_elf(data, chosen.size);
+  auto whole = unpack(data, chosen.packed_size, chosen.unpacked_size);
+  return read_elf(whole.data(), whole.size());
+}
+
+}  // namespace
+
+std::vector<Argument> arguments_of(const void* fatbin, const std::string& symbol, int architecture) {
+  static auto* tables = new std::unordered_map<const void*, Table>;  // one per fat binary that a launch came from
+  auto it = tables->find(fatbin);
+  if (it == tables->end()) it = tables->emplace(fatbin, read(fatbin, architecture)).first;
+  auto found = it->second.find(symbol);
+  return found == it->second.end() ? std::vector<Argument>{} : found->second;
+}
+
+}  // namespace sim

@@ -1,0 +1,266 @@
+#include "kernels.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "addresses.h"
+#include "device.h"
+#include "ledger.h"
+
+namespace sim {
+namespace {
+
+struct Variable {
+  size_t size;
+  void* at[kMaxDevices];
+};
+struct Image {  // what __cudaRegisterFatBinary returns a pointer to
+  const void* fatbin;
+};
+struct Registered {
+  const char* symbol;
+  const Image* image;
+};
+std::unordered_map<const void*, Registered>& registered() {
+  static auto* all = new std::unordered_map<const void*, Registered>(1 << 16);
+  return *all;
+}
+std::unordered_map<const void*, Kernel>& used() {
+  static auto* all = new std::unordered_map<const void*, Kernel>;
+  return *all;
+}
+std::unordered_map<const void*, Variable>& variables() {
+  static auto* all = new std::unordered_map<const void*, Variable>;
+  return *all;
+}
+struct Configuration {
+  dim3 grid, block;
+  size_t shared;
+  void* stream;
+};
+thread_local std::vector<Configuration>* configurations;
+
+Kernel* kernel_of(const void* function) {
+  auto it = used().find(function);
+  if (it != used().end()) return &it->second;
+  auto found = registered().find(function);
+  if (found == registered().end()) return nullptr;
+  Kernel kernel;
+  kernel.symbol = found->second.symbol;
+  kernel.name = normalised(kernel.symbol);
+  kernel.image = found->second.image ? found->second.image->fatbin : nullptr;
+  return &(used()[function] = kernel);
+}
+
+// Argument bytes as hexadecimal digits; a word that is an address of device memory is written as its place.
+void write_argument(const unsigned char* bytes, unsigned size, std::string* exact, std::string* loose) {
+  static const char* digits = "0123456789abcdef";
+  for (unsigned i = 0; i < size;) {
+    if (i % 8 == 0 && size - i >= 8) {
+      const void* word;
+      memcpy(&word, bytes + i, 8);
+      std::string place = word ? ledger::place(word) : "";
+      if (!place.empty()) {
+        *exact += place;
+        *loose += "P";
+        i += 8;
+        continue;
+      }
+      if (addresses().find(word) || (uint64_t(word) >> 40 && uint64_t(word) < (uint64_t(1) << 47))) {
+        *exact += "H", *loose += "H";  // an address of the host: it differs from run to run
+        i += 8;
+        continue;
+      }
+    }
+    for (std::string* out : {exact, loose}) {
+      *out += digits[bytes[i] >> 4];
+      *out += digits[bytes[i] & 15];
+    }
+    i++;
+  }
+}
+
+std::string dims(dim3 d) {
+  return "[" + std::to_string(d.x) + "," + std::to_string(d.y) + "," + std::to_string(d.z) + "]";
+}
+
+}  // namespace
+
+cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t handle) {
+  STREAM(stream, handle);
+  if (stream->device != current_device()) FAIL(cudaErrorInvalidResourceHandle);
+  uint64_t threads = uint64_t(block.x) * block.y * block.z;
+  if (!threads || threads > 1024 || block.z > 64 || !grid.x || !grid.y || !grid.z || grid.x > 2147483647u ||
+      grid.y > 65535 || grid.z > 65535)
+    FAIL(cudaErrorInvalidConfiguration);
+  if (shared > 232448) FAIL(cudaErrorInvalidValue);
+  if (!kernel.looked) {
+    kernel.looked = true;
+    if (kernel.image) kernel.arguments = arguments_of(kernel.image, kernel.symbol, options().major * 10 + options().minor);
+  }
+  std::string head = "[\"launch\",\"" + kernel.name + "\"," + dims(grid) + "," + dims(block) + "," + std::to_string(shared);
+  std::string exact = head + ",\"", loose = exact;
+  if (arguments)
+    for (size_t i = 0; i < kernel.arguments.size(); i++) {
+      if (i) exact += ' ', loose += ' ';
+      write_argument((const unsigned char*)arguments[i], kernel.arguments[i].size, &exact, &loose);
+    }
+  ledger::note(ledger::Kind::launch, exact + "\"]", loose + "\"]");
+  uint64_t cost = 2000;
+  // torch.cuda._sleep(cycles): the one kernel whose time is known, since its argument is its time
+  if (arguments && kernel.symbol.find("spin_kernel") != std::string::npos)
+    cost = uint64_t(double(*(const int64_t*)arguments[0]) / 1.98);
+  return enqueue(stream, cudaGraphNodeTypeKernel, cost, nullptr, kernel.name);
+}
+
+int occupancy(int block, size_t shared) {
+  if (block <= 0) return 0;
+  int blocks = std::min(32, 2048 / std::max(32, (block + 31) / 32 * 32));
+  return shared ? std::min<int>(blocks, int(233472 / (shared + 1024))) : blocks;
+}
+
+}  // namespace sim
+
+using namespace sim;
+
+// ---- what nvcc's host code calls when a library is loaded ----
+SIM_API void** __cudaRegisterFatBinary(void* wrapper) {
+  struct Wrapper {  // fatBinC_Wrapper_t: magic, version, data, filename or prelinked
+    int magic, version;
+    const void* data;
+  };
+  return (void**)new Image{((Wrapper*)wrapper)->data};
+}
+SIM_API void __cudaRegisterFatBinaryEnd(void**) {}
+SIM_API void __cudaUnregisterFatBinary(void**) {}
+SIM_API void __cudaRegisterFunction(void** image, const char* function, char*, const char* symbol, int, uint3*, uint3*,
+                                    dim3*, dim3*, int*) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  registered()[function] = {symbol, (const Image*)image};
+}
+SIM_API void __cudaRegisterVar(void**, char* variable, char*, const char*, int, size_t size, int, int) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  variables()[variable] = Variable{size, {}};
+}
+SIM_API void __cudaRegisterManagedVar(void**, void**, char*, const char*, int, size_t, int, int) {
+  not_supported("__cudaRegisterManagedVar");
+}
+SIM_API char __cudaInitModule(void**) { return 1; }
+SIM_API unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, CUstream_st* stream) {
+  if (!configurations) configurations = new std::vector<Configuration>;
+  configurations->push_back({grid, block, shared, stream});
+  return 0;
+}
+SIM_API cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
+  if (!configurations || configurations->empty()) return cudaErrorMissingConfiguration;
+  Configuration c = configurations->back();
+  configurations->pop_back();
+  *grid = c.grid, *block = c.block, *shared = c.shared, *(void**)stream = c.stream;
+  return cudaSuccess;
+}
+SIM_API unsigned long long simcuda_kernel_count(void) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  return registered().size();
+}
+
+// ---- launches ----
+SIM_API cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
+                                     cudaStream_t stream) {
+  ENTER;
+  ANY_DEVICE;
+  Kernel* kernel = kernel_of(function);
+  if (!kernel) FAIL(cudaErrorInvalidDeviceFunction);
+  return launch(*kernel, grid, block, arguments, shared, stream);
+}
+SIM_API cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
+                                                cudaStream_t stream) {
+  return cudaLaunchKernel(function, grid, block, arguments, shared, stream);
+}
+#if CUDART_VERSION >= 11080
+SIM_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* function, void** arguments) {
+  return cudaLaunchKernel(function, c->gridDim, c->blockDim, arguments, c->dynamicSmemBytes, c->stream);
+}
+#endif
+// A kernel of a module, which only has a name.
+SIM_API int simcuda_launch(const char* symbol, const unsigned grid[3], const unsigned block[3], unsigned shared, void* stream,
+                           void** arguments) {
+  ENTER;
+  Kernel kernel;
+  kernel.symbol = symbol;
+  kernel.name = normalised(symbol);
+  kernel.image = nullptr;
+  return launch(kernel, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, arguments, shared, (cudaStream_t)stream);
+}
+
+// ---- what is known of a kernel without running it ----
+SIM_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* out, const void* function) {
+  ENTER;
+  CHECK(activate(current_device()));
+  if (!registered().count(function)) FAIL(cudaErrorInvalidDeviceFunction);
+  memset(out, 0, sizeof *out);
+  out->binaryVersion = out->ptxVersion = options().major * 10 + options().minor;
+  out->maxThreadsPerBlock = 1024;
+  out->numRegs = 32;
+  out->maxDynamicSharedSizeBytes = 49152;
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute, int) {
+  ENTER;
+  return registered().count(function) ? cudaSuccess : fail(cudaErrorInvalidDeviceFunction, __func__);
+}
+SIM_API cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
+SIM_API cudaError_t cudaFuncSetSharedMemConfig(const void*, cudaSharedMemConfig) { return cudaSuccess; }
+SIM_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int block,
+                                                                          size_t shared, unsigned) {
+  ENTER;
+  if (!registered().count(function)) FAIL(cudaErrorInvalidDeviceFunction);
+  *blocks = occupancy(block, shared);
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int block, size_t shared) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block, shared, 0);
+}
+SIM_API int simcuda_occupancy(int block, size_t shared) { return occupancy(block, shared); }
+
+// ---- device variables ----
+SIM_API cudaError_t cudaGetSymbolAddress(void** out, const void* symbol) {
+  ENTER;
+  auto it = variables().find(symbol);
+  if (it == variables().end()) FAIL(cudaErrorInvalidSymbol);
+  CHECK(activate(current_device()));
+  void*& at = it->second.at[current_device()];
+  size_t offset, taken;
+  Arena& arena = device(current_device()).memory;
+  if (!at) {
+    if (!arena.allocate(it->second.size, &offset, &taken)) FAIL(cudaErrorMemoryAllocation);
+    at = addresses().add(arena.at(offset), taken, current_device(), Memory::device).base;
+  }
+  *out = at;
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaGetSymbolSize(size_t* size, const void* symbol) {
+  ENTER;
+  auto it = variables().find(symbol);
+  if (it == variables().end()) FAIL(cudaErrorInvalidSymbol);
+  *size = it->second.size;
+  return cudaSuccess;
+}
+SIM_API cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t size, size_t offset,
+                                            cudaMemcpyKind kind, cudaStream_t stream) {
+  void* to;
+  if (cudaError_t error = cudaGetSymbolAddress(&to, symbol)) return error;
+  return cudaMemcpyAsync((char*)to + offset, from, size, kind, stream);
+}
+SIM_API cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t size, size_t offset, cudaMemcpyKind kind) {
+  return cudaMemcpyToSymbolAsync(symbol, from, size, offset, kind, nullptr);
+}
+SIM_API cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t size, size_t offset, cudaMemcpyKind kind,
+                                              cudaStream_t stream) {
+  void* from;
+  if (cudaError_t error = cudaGetSymbolAddress(&from, symbol)) return error;
+  return cudaMemcpyAsync(to, (char*)from + offset, size, kind, stream);
+}
+SIM_API cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t size, size_t offset, cudaMemcpyKind kind) {
+  return cudaMemcpyFromSymbolAsync(to, symbol, size, offset, kind, nullptr);
+}

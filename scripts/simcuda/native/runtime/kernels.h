@@ -1,0 +1,31 @@
+// Kernels: known by the name and the fat binary that a library registers them with. None is ever executed.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "streams.h"
+
+namespace sim {
+
+struct Argument {
+  unsigned offset, size;  // bytes
+};
+struct Kernel {
+  std::string name;    // mangled, without what differs between builds by nature
+  const void* image;   // of the fat binary, or null
+  std::string symbol;  // mangled, as it is
+  bool looked = false;
+  std::vector<Argument> arguments;  // empty when the image does not say
+};
+
+// The name without hashes of files and lists of architectures.
+std::string normalised(const std::string& mangled);
+
+// Sizes of the kernel's arguments, as its image for the simulated architecture (or the nearest below) declares them.
+std::vector<Argument> arguments_of(const void* fatbin, const std::string& symbol, int architecture);
+
+cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t handle);
+int occupancy(int block, size_t shared);
+
+}  // namespace sim

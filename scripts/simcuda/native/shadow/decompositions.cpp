@@ -1,0 +1,209 @@
+#include "decompositions.h"
+
+#include <ATen/ATen.h>
+
+#include <unordered_map>
+
+namespace shadow {
+namespace {
+
+using at::Tensor;
+using torch::jit::Stack;
+
+struct Arguments {
+  Stack values;
+  explicit Arguments(Stack& stack) : values(std::move(stack)) { stack.clear(); }
+  Tensor tensor(size_t i) const { return values[i].isNone() ? Tensor() : values[i].toTensor(); }
+  std::optional<Tensor> maybe(size_t i) const {
+    Tensor t = tensor(i);
+    return t.defined() ? std::optional<Tensor>(t) : std::nullopt;
+  }
+  std::vector<int64_t> ints(size_t i) const { return values[i].toIntVector(); }
+};
+
+void cudnn_convolution(Stack& stack) {  // self, weight, padding, stride, dilation, groups, benchmark, deterministic, tf32
+  Arguments a(stack);
+  stack.emplace_back(at::convolution(a.tensor(0), a.tensor(1), {}, a.ints(3), a.ints(2), a.ints(4), false,
+                                     std::vector<int64_t>(a.ints(2).size(), 0), a.values[5].toInt()));
+}
+void cudnn_convolution_transpose(Stack& stack) {  // self, weight, padding, output_padding, stride, dilation, groups, ...
+  Arguments a(stack);
+  stack.emplace_back(at::convolution(a.tensor(0), a.tensor(1), {}, a.ints(4), a.ints(2), a.ints(5), true, a.ints(3),
+                                     a.values[6].toInt()));
+}
+void cudnn_convolution_relu(Stack& stack) {  // self, weight, bias, stride, padding, dilation, groups
+  Arguments a(stack);
+  stack.emplace_back(at::relu(at::convolution(a.tensor(0), a.tensor(1), a.maybe(2), a.ints(3), a.ints(4), a.ints(5), false,
+                                              std::vector<int64_t>(a.ints(4).size(), 0), a.values[6].toInt())));
+}
+void cudnn_convolution_add_relu(Stack& stack) {  // self, weight, z, alpha, bias, stride, padding, dilation, groups
+  Arguments a(stack);
+  auto sum = at::convolution(a.tensor(0), a.tensor(1), a.maybe(4), a.ints(5), a.ints(6), a.ints(7), false,
+                             std::vector<int64_t>(a.ints(6).size(), 0), a.values[8].toInt());
+  sum.add_(a.tensor(2), a.values[3].isNone() ? at::Scalar(1) : a.values[3].toScalar());
+  stack.emplace_back(at::relu(sum));
+}
+void cudnn_batch_norm(Stack& stack) {  // input, weight, bias, running_mean, running_var, training, factor, epsilon
+  Arguments a(stack);
+  auto [out, mean, invstd] = at::native_batch_norm(a.tensor(0), a.maybe(1), a.maybe(2), a.maybe(3), a.maybe(4),
+                                                   a.values[5].toBool(), a.values[6].toDouble(), a.values[7].toDouble());
+  for (const Tensor& t : {out, mean, invstd}) stack.emplace_back(t);
+  stack.emplace_back(Tensor());  // the reserve is the device's own
+}
+void cudnn_batch_norm_backward(Stack& stack) {
+  // input, grad_output, weight, running_mean, running_var, save_mean, save_var, epsilon, reserve
+  Arguments a(stack);
+  auto [dx, dw, db] = at::native_batch_norm_backward(a.tensor(1), a.tensor(0), a.maybe(2), a.maybe(3), a.maybe(4), a.maybe(5),
+                                                     a.maybe(6), true, a.values[7].toDouble(), {true, true, true});
+  for (const Tensor& t : {dx, dw, db}) stack.emplace_back(t);
+}
+void cudnn_grid_sampler(Stack& stack) {
+  Arguments a(stack);
+  stack.emplace_back(at::grid_sampler_2d(a.tensor(0), a.tensor(1), 0, 0, true));
+}
+void cudnn_grid_sampler_backward(Stack& stack) {  // self, grid, grad_output
+  Arguments a(stack);
+  auto [dx, dg] = at::grid_sampler_2d_backward(a.tensor(2), a.tensor(0), a.tensor(1), 0, 0, true, {true, true});
+  stack.emplace_back(dx), stack.emplace_back(dg);
+}
+void cudnn_affine_grid_generator(Stack& stack) {  // theta, N, C, H, W
+  Arguments a(stack);
+  stack.emplace_back(at::affine_grid_generator(
+      a.tensor(0), {a.values[1].toInt(), a.values[2].toInt(), a.values[3].toInt(), a.values[4].toInt()}, true));
+}
+
+// Attention: flash, memory-efficient and cuDNN's, all by the formula. Results beyond the output are the device's own.
+Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& bias, bool causal,
+              std::optional<double> scale, Tensor* logsumexp) {
+  auto type = q.scalar_type();
+  double factor = scale.value_or(1.0 / std::sqrt(double(q.size(-1))));
+  auto scores = at::matmul(q.to(at::kFloat) * factor, k.to(at::kFloat).transpose(-2, -1));
+  if (bias) scores = scores + bias->to(at::kFloat);
+  if (causal) {
+    auto mask = at::ones({q.size(-2), k.size(-2)}, at::TensorOptions().dtype(at::kBool)).tril();
+    scores.masked_fill_(mask.logical_not(), -std::numeric_limits<double>::infinity());
+  }
+  if (logsumexp) *logsumexp = at::logsumexp(scores, {-1});
+  return at::matmul(at::softmax(scores, -1), v.to(at::kFloat)).to(type);
+}
+std::optional<double> scale_of(const c10::IValue& v) {
+  return v.isNone() ? std::nullopt : std::optional<double>(v.toDouble());
+}
+void flash_attention(Stack& stack) {  // q, k, v, dropout, causal, return_debug_mask, *, scale
+  Arguments a(stack);
+  if (a.values[3].toDouble() > 0) throw std::runtime_error("dropout inside attention");
+  Tensor lse, out = attend(a.tensor(0), a.tensor(1), a.tensor(2), {}, a.values[4].toBool(), scale_of(a.values[6]), &lse);
+  stack.emplace_back(out), stack.emplace_back(lse);
+}
+void efficient_attention(Stack& stack) {  // q, k, v, bias, compute_log_sumexp, dropout, causal, *, scale
+  Arguments a(stack);
+  if (a.values[5].toDouble() > 0) throw std::runtime_error("dropout inside attention");
+  Tensor lse, out = attend(a.tensor(0), a.tensor(1), a.tensor(2), a.maybe(3), a.values[6].toBool(), scale_of(a.values[7]), &lse);
+  stack.emplace_back(out);
+  if (a.values[4].toBool()) stack.emplace_back(lse);
+}
+std::vector<Tensor> attend_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const std::optional<Tensor>& bias, bool causal, std::optional<double> scale) {
+  double factor = scale.value_or(1.0 / std::sqrt(double(q.size(-1))));
+  auto f = at::kFloat;
+  auto scores = at::matmul(q.to(f) * factor, k.to(f).transpose(-2, -1));
+  if (bias) scores = scores + bias->to(f);
+  if (causal) {
+    auto mask = at::ones({q.size(-2), k.size(-2)}, at::TensorOptions().dtype(at::kBool)).tril();
+    scores.masked_fill_(mask.logical_not(), -std::numeric_limits<double>::infinity());
+  }
+  auto p = at::softmax(scores, -1), g = grad.to(f);
+  auto dv = at::matmul(p.transpose(-2, -1), g), dp = at::matmul(g, v.to(f).transpose(-2, -1));
+  auto ds = p * (dp - (dp * p).sum(-1, true));
+  return {at::matmul(ds, k.to(f)) * factor, at::matmul(ds.transpose(-2, -1), q.to(f)) * factor, dv, ds};
+}
+void flash_attention_backward(Stack& stack) {
+  // grad, q, k, v, out, logsumexp, cum_q, cum_k, max_q, max_k, dropout, causal, seed, offset, *, scale
+  Arguments a(stack);
+  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), {}, a.values[11].toBool(), scale_of(a.values[14]));
+  for (int i = 0; i < 3; i++) stack.emplace_back(g[i]);
+}
+void efficient_attention_backward(Stack& stack) {
+  // grad, q, k, v, bias, out, logsumexp, seed, offset, dropout, mask[4], causal, *, scale
+  Arguments a(stack);
+  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), a.maybe(4), a.values[11].toBool(), scale_of(a.values[12]));
+  for (int i = 0; i < 4; i++) stack.emplace_back(g[i]);
+}
+
+void fused_dropout(Stack& stack) {  // self, p (of keeping), generator
+  Arguments a(stack);
+  double keep = a.values[1].toDouble();
+  auto mask = at::empty_like(a.tensor(0), at::TensorOptions().dtype(at::kFloat)).bernoulli_(keep).to(at::kByte);
+  stack.emplace_back(a.tensor(0) * mask * (1 / keep)), stack.emplace_back(mask);
+}
+void masked_scale(Stack& stack) {  // self, mask, scale
+  Arguments a(stack);
+  stack.emplace_back(a.tensor(0) * a.tensor(1) * a.values[2].toDouble());
+}
+void lstm_cell(Stack& stack) {  // input_gates, hidden_gates, cx, input_bias, hidden_bias
+  Arguments a(stack);
+  auto gates = a.tensor(0) + a.tensor(1);
+  if (a.maybe(3)) gates = gates + a.tensor(3) + a.tensor(4);
+  auto g = gates.chunk(4, 1);
+  auto i = g[0].sigmoid(), f = g[1].sigmoid(), c = g[2].tanh(), o = g[3].sigmoid();
+  auto cy = f * a.tensor(2) + i * c, hy = o * cy.tanh();
+  stack.emplace_back(hy), stack.emplace_back(cy), stack.emplace_back(at::cat({i, f, c, o}, 1));
+}
+void lstm_cell_backward(Stack& stack) {  // grad_hy, grad_cy, cx, cy, workspace, has_bias
+  Arguments a(stack);
+  auto w = a.tensor(4).chunk(4, 1);
+  auto i = w[0], f = w[1], c = w[2], o = w[3], t = a.tensor(3).tanh();
+  auto zero = at::zeros_like(a.tensor(2));
+  auto gh = a.maybe(0).value_or(zero), gc = a.maybe(1).value_or(zero) + gh * o * (1 - t * t);
+  auto gates = at::cat({gc * c * i * (1 - i), gc * a.tensor(2) * f * (1 - f), gc * i * (1 - c * c), gh * t * o * (1 - o)}, 1);
+  stack.emplace_back(gates), stack.emplace_back(gc * f);
+  stack.emplace_back(a.values[5].toBool() ? gates.sum(0) : Tensor());
+}
+void gru_cell(Stack& stack) {  // input_gates, hidden_gates, hx, input_bias, hidden_bias
+  Arguments a(stack);
+  auto gi = a.maybe(3) ? a.tensor(0) + a.tensor(3) : a.tensor(0), gh = a.maybe(4) ? a.tensor(1) + a.tensor(4) : a.tensor(1);
+  auto i = gi.chunk(3, 1), h = gh.chunk(3, 1);
+  auto r = (i[0] + h[0]).sigmoid(), z = (i[1] + h[1]).sigmoid(), n = (i[2] + r * h[2]).tanh();
+  stack.emplace_back((a.tensor(2) - n) * z + n);
+  stack.emplace_back(at::cat({r, z, n, a.tensor(2), h[2]}, 1));
+}
+void gru_cell_backward(Stack& stack) {  // grad_hy, workspace, has_bias
+  Arguments a(stack);
+  auto w = a.tensor(1).chunk(5, 1);
+  auto r = w[0], z = w[1], n = w[2], hx = w[3], hn = w[4], g = a.tensor(0);
+  auto gn = g * (1 - z) * (1 - n * n), gz = g * (hx - n) * z * (1 - z), gr = gn * hn * r * (1 - r);
+  auto gi = at::cat({gr, gz, gn}, 1), gh = at::cat({gr, gz, gn * r}, 1);
+  bool bias = a.values[2].toBool();
+  stack.emplace_back(gi), stack.emplace_back(gh), stack.emplace_back(g * z);
+  stack.emplace_back(bias ? gi.sum(0) : Tensor()), stack.emplace_back(bias ? gh.sum(0) : Tensor());
+}
+
+}  // namespace
+
+Decomposition decomposition(const std::string& name) {
+  static const std::unordered_map<std::string, Decomposition> table = {
+      {"aten::cudnn_convolution", cudnn_convolution},
+      {"aten::cudnn_convolution_transpose", cudnn_convolution_transpose},
+      {"aten::cudnn_convolution_relu", cudnn_convolution_relu},
+      {"aten::cudnn_convolution_add_relu", cudnn_convolution_add_relu},
+      {"aten::cudnn_batch_norm", cudnn_batch_norm},
+      {"aten::cudnn_batch_norm_backward", cudnn_batch_norm_backward},
+      {"aten::cudnn_grid_sampler", cudnn_grid_sampler},
+      {"aten::cudnn_grid_sampler_backward", cudnn_grid_sampler_backward},
+      {"aten::cudnn_affine_grid_generator", cudnn_affine_grid_generator},
+      {"aten::_scaled_dot_product_flash_attention", flash_attention},
+      {"aten::_scaled_dot_product_flash_attention_backward", flash_attention_backward},
+      {"aten::_scaled_dot_product_efficient_attention", efficient_attention},
+      {"aten::_scaled_dot_product_efficient_attention_backward", efficient_attention_backward},
+      {"aten::_fused_dropout", fused_dropout},
+      {"aten::_masked_scale", masked_scale},
+      {"aten::_thnn_fused_lstm_cell", lstm_cell},
+      {"aten::_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward},
+      {"aten::_thnn_fused_gru_cell", gru_cell},
+      {"aten::_thnn_fused_gru_cell_backward", gru_cell_backward},
+  };
+  auto it = table.find(name);
+  return it == table.end() ? nullptr : it->second;
+}
+
+}  // namespace shadow

@@ -1,0 +1,21 @@
+// What is to be done with an operator, decided once per operator.
+#pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace shadow {
+
+enum class Way {
+  pass,    // the real operator is right as it is, or is made of others that are looked at one by one
+  value,   // the real operator, then the CPU's result in its place
+  moves,   // copy_: passed where a plain copy of bytes is all it does
+};
+
+struct Plan {
+  Way way = Way::pass;
+  bool random = false;   // draws numbers: the CPU's generator is seeded from the device's state
+  bool dynamic = false;  // the size of the result depends on values
+};
+
+const Plan& plan_of(const c10::OperatorHandle& op);
+
+}  // namespace shadow

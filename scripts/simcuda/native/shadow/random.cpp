@@ -1,0 +1,43 @@
+#include "random.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+
+namespace shadow {
+namespace {
+
+uint64_t mix(uint64_t seed, uint64_t offset) {  // splitmix64
+  uint64_t z = seed * 0x9E3779B97F4A7C15u + offset + 0x632BE59BD9B4E019u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return (z ^ (z >> 31)) >> 1;
+}
+
+}  // namespace
+
+std::function<uint64_t()> state_of(c10::Device device, const std::optional<at::Generator>& given, bool capturing) {
+  at::Generator generator = given && given->defined() ? *given : at::globalContext().defaultGenerator(device);
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  if (capturing) {
+    auto state = at::check_generator<at::CUDAGeneratorImpl>(generator)->philox_cuda_state(0);
+    const int64_t *seed = state.seed_.ptr, *offset = state.offset_.ptr;
+    uint64_t within = state.offset_intragraph_;
+    return [=] { return mix(uint64_t(*seed), uint64_t(*offset) + within); };
+  }
+  uint64_t value = mix(generator.current_seed(), generator.get_offset());
+  return [=] { return value; };
+}
+
+Seeded::Seeded(uint64_t seed) : generator_(at::detail::getDefaultCPUGenerator()) {
+  std::lock_guard<std::mutex> lock(generator_.mutex());
+  saved_ = generator_.get_state();
+  generator_.set_current_seed(seed);
+}
+Seeded::~Seeded() {
+  std::lock_guard<std::mutex> lock(generator_.mutex());
+  generator_.set_state(saved_);
+}
+
+}  // namespace shadow

@@ -1,0 +1,306 @@
+// The values of a device that executes nothing. A fallback on a dispatch key above the device's sees every operator on CUDA
+// tensors: the real one runs (what it would launch is recorded), then the CPU's operator computes on the same memory,
+// as work of the same stream. While the stream captures, that work becomes a node of the graph and a replay runs it again.
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <memory>
+
+#include "decompositions.h"
+#include "interface.h"
+#include "mirror.h"
+#include "plan.h"
+#include "random.h"
+#include "report.h"
+#include "widen.h"
+
+namespace shadow {
+namespace {
+
+using at::Tensor;
+using c10::IValue;
+using torch::jit::Stack;
+
+constexpr auto kKey = c10::DispatchKey::Fake;  // above Python, Functionalize and autograd are done; nobody else uses it
+
+// ---- what the arguments say ----
+struct Seen {
+  bool device = false, refused = false;
+  c10::Device where{c10::kCUDA, -1};
+  std::optional<at::Generator> generator;
+};
+void see(const Tensor& t, Seen* seen) {
+  if (!t.defined()) return;
+  if (t.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) seen->refused = true;  // a subclass: its parts come by
+  if (!t.is_cuda()) return;
+  seen->device = true;
+  seen->where = t.device();
+  if (!can_mirror(t)) seen->refused = true;
+}
+void see(const IValue& v, Seen* seen) {
+  if (v.isTensor()) {
+    see(v.toTensor(), seen);
+  } else if (v.isTensorList()) {
+    for (const Tensor& t : v.toTensorVector()) see(t, seen);
+  } else if (v.isDevice() && v.toDevice().is_cuda()) {
+    seen->device = true;
+    seen->where = v.toDevice();
+  } else if (v.isGenerator()) {
+    seen->generator = v.toGenerator();
+  } else if (v.isList()) {
+    for (const IValue& x : v.toListRef()) see(x, seen);
+  }
+}
+
+IValue mirrored(const IValue& v) {
+  if (v.isTensor()) return mirror(v.toTensor());
+  if (v.isTensorList()) {
+    c10::List<Tensor> list;
+    for (const Tensor& t : v.toTensorVector()) list.push_back(mirror(t));
+    return list;
+  }
+  if (v.isDevice() && v.toDevice().is_cuda()) return c10::Device(c10::kCPU);
+  if (v.isGenerator() && v.toGenerator().device().is_cuda()) return IValue();  // the seeded default generator takes its place
+  if (v.isList()) {
+    auto list = v.toList();
+    auto out = c10::impl::GenericList(list.elementType());
+    for (size_t i = 0; i < list.size(); i++) out.push_back(mirrored(list.get(i)));
+    return out;
+  }
+  return v;
+}
+
+bool writes(const c10::Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); }
+
+// ---- one computation of the CPU ----
+struct Work {
+  c10::OperatorHandle op;
+  Stack arguments;                   // on the device's memory
+  std::function<uint64_t()> seed;    // of a random operator
+  std::vector<Tensor> into;          // mirrors of the results, for a replay
+
+  Stack compute() const {
+    // below autograd, without Python modes, and without shadows of its own
+    c10::impl::ExcludeDispatchKeyGuard plain(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
+        c10::DispatchKeySet({kKey, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::PreDispatch}));
+    std::unique_ptr<Seeded> seeded;
+    if (seed) seeded = std::make_unique<Seeded>(seed());
+    Stack stack = arguments;
+    if (auto decomposed = decomposition(op.schema().name())) {
+      decomposed(stack);
+      return stack;
+    }
+    try {
+      op.callBoxed(&stack);
+    } catch (const c10::Error& error) {
+      stack = arguments;
+      if (!call_widened(op, &stack, error)) throw;
+    }
+    return stack;
+  }
+};
+
+struct Node {  // work that a graph runs at each replay
+  Work work;
+  std::string name;
+};
+void replay(void* p) {
+  auto* node = (Node*)p;
+  try {
+    Stack results = node->work.compute();
+    size_t at = 0;
+    for (const IValue& v : results) {
+      std::vector<Tensor> list;
+      if (v.isTensor()) list.push_back(v.toTensor());
+      if (v.isTensorList()) list = v.toTensorVector();
+      for (const Tensor& t : list) {
+        if (at >= node->work.into.size()) return;
+        const Tensor& to = node->work.into[at++];
+        if (to.defined() && t.defined() && to.sizes() == t.sizes() && to.data_ptr() != t.data_ptr()) Tensor(to).copy_(t);
+      }
+    }
+  } catch (const std::exception& error) {
+    report::refused(node->name, error.what());
+  }
+}
+
+// ---- results ----
+Tensor placed(const Tensor& real, const Tensor& value, c10::Device where) {
+  if (!value.defined()) return real;
+  if (!real.defined()) return real;
+  if (!real.is_cuda()) {  // the real operator answers on the host, from memory that no kernel wrote
+    if (real.is_cpu() && real.sizes() == value.sizes() && real.scalar_type() == value.scalar_type()) Tensor(real).copy_(value);
+    return real;
+  }
+  bool same = real.layout() == c10::kStrided && value.layout() == c10::kStrided && real.sizes() == value.sizes();
+  if (same || real.layout() != c10::kStrided) {
+    put(real, value);
+    return real;
+  }
+  return to_device(value.scalar_type() == real.scalar_type() ? value : value.to(real.scalar_type()), where);
+}
+
+IValue placed(const IValue& real, const IValue& value, c10::Device where) {
+  if (real.isTensor() && value.isTensor()) return placed(real.toTensor(), value.toTensor(), where);
+  if (real.isTensorList() && value.isTensorList()) {
+    auto a = real.toTensorVector(), b = value.toTensorVector();
+    c10::List<Tensor> list;
+    for (size_t i = 0; i < a.size(); i++) list.push_back(i < b.size() ? placed(a[i], b[i], where) : a[i]);
+    return list;
+  }
+  if (value.isScalar() || value.isBool() || value.isInt() || value.isDouble()) return value;
+  return real;
+}
+// Where the real operator failed on what no kernel had counted, all of the result is the CPU's.
+IValue transferred(const IValue& value, c10::Device where) {
+  if (value.isTensor() && value.toTensor().defined()) return to_device(value.toTensor(), where);
+  if (value.isTensorList()) {
+    c10::List<Tensor> list;
+    for (const Tensor& t : value.toTensorVector()) list.push_back(to_device(t, where));
+    return list;
+  }
+  return value;
+}
+
+struct NoEffects {
+  NoEffects() { simcuda_effects(0); }
+  ~NoEffects() { simcuda_effects(1); }
+};
+struct ExpectCount {
+  explicit ExpectCount(int64_t n) { simcuda_expect_count(1, n); }
+  ~ExpectCount() { simcuda_expect_count(0, 0); }
+};
+
+bool plain_copy(const Stack& stack, size_t first) {
+  const Tensor &to = stack[first].toTensor(), &from = stack[first + 1].toTensor();
+  return to.layout() == c10::kStrided && from.layout() == c10::kStrided && to.scalar_type() == from.scalar_type() &&
+         to.sizes() == from.sizes() && to.strides() == from.strides() && to.is_non_overlapping_and_dense() &&
+         to.is_conj() == from.is_conj() && to.is_neg() == from.is_neg();
+}
+
+// Size of the first dimension of the first result: what nonzero, unique and their like count.
+int64_t count_of(const Stack& results) {
+  for (const IValue& v : results)
+    if (v.isTensor() && v.toTensor().defined()) return v.toTensor().dim() ? v.toTensor().size(0) : v.toTensor().numel();
+  return 0;
+}
+
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  const auto below = c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey) & keys;
+  const Plan& plan = plan_of(op);
+  if (plan.way == Way::pass) return op.redispatchBoxed(below, stack);
+  const auto& schema = op.schema();
+  const size_t count = schema.arguments().size(), first = stack->size() - count;
+  Seen seen;
+  for (size_t i = first; i < stack->size(); i++) see((*stack)[i], &seen);
+  if (!seen.device || seen.refused || keys.has(c10::DispatchKey::Python)) return op.redispatchBoxed(below, stack);
+  if (plan.way == Way::moves && plain_copy(*stack, first)) return op.redispatchBoxed(below, stack);
+  if (seen.where.index() < 0) seen.where = c10::Device(c10::kCUDA, c10::cuda::current_device());
+
+  const Stack given(stack->begin() + first, stack->end());
+  cudaStream_t stream = c10::cuda::getCurrentCUDAStream(seen.where.index()).stream();
+  const bool capturing = simcuda_is_capturing(stream);
+  Work work{op, {}, {}, {}};
+  if (plan.random || seen.generator) work.seed = state_of(seen.where, seen.generator, capturing);
+
+  // a result whose size depends on values is computed first, so that the real operator can be told the size
+  std::optional<Stack> early;
+  if (plan.dynamic && !capturing) {
+    try {
+      for (size_t i = 0; i < count; i++) {
+        IValue v = mirrored(given[i]);
+        if (writes(schema.arguments()[i]) && v.isTensor()) v = at::empty({0}, v.toTensor().options());
+        work.arguments.push_back(std::move(v));
+      }
+      early = work.compute();
+    } catch (const std::exception& error) {
+      report::refused(schema.name(), error.what());
+    }
+  }
+
+  std::exception_ptr failed;
+  try {
+    c10::impl::ExcludeDispatchKeyGuard once(kKey);
+    NoEffects no_effects;
+    std::optional<ExpectCount> expect;
+    if (early) expect.emplace(count_of(*early));
+    op.redispatchBoxed(below, stack);
+  } catch (...) {
+    if (!early) throw;  // the real operator's own error
+    failed = std::current_exception();
+    stack->resize(first);
+  }
+
+  const size_t results = schema.returns().size();
+  c10::impl::ExcludeDispatchKeyGuard plain(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+      c10::DispatchKeySet({kKey, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+  try {
+    if (!early) {
+      work.arguments.clear();
+      for (const IValue& v : given) work.arguments.push_back(mirrored(v));
+    }
+    if (capturing) {
+      for (size_t i = stack->size() - results; i < stack->size(); i++) {
+        const IValue& v = (*stack)[i];
+        if (v.isTensor()) work.into.push_back(mirror(v.toTensor()));
+        if (v.isTensorList())
+          for (const Tensor& t : v.toTensorVector()) work.into.push_back(mirror(t));
+      }
+      auto* node = new Node{std::move(work), schema.name()};
+      simcuda_enqueue(stream, replay, [](void* p) { delete (Node*)p; }, node, node->name.c_str());
+      report::shadowed(schema.name());
+      return;
+    }
+    Stack values = early ? std::move(*early) : work.compute();
+    for (size_t i = 0; i < results; i++) {
+      const IValue& value = values[values.size() - results + i];
+      const auto* alias = schema.returns()[i].alias_info();
+      if (alias && alias->isWrite()) {
+        size_t k = 0;
+        for (; k < count; k++)
+          if (writes(schema.arguments()[k]) && schema.arguments()[k].alias_info()->beforeSets() == alias->beforeSets()) break;
+        if (early && k < count && value.isTensor() && given[k].isTensor()) {  // nonzero.out and its like
+          Tensor to = given[k].toTensor();
+          if (to.sizes() != value.toTensor().sizes()) to.resize_(value.toTensor().sizes());
+          put(to, value.toTensor());
+        }
+        if (failed) stack->push_back(given[k < count ? k : 0]);
+        continue;
+      }
+      if (failed)
+        stack->push_back(transferred(value, seen.where));
+      else
+        (*stack)[stack->size() - results + i] = placed((*stack)[stack->size() - results + i], value, seen.where);
+    }
+    report::shadowed(schema.name());
+  } catch (const c10::IndexError& error) {
+    if (failed) std::rethrow_exception(failed);
+    report::refused(schema.name(), error.what());
+    simcuda_device_assert();  // the kernel would have met the same index
+  } catch (const std::exception& error) {
+    if (failed) std::rethrow_exception(failed);
+    report::refused(schema.name(), error.what());
+  }
+}
+
+void include_key() { c10::impl::tls_set_dispatch_key_included(kKey, true); }
+
+struct AtLoad {
+  AtLoad() {
+    simcuda_at_thread_start(include_key);
+    include_key();
+  }
+} at_load;
+
+}  // namespace
+}  // namespace shadow
+
+TORCH_LIBRARY_IMPL(_, Fake, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&shadow::fallback>()); }
+TORCH_LIBRARY(simcuda, m) {
+  m.def("report() -> str", [] { return shadow::report::text(); });
+  m.def("on(bool value) -> ()", [](bool value) { c10::impl::tls_set_dispatch_key_included(c10::DispatchKey::Fake, value); });
+}

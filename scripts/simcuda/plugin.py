@@ -1,0 +1,83 @@
+"""pytest plug-in (``-p simcuda.plugin``): a line of JSON per test, with its outcome and its ledger.
+
+``--simcuda-results FILE`` names the file, which lines are appended to; ``--simcuda-entries`` adds every entry of the
+ledger. Works without the simulated device as well (on a GPU, on the CPU): the ledger is then null. A line::
+
+    {"id": "test_cuda.py::TestCuda::test_x", "outcome": "passed", "seconds": 0.1, "why": null,
+     "ledger": {"exact": "…", "loose": "…", "launches": 3, "copies": 1, …}, "entries": [["copy","HD",1024,0,[0,512]]]}
+
+A test that ended the process has a line ``{"id": …, "outcome": "started"}`` and no other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simcuda.ledger import Ledger
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The two options."""
+    group = parser.getgroup("simcuda")
+    group.addoption("--simcuda-results", type=Path, help="append a line of JSON per test to this file")
+    group.addoption("--simcuda-entries", action="store_true", help="with every entry of the ledger")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record only where a file was named."""
+    if config.getoption("--simcuda-results"):
+        config.pluginmanager.register(Recorder(config), "simcuda-recorder")
+
+
+class Recorder:
+    """Writes the lines; safe with pytest-xdist, since a line is one write to a file opened for appending."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.path: Path = config.getoption("--simcuda-results").resolve()
+        self.entries: bool = config.getoption("--simcuda-entries")
+        self.ledger = Ledger.here()
+        self.current: dict[str, Any] = {}
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Append one line."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Around setup, call and teardown of one test."""
+        self.current = {"id": item.nodeid, "outcome": "started", "seconds": 0.0, "why": None, "ledger": None}
+        self.write({"id": item.nodeid, "outcome": "started"})
+        if self.ledger:
+            self.ledger.reset(keep_entries=self.entries)
+        yield
+        if self.ledger:
+            self.current["ledger"] = self.ledger.totals().as_dict()
+            if self.entries:
+                self.current["entries"] = [json.loads(entry) for entry in self.ledger.entries()]
+            self.ledger.flush()
+        self.write(self.current)
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        """Note the outcome: that of the call, or of the phase that did not pass."""
+        result = yield
+        report: pytest.TestReport = result.get_result()  # type: ignore[attr-defined]
+        self.current["seconds"] = round(self.current["seconds"] + call.duration, 3)
+        if report.when == "call" or report.outcome != "passed":
+            self.current["outcome"] = "xfailed" if hasattr(report, "wasxfail") else report.outcome
+            if report.outcome != "passed":
+                self.current["why"] = reason(report)[:400]
+
+
+def reason(report: pytest.TestReport) -> str:
+    """The last line of what went wrong, or why it was skipped."""
+    if isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2])
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message if crash else report.longrepr)

@@ -1,0 +1,91 @@
+"""Where NVIDIA's headers and the names its libraries export come from: its own wheels, at build time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from simcuda import symbols
+from simcuda.errors import SimcudaError
+
+HERE = Path(__file__).parent
+BASE = ("nvidia-cuda-runtime-cu12", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-cccl-cu12")
+"""Headers that every other header includes."""
+
+
+@dataclass(frozen=True)
+class Kit:
+    """One CUDA version's headers and symbol names; a wheel is fetched when it is first asked for.
+
+    ``site`` is a site-packages folder that may have the wheels installed, ``wheels`` one that pip looks into first.
+    """
+
+    version: str
+    site: Path
+    cache: Path
+    wheels: Path | None
+    pins: dict[str, str]
+    inside: dict[str, str]
+
+    def folder(self, wheel: str) -> Path:
+        """The folder that has the wheel's ``include`` and ``lib``."""
+        installed = self.site / self.inside[wheel]
+        if (installed / "include").is_dir():
+            return installed
+        return fetched(wheel, self.pins[wheel], self.cache, self.wheels) / self.inside[wheel]
+
+    def include(self, wheels: Iterable[str] = ()) -> list[Path]:
+        """Include folders of these wheels and of what all of them need."""
+        return [self.folder(wheel) / "include" for wheel in dict.fromkeys((*BASE, *wheels))]
+
+    def exported(self, wheel: str, soname: str) -> frozenset[str]:
+        """The functions that NVIDIA's library of that name exports."""
+        listed = self.cache / f"{wheel}-{self.pins[wheel]}-{soname}.symbols"
+        if not listed.exists():
+            # what is mangled or reserved is internal, and nobody outside links to it
+            found = symbols.defined(self.folder(wheel) / "lib" / soname)
+            names = {name for name in found if not name.startswith("_") or name.startswith("__cuda")}
+            listed.write_text("\n".join(sorted(names)) + "\n", encoding="utf-8")
+        return frozenset(listed.read_text(encoding="utf-8").split())
+
+
+def find(site: Path, cache: Path, version: str = "12.4", wheels: Path | None = None) -> Kit:
+    """The kit of ``version``; ``SIMCUDA_WHEELS`` names ``wheels`` where it is not given."""
+    table = tomllib.loads((HERE / "vendor.toml").read_text(encoding="utf-8"))
+    if version not in table["cuda"]:
+        raise SimcudaError(f"no wheels are known for CUDA {version}", next_step="add its pins to vendor.toml")
+    given = os.environ.get("SIMCUDA_WHEELS")
+    cache.mkdir(parents=True, exist_ok=True)
+    return Kit(
+        version, site, cache, wheels or (Path(given) if given else None), table["cuda"][version], table["folder"]
+    )
+
+
+def fetched(wheel: str, pin: str, cache: Path, wheels: Path | None) -> Path:
+    """The unpacked wheel, from the cache or from PyPI."""
+    folder = cache / f"{wheel}-{pin}"
+    if folder.is_dir():
+        return folder
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
+    command += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux1_x86_64", "-d", str(cache)]
+    if wheels:
+        command += ["--find-links", str(wheels)]
+    done = subprocess.run([*command, f"{wheel}=={pin}"], capture_output=True, text=True)
+    archives = sorted(cache.glob(f"{wheel.replace('-', '_')}-{pin}-*.whl"))
+    if done.returncode or not archives:
+        reason = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
+        raise SimcudaError(
+            f"pip download {wheel}=={pin} failed: {reason}", next_step="set SIMCUDA_WHEELS to a folder that has it"
+        )
+    part = folder.with_name(f"{folder.name}.part{os.getpid()}")
+    with zipfile.ZipFile(archives[0]) as archive:
+        archive.extractall(part, [n for n in archive.namelist() if "/include/" in n or "/lib/lib" in n])
+    archives[0].unlink()
+    part.rename(folder)
+    return folder

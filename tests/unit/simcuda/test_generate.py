@@ -1,0 +1,43 @@
+"""The generated part of a stand-in."""
+
+from __future__ import annotations
+
+from simcuda.declarations import Function, Parameter
+from simcuda.generate import sources
+from simcuda.library import Fill, Library, load
+
+ACME = Library("libacme.so.1", "", ("acme.h",), (), not_supported=15, success=("acmeGemm",), needs=())
+HANDLE, SIZE = Parameter("acmeHandle_t", "handle"), Parameter("size_t *", "size")
+DECLARED = {
+    "acmeGemm": Function("acmeGemm", "acmeStatus_t", (HANDLE, SIZE)),
+    "acmeSolve": Function("acmeSolve", "acmeStatus_t", (HANDLE,)),
+}
+FILL = (Fill(".*", "size_t", ".*", "512"),)
+
+
+def test_a_recorded_function_answers_success_and_fills_what_it_must() -> None:
+    text = sources(ACME, DECLARED, ["acmeGemm"], FILL)["declared.cpp"]
+    assert 'simlib::Call call("acmeGemm"); call << handle; call << size; simlib::put(size, 512);' in text
+    assert "return simlib::answer<acmeStatus_t>(0);" in text
+
+
+def test_every_other_one_says_not_supported_and_names_itself() -> None:
+    text = sources(ACME, DECLARED, ["acmeSolve", "acmeInternal"], FILL)
+    assert 'simcuda_not_supported("acmeSolve"); return simlib::answer<acmeStatus_t>(15);' in text["declared.cpp"]
+    assert 'int acmeInternal(void) { simcuda_not_supported("acmeInternal"); return 15; }' in text["undeclared.cpp"]
+
+
+def test_the_real_table_names_every_library_once_and_after_those_it_needs() -> None:
+    libraries, fills = load()
+    seen: set[str] = set()
+    for library in libraries:
+        assert library.soname not in seen and set(library.needs) <= seen, library.soname
+        seen.add(library.soname)
+    assert fills
+
+
+def test_nothing_of_nvidia_is_committed() -> None:
+    from simcuda.library import HERE
+
+    files = [path for path in HERE.rglob("*") if path.suffix in {".h", ".cpp", ".so"}]
+    assert files and not [path for path in files if "NVIDIA Corporation" in path.read_text(encoding="utf-8")]

@@ -1,0 +1,252 @@
+"""The simulated runtime through its C interface, in a process of its own each time.
+
+Needs a C++ compiler and three of NVIDIA's wheels with headers (30 MB, fetched once), but no PyTorch.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simcuda import build, library, vendor
+from simcuda.errors import SimcudaError
+
+PRELUDE = """
+import ctypes as c, os, sys, time
+rt = c.CDLL("libcudart.so.12")
+cu = c.CDLL("libcuda.so.1")
+def ok(code): assert code == 0, code
+def malloc(n):
+    p = c.c_void_p(); ok(rt.cudaMalloc(c.byref(p), c.c_size_t(n))); return p
+def stream():
+    s = c.c_void_p(); ok(rt.cudaStreamCreateWithFlags(c.byref(s), 1)); return s
+def event(flags=0):
+    e = c.c_void_p(); ok(rt.cudaEventCreateWithFlags(c.byref(e), flags)); return e
+def size(n): return c.c_size_t(n)
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-ins for the runtime and the driver."""
+    out = tmp_path_factory.mktemp("built")
+    libraries, fills = library.load()
+    try:
+        kit = vendor.find(Path("/nowhere"), build.cache_folder() / "wheels")
+        kit.include()
+    except SimcudaError as error:
+        pytest.skip(str(error))
+    for one in libraries:
+        if one.soname in {"libcudart.so.12", "libcuda.so.1"}:
+            build.stand_in(one, fills, kit, out)
+    return out
+
+
+def run(built: Path, program: str, **env: str) -> str:
+    """What ``program`` printed, run with the stand-ins of ``built``."""
+    variables = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(built),
+        "SIMCUDA_DEVICES": "2",
+        "SIMCUDA_MEMORY": str(64 << 20),
+        **env,
+    }
+    command = [sys.executable, "-c", PRELUDE + program]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_memory_ends_where_it_was_told_to_and_comes_back(built: Path) -> None:
+    run(
+        built,
+        """
+p = malloc(48 << 20)
+q = c.c_void_p()
+assert rt.cudaMalloc(c.byref(q), size(32 << 20)) == 2 and rt.cudaGetLastError() == 2 and rt.cudaGetLastError() == 0
+ok(rt.cudaFree(p))
+malloc(60 << 20)
+""",
+    )
+
+
+def test_copies_check_where_addresses_lie(built: Path) -> None:
+    run(
+        built,
+        """
+p = malloc(1024)
+here, back = c.create_string_buffer(b"x" * 1024), c.create_string_buffer(1024)
+ok(rt.cudaMemcpy(p, here, size(1024), 1))
+ok(rt.cudaMemset(p, 121, size(8)))
+ok(rt.cudaMemcpy(back, p, size(1024), 2))
+assert back.raw == b"y" * 8 + b"x" * 1016
+assert rt.cudaMemcpy(p, here, size(1024), 2) == 1, "host to device, named the other way round"
+assert rt.cudaMemcpy(p, here, size(4096), 1) == 1, "more than was allocated"
+""",
+    )
+
+
+def test_work_ends_in_virtual_time(built: Path) -> None:
+    run(
+        built,
+        """
+s, e, later = stream(), event(), event()
+p, here = malloc(32 << 20), c.c_void_p()
+ok(rt.cudaHostAlloc(c.byref(here), size(32 << 20), 0))
+ok(rt.cudaEventRecord(e, s))
+for _ in range(50): ok(rt.cudaMemcpyAsync(p, here, size(32 << 20), 1, s))
+ok(rt.cudaEventRecord(later, s))
+assert rt.cudaStreamQuery(s) in (0, 600)
+ok(rt.cudaStreamSynchronize(s))
+ms = c.c_float(); ok(rt.cudaEventElapsedTime(c.byref(ms), e, later))
+assert ms.value >= 50 * 1.3, ms.value   # 32 MiB at 25 GB/s
+""",
+    )
+
+
+def test_a_capture_records_and_a_replay_does_it_again(built: Path) -> None:
+    run(
+        built,
+        """
+s, g, x = stream(), c.c_void_p(), c.c_void_p()
+p, back = malloc(4), c.create_string_buffer(4)
+def value():
+    ok(rt.cudaMemcpy(back, p, size(4), 2)); return back.raw
+ok(rt.cudaMemset(p, 1, size(4)))
+ok(rt.cudaStreamBeginCapture(s, 2))
+ok(rt.cudaMemsetAsync(p, 7, size(4), s))
+ok(rt.cudaStreamEndCapture(s, c.byref(g)))
+assert value() == b"\\1" * 4, "capturing does nothing"
+ok(rt.cudaGraphInstantiateWithFlags(c.byref(x), g, c.c_ulonglong(0)))
+ok(rt.cudaGraphLaunch(x, s)); assert value() == b"\\7" * 4
+ok(rt.cudaMemset(p, 1, size(4)))
+ok(rt.cudaGraphLaunch(x, s)); assert value() == b"\\7" * 4
+""",
+    )
+
+
+def test_an_allocation_breaks_a_capture(built: Path) -> None:
+    run(
+        built,
+        """
+s, g = stream(), c.c_void_p()
+ok(rt.cudaStreamBeginCapture(s, 0))
+p = c.c_void_p()
+assert rt.cudaMalloc(c.byref(p), size(8)) == 900
+assert rt.cudaStreamEndCapture(s, c.byref(g)) == 901 and not g
+""",
+    )
+
+
+def test_a_stream_that_did_not_join_again_is_an_error(built: Path) -> None:
+    run(
+        built,
+        """
+s, other, e, g = stream(), stream(), event(), c.c_void_p()
+p = malloc(4)
+ok(rt.cudaStreamBeginCapture(s, 2))
+ok(rt.cudaEventRecord(e, s)); ok(rt.cudaStreamWaitEvent(other, e, 0))
+ok(rt.cudaMemsetAsync(p, 0, size(4), other))
+assert rt.cudaStreamEndCapture(s, c.byref(g)) == 904
+""",
+    )
+
+
+def test_a_child_forked_after_initialisation_cannot_use_it(built: Path) -> None:
+    run(
+        built,
+        """
+malloc(8)
+child = os.fork()
+if not child:
+    n = c.c_int()
+    os._exit(rt.cudaGetDeviceCount(c.byref(n)))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+""",
+    )
+
+
+def test_a_device_assert_sticks(built: Path) -> None:
+    run(
+        built,
+        """
+malloc(8)
+rt.simcuda_device_assert()
+assert rt.cudaDeviceSynchronize() == 710 and rt.cudaGetLastError() == 710 and rt.cudaDeviceSynchronize() == 710
+""",
+    )
+
+
+def test_memory_is_shared_between_processes(built: Path) -> None:
+    run(
+        built,
+        """
+import subprocess
+p, handle = malloc(4096), c.create_string_buffer(64)
+ok(rt.cudaMemset(p, 5, size(4096)))
+ok(rt.cudaIpcGetMemHandle(handle, p))
+class Handle(c.Structure): _fields_ = [("bytes", c.c_char * 64)]
+code = '''
+import ctypes as c, sys
+class Handle(c.Structure): _fields_ = [("bytes", c.c_ubyte * 64)]
+rt = c.CDLL("libcudart.so.12")
+h = Handle((c.c_ubyte * 64)(*bytes.fromhex(sys.argv[1])))
+p = c.c_void_p()
+assert rt.cudaIpcOpenMemHandle(c.byref(p), h, 1) == 0
+b = c.create_string_buffer(4096)
+assert rt.cudaMemcpy(b, p, c.c_size_t(4096), 2) == 0 and b.raw == bytes([5]) * 4096
+assert rt.cudaMemset(p, 9, c.c_size_t(4096)) == 0
+'''
+subprocess.run([sys.executable, "-c", code, handle.raw.hex()], check=True)
+back = c.create_string_buffer(4096)
+ok(rt.cudaMemcpy(back, p, size(4096), 2))
+assert back.raw == bytes([9]) * 4096
+""",
+    )
+
+
+@pytest.mark.parametrize(
+    ("visible", "count"), [("0", "1"), ("1,0", "2"), ("", "0"), ("0,0", "0"), ("0,7,1", "1"), ("GPU-00000001", "1")]
+)
+def test_cuda_visible_devices_is_read_as_the_driver_does(built: Path, visible: str, count: str) -> None:
+    program = "n = c.c_int(); rt.cudaGetDeviceCount(c.byref(n)); print(n.value)"
+    assert run(built, program, CUDA_VISIBLE_DEVICES=visible) == count
+
+
+def test_what_is_not_implemented_is_named_in_the_log(built: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    run(built, "assert rt.cudaArrayGetInfo(None, None, None, None) == 801", SIMCUDA_LOG=str(log))
+    assert log.read_text() == "cudaArrayGetInfo\n"
+
+
+def test_virtual_memory_has_no_access_until_it_is_given(built: Path) -> None:
+    run(
+        built,
+        """
+ok(cu.cuInit(0))
+ok(rt.cudaFree(None))
+class Location(c.Structure): _fields_ = [("type", c.c_int), ("id", c.c_int)]
+class Prop(c.Structure):
+    _fields_ = [("type", c.c_int), ("handles", c.c_int), ("location", Location),
+                ("win", c.c_void_p), ("flags", c.c_ubyte * 32)]
+class Access(c.Structure): _fields_ = [("location", Location), ("flags", c.c_int)]
+MB2 = 2 << 20
+at, handle = c.c_ulonglong(), c.c_ulonglong()
+ok(cu.cuMemAddressReserve(c.byref(at), size(2 * MB2), size(0), c.c_ulonglong(0), c.c_ulonglong(0)))
+prop = Prop(1, 0, Location(1, 0))
+ok(cu.cuMemCreate(c.byref(handle), size(MB2), c.byref(prop), c.c_ulonglong(0)))
+ok(cu.cuMemMap(at, size(MB2), size(0), handle, c.c_ulonglong(0)))
+ok(cu.cuMemSetAccess(at, size(MB2), c.byref(Access(Location(1, 0), 3)), size(1)))
+ok(cu.cuMemRelease(handle))
+ok(rt.cudaMemset(c.c_void_p(at.value), 3, size(MB2)))
+assert c.string_at(at.value, 4) == bytes([3]) * 4
+free, total = c.c_size_t(), c.c_size_t()
+ok(rt.cudaMemGetInfo(c.byref(free), c.byref(total))); assert total.value - free.value == MB2
+ok(cu.cuMemUnmap(at, size(MB2)))
+ok(rt.cudaMemGetInfo(c.byref(free), c.byref(total))); assert total.value == free.value
+""",
+    )
