@@ -25,13 +25,14 @@ from typing import Any
 from _timing import Sample, timed
 
 from decouple import upstream
+from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
 from decouple.base.paths import cache_dir, find_project
 from decouple.patch import seriesfile
 from decouple.release.manifest import load_release
 from decouple.stack.commits import CommitText, NewCommit, write_chain
-from decouple.stack.engine import Places, create
+from decouple.stack.engine import create
 from decouple.stack.trees import Entry, look_up
 
 RELEASE = "2.6"
@@ -47,8 +48,8 @@ def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     project, places, base = _project(scratch / "ours")
     names = seriesfile.read(places.series).names
     patches = [str(places.patches / name) for name in names]
-    am = _clone(places.source, scratch / "am", base)
-    plain = _clone(places.source, scratch / "quilt", base)
+    am = _clone(places.tree, scratch / "am", base)
+    plain = _clone(places.tree, scratch / "quilt", base)
     quilt = shutil.which("quilt")
     environment = {
         **os.environ,
@@ -62,11 +63,11 @@ def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     written = 0
     for _ in range(rounds):
         push = [sys.executable, "-m", "decouple", "push", RELEASE, "-a", "--no-overlay"]
-        samples["ours"].append(timed(lambda: run(push, places.source)))  # noqa: B023 - called at once
-        written = _changed_bytes(places.source, base)
-        run([sys.executable, "-m", "decouple", "pop", RELEASE, "-a"], places.source)
+        samples["ours"].append(timed(lambda: run(push, places.tree)))  # noqa: B023 - called at once
+        written = _changed_bytes(places.tree, base)
+        run([sys.executable, "-m", "decouple", "pop", RELEASE, "-a"], places.tree)
         samples["git am"].append(timed(lambda: run(["git", *_NOBODY, "am", "-q", "--whitespace=nowarn", *patches], am)))
-        if _tree(am) != _tree_applied(places.source):
+        if _tree(am) != _tree_applied(places.tree):
             raise DecoupleError(
                 "git am and we do not agree on the tree", next_step="pytest tests/real/test_same_tree.py"
             )
@@ -96,18 +97,18 @@ def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     """A push of one patch that changes one file, on the whole release and on a tree of 100 of its files."""
     _, places, base = _project(scratch / "big")
     target = "setup.py"
-    patch = _one_line_patch(places.source, target)
-    small_repo = _small_repository(places.source, scratch / "small.git", base, target)
+    patch = _one_line_patch(places.tree, target)
+    small_repo = _small_repository(places.tree, scratch / "small.git", base, target)
     small_base = Repository(small_repo, small_repo).resolve("refs/heads/small")
     assert small_base
-    both: dict[str, Places] = {}
-    for name, repo, commit in (("full tree", places.source / ".git", base), ("100 files", small_repo, small_base)):
+    both: dict[str, SeriesPlaces] = {}
+    for name, repo, commit in (("full tree", places.tree / ".git", base), ("100 files", small_repo, small_base)):
         root = scratch / name.replace(" ", "-")
         (root / "patches" / RELEASE).mkdir(parents=True)
         (root / "series").mkdir()
         (root / "patches" / RELEASE / "0001-one-line.patch").write_bytes(patch)
         (root / "series" / RELEASE).write_text(f"{RELEASE}/0001-one-line.patch\n", "utf-8")
-        both[name] = Places.of(root, RELEASE)
+        both[name] = Checkout(root).places(RELEASE)
         create(both[name], repo, commit, commit, {})
     samples: dict[str, list[Sample]] = {name: [] for name in both}
     for _ in range(rounds):
@@ -120,7 +121,7 @@ def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     start = [timed(functools.partial(_run, [sys.executable, "-m", "decouple", "--version"], scratch, dict(os.environ)))]
     return {
         "name": "one-patch push: full tree / 100 files",
-        "files": len(_git(places.source, "ls-tree", "-r", "--name-only", base).splitlines()),
+        "files": len(_git(places.tree, "ls-tree", "-r", "--name-only", base).splitlines()),
         **_table(samples, against="100 files", ours="full tree"),
         "aim": 1.2,
         "process_start_s": round(start[0].wall, 3),
@@ -147,14 +148,14 @@ def _table(samples: dict[str, list[Sample]], *, against: str, ours: str = "ours"
     return result
 
 
-def _project(root: Path) -> tuple[Path, Places, str]:
+def _project(root: Path) -> tuple[Path, SeriesPlaces, str]:
     """A copy of the project's series with a tree of its own, nothing applied."""
     project = find_project()
     for folder in ("series", "patches"):
         shutil.copytree(project / folder, root / folder)
     manifest = load_release(project, RELEASE)
     base = upstream.ensure_baseline(cache_dir(), manifest, upstream.fetch(manifest))
-    places = Places.of(root, RELEASE)
+    places = Checkout(root).places(RELEASE)
     create(places, base.repo, base.commit, base.upstream, {})
     return root, places, base.commit
 

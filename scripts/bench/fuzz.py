@@ -7,7 +7,7 @@ For every mutated patch, forward and in reverse:
 * reading it raises nothing and loses no byte, applying it raises nothing but DecoupleError and ends within a second;
 * nothing outside the tree is named in what would be written;
 * if it applies here, ``git apply`` takes it too, with the same bytes and modes;
-* if git takes it and we do not, the reason is on the list of deliberate refusals (``apply_memory``, ``patch``).
+* if git takes it and we do not, the reason is on the list of deliberate refusals (``patch.apply``, ``patch``).
 
 Exit code 1 and the offending input in ``--keep FOLDER`` if any of this fails. ``--seed`` makes a run repeatable.
 """
@@ -27,9 +27,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from decouple.patch import apply as apply_memory
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, Tree
+from decouple.patch.apply import TREE, File, Result, Tree, apply, path_fault
 from decouple.patch.parse import EXECUTABLE, REGULAR
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -77,7 +76,7 @@ class Files:
     def mode(self, path: str) -> int | None:
         if path in self._files:
             return self._files[path].mode
-        return apply_memory.TREE if path in self._folders else None
+        return TREE if path in self._folders else None
 
     def read(self, path: str) -> bytes:
         return self._files[path].data
@@ -342,7 +341,7 @@ def judge(case: Case, tally: Tally, *, compare: bool = True) -> str | None:
             return "the reader lost bytes"
         results = {}
         for reverse in (False, True):
-            results[reverse] = apply_memory.apply(read, Tree(Files(case.files)), reverse=reverse)
+            results[reverse] = apply(read, Tree(Files(case.files)), reverse=reverse)
     except RecursionError as error:
         return f"recursion: {error}"
     except Exception as error:  # any exception at all is what this looks for
@@ -353,7 +352,7 @@ def judge(case: Case, tally: Tally, *, compare: bool = True) -> str | None:
         return f"took {took:.1f} s"
     for result in results.values():
         for path in result.changes:
-            if apply_memory.path_fault(path):
+            if path_fault(path):
                 return f"would write {path!r}"
     readable = not problems and bool(read.files)
     tally.readable += readable
@@ -373,7 +372,7 @@ def _against_git(
     tally: Tally,
     problems: tuple[patch.Problem, ...],
     readable: bool,
-    result: apply_memory.Result,
+    result: Result,
     reverse: bool,
 ) -> str | None:
     theirs = reference.git_apply(case.text, case.files, reverse=reverse)
@@ -399,9 +398,7 @@ def _against_git(
     return None
 
 
-def _refusal(
-    tally: Tally, problems: tuple[patch.Problem, ...], readable: bool, result: apply_memory.Result
-) -> str | None:
+def _refusal(tally: Tally, problems: tuple[patch.Problem, ...], readable: bool, result: Result) -> str | None:
     """git takes the patch and we do not: which decision that is, or a fault."""
     if not readable:
         codes = {problem.code for problem in problems}

@@ -20,10 +20,9 @@ from pathlib import Path
 from scripts.bench.fuzz import Files
 
 from decouple.base.paths import cache_dir
-from decouple.patch import apply as apply_memory
 from decouple.patch import parse as patch
 from decouple.patch import seriesfile
-from decouple.patch.apply import File, Source, Tree
+from decouple.patch.apply import TREE, File, Result, Source, Tree, apply
 from decouple.patch.parse import REGULAR, FilePatch, Hunk, Patch
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
@@ -135,14 +134,14 @@ def judge(name: str, series: list[Patch], source: Source) -> Iterator[Row]:
 
 def _row(name: str, one: Patch, before: dict[str, File], variant: str = "") -> tuple[Row, dict[str, File] | None]:
     """Judge one patch on ``before``; also the files afterwards if ours applies."""
-    result = apply_memory.apply(one, Tree(Files(before)))
+    result = apply(one, Tree(Files(before)))
     git = reference.git_apply(one.text(), before, strip=one.strip)
     gnu = reference.gnu_patch(one.text(), before, strip=one.strip)
     ours = result.applies
     after = _changed(before, result) if ours else None
     back_again = True
     if after is not None:
-        undone = apply_memory.apply(one, Tree(Files(after)), reverse=True)
+        undone = apply(one, Tree(Files(after)), reverse=True)
         back_again = undone.applies and _bytes(_changed(after, undone)) == _bytes(before)
         theirs = reference.git_apply(one.text(), after, strip=one.strip, reverse=True)
         back_again = back_again and theirs.applied and _bytes(theirs.files) == _bytes(before)
@@ -160,7 +159,7 @@ def _row(name: str, one: Patch, before: dict[str, File], variant: str = "") -> t
     return row, after
 
 
-def _changed(before: dict[str, File], result: apply_memory.Result) -> dict[str, File]:
+def _changed(before: dict[str, File], result: Result) -> dict[str, File]:
     after = {**before, **result.changes}
     return {path: file for path, file in after.items() if file is not None}
 
@@ -219,7 +218,7 @@ def _files(one: Patch, tree: Tree) -> dict[str, File]:
     for path in one.touched:
         plain = path.lstrip("/")
         found = tree.get(plain)
-        if found is not None and found.mode != apply_memory.TREE:
+        if found is not None and found.mode != TREE:
             before[plain] = found
     return before
 

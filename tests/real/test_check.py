@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import cache_dir, find_project
-from decouple.patch import apply as apply_memory
-from decouple.patch.apply import Tree
+from decouple.patch.apply import Tree, apply
 from decouple.patch.parse import Patch
 from decouple.release.manifest import DebianSource, load_release
 from decouple.series import check
@@ -53,7 +52,7 @@ def test_each_patch_gives_the_files_that_git_apply_gives() -> None:
     tree = Tree(from_archive(orig(), check.wanted(series()), cache_dir()))
     for patch in series():
         before = reference.files_for(patch, tree)
-        result = apply_memory.apply(patch, tree)
+        result = apply(patch, tree)
         theirs = reference.git_apply(patch.text(), before, strip=patch.strip)
         assert theirs.applied and result.applies, f"{patch.name}: {theirs.said}"
         after = {path: file for path, file in {**before, **result.changes}.items() if file is not None}

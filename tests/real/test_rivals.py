@@ -22,7 +22,6 @@ from decouple.rebase.stop import Waiting
 from decouple.rebase.verdicts import Carried, Verdict
 from decouple.release.manifest import known_releases
 from decouple.stack import applier
-from decouple.stack.patchtext import load
 from decouple.upstream.download import Downloader
 from tests.real.test_rebase import OLD, project  # noqa: F401 - a fixture
 from tests.support import rivals
@@ -44,7 +43,7 @@ def compared(work: Rebase, release: str, folder: Path, truth: Mapping[str, rival
     for step, carried, tip in zip(outcome.steps, outcome.carried, outcome.tips, strict=False):
         if carried.verdict in (Verdict.NOT_SEEN, Verdict.REGENERATED):
             continue
-        name, identity = step.patch.name, step.patch.parsed.header.decouple_id or ""
+        name, identity = step.patch.name, step.patch.header.decouple_id or ""
         mine = rivals.ours(work.repository, carried)
         right = truth.get(identity, mine)
         effects = [mine, git(tip, step.patch), rivals.quilt_push(work.repository, tip, step.patch, folder / "q")]
@@ -64,12 +63,12 @@ def compared(work: Rebase, release: str, folder: Path, truth: Mapping[str, rival
 def settled(work: Rebase, release: str) -> dict[str, rivals.Effect]:
     """Decouple-Id -> what the patch of the release's own series changes."""
     entries = seriesfile.read(ROOT / "series" / release).entries
-    patches = [load(ROOT / "patches", entry) for entry in entries]
+    patches = [entry.patch(ROOT / "patches") for entry in entries]
     outcomes = applier.apply(work.repository, work.sides.new, patches, work.repository.own)
     effects = {}
     for outcome in outcomes:
         found = Carried(outcome.patch.name, Verdict.UNMODIFIED, outcome.changes)
-        effects[outcome.patch.parsed.header.decouple_id or ""] = rivals.ours(work.repository, found) or {}
+        effects[outcome.patch.header.decouple_id or ""] = rivals.ours(work.repository, found) or {}
     return effects
 
 

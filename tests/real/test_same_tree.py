@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from decouple import upstream
+from decouple.base.checkout import SeriesPlaces
 from decouple.base.paths import cache_dir, find_project
 from decouple.flows.apply import Apply, apply
 from decouple.patch import seriesfile
 from decouple.release.manifest import load_release
 from decouple.stack import edits
-from decouple.stack.engine import Places, Stack, create
+from decouple.stack.engine import Stack, create
 from decouple.upstream import Baseline
 from tests.support.series import ENVIRONMENT, git, header, tree_of
 
@@ -42,7 +43,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def made_up(root: Path, baseline: Baseline) -> Places:
+def made_up(root: Path, baseline: Baseline) -> SeriesPlaces:
     """About 800 real renames and five edits in real files, as a project of its own."""
     for folder in ("series", "patches/2.6"):
         (root / folder).mkdir(parents=True)
@@ -76,11 +77,11 @@ def made_up(root: Path, baseline: Baseline) -> Places:
         )
         names.append(name)
     (root / "series/2.6").write_text("".join(f"{name}\n" for name in names))
-    return Places("2.6", root / "series/2.6", root / "patches", root / "build/2.6/src")
+    return SeriesPlaces("2.6", root / "series/2.6", root / "patches", root / "build/2.6/src")
 
 
 @pytest.fixture(scope="module", params=["the project's", "made up"])
-def places(request: pytest.FixtureRequest, scratch: Path, baseline: Baseline) -> Places:
+def places(request: pytest.FixtureRequest, scratch: Path, baseline: Baseline) -> SeriesPlaces:
     """A series and a tree for it, nothing applied."""
     root = scratch / request.param.split()[0].replace("'", "")
     if request.param == "made up":
@@ -89,22 +90,22 @@ def places(request: pytest.FixtureRequest, scratch: Path, baseline: Baseline) ->
         project = find_project()
         for folder in ("series", "patches"):  # a copy: others may be editing the project while this runs
             shutil.copytree(project / folder, root / folder)
-        places = Places("2.6", root / "series/2.6", root / "patches", root / "build/2.6/src")
+        places = SeriesPlaces("2.6", root / "series/2.6", root / "patches", root / "build/2.6/src")
     create(places, baseline.repo, baseline.commit, baseline.upstream, {})
     return places
 
 
 @pytest.fixture(scope="module")
-def engine_tree(places: Places) -> str:
+def engine_tree(places: SeriesPlaces) -> str:
     with Stack.open(places) as stack:
         moved = stack.push(None)
         assert moved.stopped is None, moved.stopped
         assert stack.applied == seriesfile.read(places.series).names
-    assert tree_of(places.source) == git(places.source, "rev-parse", "HEAD^{tree}")
-    return git(places.source, "rev-parse", "HEAD^{tree}")
+    assert tree_of(places.tree) == git(places.tree, "rev-parse", "HEAD^{tree}")
+    return git(places.tree, "rev-parse", "HEAD^{tree}")
 
 
-def patches_of(places: Places) -> list[str]:
+def patches_of(places: SeriesPlaces) -> list[str]:
     return [str(places.patches / name) for name in seriesfile.read(places.series).names]
 
 
@@ -114,7 +115,7 @@ def checkout(baseline: Baseline, folder: Path) -> Path:
     return folder
 
 
-def test_git_am_gives_the_same_tree(places: Places, engine_tree: str, baseline: Baseline, scratch: Path) -> None:
+def test_git_am_gives_the_same_tree(places: SeriesPlaces, engine_tree: str, baseline: Baseline, scratch: Path) -> None:
     folder = checkout(baseline, scratch / "am")
     try:
         git(folder, "am", "-q", "--whitespace=nowarn", *patches_of(places))
@@ -123,7 +124,7 @@ def test_git_am_gives_the_same_tree(places: Places, engine_tree: str, baseline: 
         shutil.rmtree(folder)
 
 
-def test_quilt_gives_the_same_tree(places: Places, engine_tree: str, baseline: Baseline, scratch: Path) -> None:
+def test_quilt_gives_the_same_tree(places: SeriesPlaces, engine_tree: str, baseline: Baseline, scratch: Path) -> None:
     """On plain files, without git; the tree id is found by hashing what quilt left, mode bits included."""
     if not shutil.which("quilt"):
         pytest.skip("quilt is not installed: apt install quilt")
@@ -146,7 +147,7 @@ def test_quilt_gives_the_same_tree(places: Places, engine_tree: str, baseline: B
         shutil.rmtree(folder)
 
 
-def test_import_then_export_is_byte_identical(places: Places, engine_tree: str, scratch: Path) -> None:
+def test_import_then_export_is_byte_identical(places: SeriesPlaces, engine_tree: str, scratch: Path) -> None:
     before = {path: path.read_bytes() for path in places.patches.rglob("*") if path.is_file()}
     series = places.series.read_bytes()
     with Stack.open(places) as stack:
@@ -160,16 +161,16 @@ def test_import_then_export_is_byte_identical(places: Places, engine_tree: str, 
     shutil.rmtree(scratch / "exported")
 
 
-def test_pop_all_gives_the_pristine_tree(places: Places, engine_tree: str, baseline: Baseline) -> None:
+def test_pop_all_gives_the_pristine_tree(places: SeriesPlaces, engine_tree: str, baseline: Baseline) -> None:
     with Stack.open(places) as stack:
         stack.pop(None)
     try:
-        assert git(places.source, "rev-parse", "HEAD") == baseline.commit
-        assert tree_of(places.source) == baseline.tree
+        assert git(places.tree, "rev-parse", "HEAD") == baseline.commit
+        assert tree_of(places.tree) == baseline.tree
     finally:
         with Stack.open(places) as stack:
             stack.push(None)
-            assert git(places.source, "rev-parse", "HEAD^{tree}") == engine_tree
+            assert git(places.tree, "rev-parse", "HEAD^{tree}") == engine_tree
 
 
 def test_a_tarball_and_a_git_checkout_give_the_same_commit(

@@ -1,4 +1,4 @@
-"""What ``git apply`` and GNU ``patch`` make of a patch: the yardsticks that ``apply_memory`` is measured with.
+"""What ``git apply`` and GNU ``patch`` make of a patch: the yardsticks that ``patch.apply`` is measured with.
 
 Each runs in a scratch folder that holds just the files the patch names. Used by the differential corpus, the fuzzers
 and the benches; nothing of the product depends on it.

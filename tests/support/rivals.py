@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from decouple.base.git import Repository
+from decouple.patch.parse import Patch
 from decouple.rebase.verdicts import Carried
-from decouple.stack.patchtext import PatchText
 from decouple.stack.trees import blobs
 
 Effect = Mapping[str, bytes | None]
@@ -36,7 +36,7 @@ class GitAm:
         borrowed = folder / ".git/objects/info/alternates"
         borrowed.write_text(f"{(repository.git_dir / 'objects').resolve()}\n")
 
-    def __call__(self, tip: str, patch: PatchText) -> Effect | None:
+    def __call__(self, tip: str, patch: Patch) -> Effect | None:
         """``git am -3`` of ``patch`` on the commit ``tip``; None when it stops."""
         self._git("checkout", "-q", "--force", "--detach", tip)
         file = self.folder.with_suffix(".patch")
@@ -57,7 +57,7 @@ class GitAm:
         return subprocess.run(["git", *options, *arguments], cwd=self.folder, capture_output=True, check=check)
 
 
-def quilt_push(repository: Repository, tip: str, patch: PatchText, folder: Path) -> Effect | None:
+def quilt_push(repository: Repository, tip: str, patch: Patch, folder: Path) -> Effect | None:
     """``quilt push`` with GNU patch's own fuzz (2) on the files of ``tip`` that the patch names; None when it stops.
 
     A file of another name, where upstream moved one to, cannot matter: GNU patch looks for none.
@@ -67,7 +67,7 @@ def quilt_push(repository: Repository, tip: str, patch: PatchText, folder: Path)
     (folder / "patches/series").write_text("one.patch\n")
     (folder / "patches/one.patch").write_bytes(patch.data)
     before: dict[str, bytes | None] = {}
-    for name in sorted({path for touched in patch.touched for path in touched.paths}):
+    for name in sorted({path for file in patch.files for path in file.paths}):
         answer = repository.try_run("cat-file", "blob", f"{tip}:{name}")
         before[name] = answer.out if answer.status == 0 else None
         if answer.status == 0:

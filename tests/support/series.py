@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from decouple.stack.engine import Places, create
+from decouple.base.checkout import Checkout, SeriesPlaces
+from decouple.stack.engine import create
 
 RELEASE = "2.6"
 
@@ -91,12 +92,12 @@ class World:
         self.base_tree = git(self._maker, "rev-parse", "HEAD^{tree}")
 
     @property
-    def places(self) -> Places:
-        return Places.of(self.project, RELEASE)
+    def places(self) -> SeriesPlaces:
+        return Checkout(self.project).places(RELEASE)
 
     @property
     def source(self) -> Path:
-        return self.places.source
+        return self.places.tree
 
     @property
     def series(self) -> Path:

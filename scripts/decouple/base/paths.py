@@ -1,4 +1,4 @@
-"""Where things are: the checkout, its build folder, the shared cache."""
+"""Where things are: the checkout this runs in, the shared cache."""
 
 from __future__ import annotations
 
@@ -36,8 +36,3 @@ def cache_dir() -> Path:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "decouple"
-
-
-def build_dir(project: Path, release: str) -> Path:
-    """``build/<release>`` of a checkout: the applied tree is ``src`` in it."""
-    return project / "build" / release

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from decouple.base.paths import build_dir
+from decouple.base.checkout import Checkout
 from decouple.base.process import run_logged
 from decouple.build import record
 from decouple.build.rootfs import Root
@@ -40,7 +40,7 @@ class Places:
     @classmethod
     def of(cls, project: Path, release: str, cache: Path, tree: Path | None = None) -> Places:
         """The usual places; ``tree`` replaces ``build/<release>/src``."""
-        base = build_dir(project, release)
+        base = Checkout(project).build(release)
         checkout = hashlib.sha256(str(project.resolve()).encode()).hexdigest()[:8]  # checkouts share the cache
         source = tree or base / "src"
         return cls(

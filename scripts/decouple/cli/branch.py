@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import OK, UsageError
 from decouple.base.git import Repository
 from decouple.cli.patches import say_written
@@ -12,7 +13,6 @@ from decouple.cli.stack_words import opened, where
 from decouple.cli.verbs import verb
 from decouple.release.manifest import load_release
 from decouple.stack import branch
-from decouple.stack.engine import Places
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,8 +53,8 @@ def _from_branch(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _repository(arguments: argparse.Namespace, places: Places) -> tuple[Repository, str]:
-    repository = branch.open_repository(arguments.repo or places.source)
+def _repository(arguments: argparse.Namespace, places: SeriesPlaces) -> tuple[Repository, str]:
+    repository = branch.open_repository(arguments.repo or places.tree)
     if arguments.base:
         return repository, arguments.base
     if arguments.repo is None:

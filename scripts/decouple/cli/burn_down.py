@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from packaging.version import Version
-
+from decouple.base.checkout import Checkout
 from decouple.base.errors import OK, UsageError
 from decouple.base.files import write_atomically
 from decouple.base.paths import find_project
 from decouple.series import burndown
-from decouple.stack.engine import partial_releases, releases
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     census = dict(word.split("=", 1) for word in arguments.census if "=" in word)
     if len(census) != len(arguments.census):
         raise UsageError("--census takes RELEASE=FILE", next_step="e.g. --census 2.6=census.json")
-    names = sorted([*releases(project), *partial_releases(project)], key=Version)
+    names = Checkout(project).releases()
     rows = [burndown.row(project, name, Path(census[name]) if name in census else None) for name in names]
     titles = f"{'patches':>9}{'not seen':>10}{'own':>6}{'moved':>8}{'changed':>9}{'quoted':>8}"
     print(f"{'series':8}{titles}{'couplings left':>16}")

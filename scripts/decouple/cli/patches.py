@@ -67,7 +67,7 @@ def _add(arguments: argparse.Namespace) -> int:
     with opened(arguments, most=10_000, least=1) as (stack, words):
         files = paths(stack, words)
         for path in files:
-            if not (stack.places.source / path).exists():
+            if not (stack.places.tree / path).exists():
                 raise UsageError(f"{path} is not in the tree", next_step="make the file first, then add it")
         stack.repository.run("add", "--intent-to-add", "--force", "--", *files)
         for path in files:
@@ -78,7 +78,7 @@ def _add(arguments: argparse.Namespace) -> int:
 def _edit(arguments: argparse.Namespace) -> int:
     with opened(arguments, most=10_000, least=1) as (stack, words):
         patch(stack, [])  # there must be a patch to take the edits
-        files = [stack.places.source / path for path in paths(stack, words)]
+        files = [stack.places.tree / path for path in paths(stack, words)]
     code = _editor(files)  # without the lock: a person takes their time
     if code:
         return code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import OK
 from decouple.base.paths import find_project
 from decouple.patch import seriesfile
@@ -22,7 +23,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """Compare and print."""
     project = find_project()
-    lacking = {one.name for one in seriesfile.read(project / "series" / arguments.new).not_carried}
+    lacking = {one.name for one in seriesfile.read(Checkout(project).series(arguments.new)).not_carried}
     rows = rangediff.compare(check.load(project, arguments.old), check.load(project, arguments.new), lacking)
     for row in rows:
         names = " -> ".join(patch.name for patch in (row.old, row.new) if patch)

@@ -6,6 +6,7 @@ import argparse
 import json
 from collections import Counter
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
 from decouple.base.paths import find_project
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         return CHECK_FAILED if found else OK
     plan = make_plan(tree, rules)
     if arguments.write or arguments.check:
-        path = find_project() / "patches" / arguments.release / PATCH
+        path = Checkout(find_project()).patches / arguments.release / PATCH
         text = render(plan, rules, arguments.release)
         same = path.exists() and path.read_bytes() == text.encode()
         if arguments.check:

@@ -11,29 +11,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
-from decouple.stack.engine import Places, Stack, releases
+from decouple.stack.engine import Stack
 
 _OF_A_RELEASE = ("apply", "status", "refresh", "branch", "from-branch")
 """The verbs whose first word can be nothing but a release."""
 
 
-def where(arguments: argparse.Namespace) -> tuple[Places, list[str]]:
+def where(arguments: argparse.Namespace) -> tuple[SeriesPlaces, list[str]]:
     """The release's places, and the words that are left. Raises UsageError if the release is not clear."""
     project = find_project()
-    have = releases(project)
+    have = Checkout(project).whole()
     words: list[str] = list(arguments.words)
     if words and words[0] in have:
-        return Places.of(project, words[0]), words[1:]
+        return Checkout(project).places(words[0]), words[1:]
     here = Path.cwd().resolve()
     for release in have:
         if here.is_relative_to((project / "build" / release).resolve()):
-            return Places.of(project, release), words
+            return Checkout(project).places(release), words
     if arguments.command in _OF_A_RELEASE and words:
-        Places.of(project, words[0])  # says which releases there are
+        Checkout(project).places(words[0])  # says which releases there are
     if len(have) == 1:
-        return Places.of(project, have[0]), words
+        return Checkout(project).places(have[0]), words
     raise UsageError("which release?", next_step=f"name one of {', '.join(have) or 'none'} first")
 
 
@@ -46,7 +47,7 @@ def release_alone(arguments: argparse.Namespace) -> tuple[Path, str]:
     return places.project, places.release
 
 
-def named(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> tuple[Places, list[str]]:
+def named(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> tuple[SeriesPlaces, list[str]]:
     """The release's places, and ``least`` to ``most`` further words. Raises UsageError."""
     places, words = where(arguments)
     if not least <= len(words) <= most:
@@ -64,7 +65,7 @@ def opened(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> Iter
 
 
 @contextmanager
-def open_at(places: Places) -> Iterator[Stack]:
+def open_at(places: SeriesPlaces) -> Iterator[Stack]:
     """Open a stack and say what was done about a command that had been cut off."""
     with Stack.open(places) as stack:
         for line in stack.recovered:
@@ -84,12 +85,12 @@ def patch(stack: Stack, words: list[str]) -> str:
 def paths(stack: Stack, words: list[str]) -> list[str]:
     """Files given relative to where the user stands, or to the tree, as paths in the tree."""
     found = []
-    root = stack.places.source.resolve()
+    root = stack.places.tree.resolve()
     for word in words:
         here = Path.cwd() / word
-        inside = here if here.resolve().is_relative_to(root) else stack.places.source / word
+        inside = here if here.resolve().is_relative_to(root) else stack.places.tree / word
         try:
             found.append(str(inside.resolve().relative_to(root)))
         except ValueError:
-            raise UsageError(f"{word} is outside {stack.places.source}", next_step="name a file of the tree") from None
+            raise UsageError(f"{word} is outside {stack.places.tree}", next_step="name a file of the tree") from None
     return found

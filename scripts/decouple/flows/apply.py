@@ -15,11 +15,12 @@ import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
 from decouple.release.manifest import load_release
-from decouple.stack.engine import Moved, Places, Stack, create, link_objects
+from decouple.stack.engine import Moved, Stack, create, link_objects
 from decouple.stack.journal import State
 from decouple.stack.trees import differences
 
@@ -40,7 +41,7 @@ class Apply:
     @property
     def wanted(self) -> dict[str, str]:
         """What the state of a tree says of its source when this request made it."""
-        manifest = (self.project / "series" / f"{self.release}.toml").read_bytes()
+        manifest = Checkout(self.project).manifest(self.release).read_bytes()
         return {
             "source": self.source,
             "debian_patches": "yes" if self.debian_patches else "no",
@@ -54,9 +55,9 @@ def apply(request: Apply, listener: Listener = QUIET) -> Moved:
     Fetches what the cache lacks. Only files that differ are touched; a second run finds nothing to do. Raises
     DecoupleError; the tree is then as it was before.
     """
-    places = Places.of(request.project, request.release)
+    places = Checkout(request.project).places(request.release)
     wanted = request.wanted
-    if (places.source / ".git" / "decouple" / "state.json").is_file():
+    if (places.tree / ".git" / "decouple" / "state.json").is_file():
         with Stack.open(places) as stack:
             for line in stack.recovered:
                 listener.say(line)
@@ -69,7 +70,7 @@ def apply(request: Apply, listener: Listener = QUIET) -> Moved:
             return _finish(stack, start, listener)
     commit, pristine, repo = _baseline(request, listener)
     create(places, repo, commit, pristine, wanted)
-    listener.say(f"tree: {places.source} made")
+    listener.say(f"tree: {places.tree} made")
     with Stack.open(places) as stack:
         return _finish(stack, stack.state, listener)
 
@@ -116,5 +117,5 @@ def _finish(stack: Stack, start: State, listener: Listener) -> Moved:
     laid = stack.state.overlay
     count = len(differences(stack.repository, stack.state.tip, laid.commit)) if laid and moved.overlay else 0
     listener.say(f"overlay: {f'{count} files laid' if moved.overlay else 'unchanged'}")
-    listener.say(f"tree: {stack.places.source} at {stack.state.head[:12]}, {moved.files} files touched")
+    listener.say(f"tree: {stack.places.tree} at {stack.state.head[:12]}, {moved.files} files touched")
     return moved

@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.shell import Shell, runner
-from decouple.stack.engine import Places, Stack
+from decouple.stack.engine import Stack
 
 Oracle = Callable[[Path, Sequence[str]], str | None]
 """Looks at a tree and the paths that the applied patches touch: None when it is good, else what is wrong with it."""
@@ -156,11 +157,11 @@ def find(request: Bisect, listener: Listener = QUIET) -> Found:
     Raises UsageError when there is no question, DecoupleError as :func:`bisect` does or when the build environment
     cannot be entered.
     """
-    places = Places.of(request.project, request.release)
+    places = Checkout(request.project).places(request.release)
     oracles: list[Oracle] = []
     if request.configure or request.compile or request.here:
         if request.here:
-            run = _on_this_machine(places.source)
+            run = _on_this_machine(places.tree)
         else:
             run = runner(Shell(request.project, request.release, request.env), listener)
         oracles.append(configures(run, request.here or CONFIGURE))
@@ -194,8 +195,8 @@ def bisect(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] 
         nonlocal looked_at
         looked_at += 1
         _go_to(stack, count)
-        touched = [touched.path for name in names[:count] for touched in stack.patch(name).touched]
-        answers = (oracle(stack.places.source, touched) for oracle in (parses, *oracles))
+        touched = [file.path for name in names[:count] for file in stack.patch(name).files]
+        answers = (oracle(stack.places.tree, touched) for oracle in (parses, *oracles))
         said = next((answer for answer in answers if answer), None)
         tell(f"{names[count - 1] if count else 'pristine'}: {said or 'good'}")
         return said

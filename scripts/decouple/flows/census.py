@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
-from decouple.base.paths import build_dir
 from decouple.census import taxonomy
 from decouple.census.compare import Comparison, Edit, compare
 from decouple.census.context import make_context
@@ -60,7 +60,7 @@ def census(request: Take, listener: Listener = QUIET) -> Taken:
     tree = pristine.tree(request.of, listener)
     plan = make_plan(tree, rules)
     before = _census(request, tree, rules, plan.mapping, listener, plan.stage1)
-    applied = request.applied or build_dir(project, release) / "src"
+    applied = request.applied or Checkout(project).tree(release)
     after = None
     if not request.before and applied.is_dir():
         after = _census(request, applied, rules, plan.mapping, listener)
@@ -85,8 +85,8 @@ def _census(
 def _edits(project: Path, release: str) -> dict[str, Sequence[Edit]]:
     """Which patch of the series removes which lines of which file."""
     out: dict[str, list[Edit]] = {}
-    for name in seriesfile.read(project / "series" / release).names:
-        for change in patches.read(project / "patches" / name).files:
+    for name in seriesfile.read(Checkout(project).series(release)).names:
+        for change in patches.read(Checkout(project).patches / name).files:
             lines = [line.text.decode("utf-8", "replace") for h in change.hunks for line in h.lines if line.kind == "-"]
             for path in change.paths:
                 if lines:

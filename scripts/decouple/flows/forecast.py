@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.version import Version
-
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.remake import Workshop
@@ -20,7 +19,6 @@ from decouple.patch.parse import Patch
 from decouple.release.manifest import known_releases
 from decouple.series import check
 from decouple.series.forecast import Column, Forecast
-from decouple.stack.engine import releases
 from decouple.upstream.readers import Opened
 from decouple.upstream.source_word import open_named
 
@@ -41,7 +39,7 @@ class Request:
 
 def forecast(request: Request, listener: Listener = QUIET) -> Forecast:
     """One column per release; one that cannot be read says why. Raises DecoupleError for a named source."""
-    series = request.release or max(releases(request.project), key=Version)
+    series = request.release or Checkout(request.project).whole()[-1]
     patches = check.load(request.project, series)
     wanted = request.on or tuple(known_releases(request.project))
     columns = []

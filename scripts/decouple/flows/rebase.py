@@ -14,8 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.version import Version
-
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import Repository
 from decouple.base.paths import cache_dir
@@ -23,6 +22,7 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.flows.remake import RELOCATION
 from decouple.inventory.rules import load as load_rules
 from decouple.patch import seriesfile
+from decouple.patch.parse import Patch
 from decouple.rebase import resolutions, result, series, stop
 from decouple.rebase.history import explained
 from decouple.rebase.partial import Partial, commit_of
@@ -35,8 +35,6 @@ from decouple.recipes.model import load_all
 from decouple.release.manifest import Manifest, WheelSource, load_release
 from decouple.relocate.patch import render, render_python
 from decouple.relocate.plan import Move, make_plan, python_moves, unclassified
-from decouple.stack.engine import partial_releases, releases
-from decouple.stack.patchtext import PatchText, load
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.fetching import fetch
 from decouple.upstream.readers import paths_of
@@ -130,11 +128,11 @@ def _start(request: Rebase) -> Waiting:
     project, named = request.project, request.releases
     if not 1 <= len(named) <= 2:
         raise UsageError("decouple rebase takes [FROM] TO", next_step="e.g. decouple rebase 2.7.0")
-    have = sorted(releases(project), key=Version)
+    have = list(Checkout(project).whole())
     old = named[0] if len(named) == 2 else have[-1] if have else ""
     if request.source == "wheel":
-        have += partial_releases(project)  # from one wheel to the next
-    elif old in partial_releases(project):
+        have += Checkout(project).partial()  # from one wheel to the next
+    elif old in Checkout(project).partial():
         raise UsageError(
             f"series/{old} is partial: most of its patches are not there",
             next_step="complete it first, or carry what it has with --source wheel",
@@ -147,7 +145,7 @@ def _start(request: Rebase) -> Waiting:
 def _release(project: Path, text: str) -> str:
     """``2.7`` of ``2.7.0``, unless there is a manifest for the longer name. Raises UsageError."""
     for name in (text, ".".join(text.split(".")[:2])):
-        if (project / "series" / f"{name}.toml").is_file():
+        if Checkout(project).manifest(name).is_file():
             return name
     raise UsageError(
         f"no manifest series/{text}.toml",
@@ -221,8 +219,8 @@ def prepare(
 ) -> tuple[series.Rebase, tuple[Manifest, Manifest]]:
     """The work, with the trees of both releases at hand."""
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
-    listed = seriesfile.read(project / "series" / waiting.old)
-    patches = [load(project / "patches", entry) for entry in listed.entries]
+    listed = seriesfile.read(Checkout(project).series(waiting.old))
+    patches = [entry.patch(Checkout(project).patches).checked() for entry in listed.entries]
     source = "wheel" if listed.partial and from_source == "auto" else from_source
     folder = project / "build" / "rebase"
     borrowed = [folder / "src" / ".git"]
@@ -265,10 +263,10 @@ def _full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) 
 
 
 def _wheel_side(
-    project: Path, repository: Repository, manifest: Manifest, patches: list[PatchText], listener: Listener
+    project: Path, repository: Repository, manifest: Manifest, patches: list[Patch], listener: Listener
 ) -> tuple[str, Regenerate]:
     """A commit with what the official wheel has of the files that matter, and the relocation of its Python files."""
-    wanted = {path for patch in patches for touched in patch.touched for path in touched.paths}
+    wanted = {path for patch in patches for path in patch.touched}
     opened, _ = open_named(project, manifest.release, "wheel", wanted, progress=listener.progress)
     moves, unplaced = python_moves(paths_of(opened.source), load_rules())
     if not wanted >= (moving := {move.source for move in moves}):
@@ -290,11 +288,11 @@ def _wheel_name(manifest: Manifest) -> str:
 def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:
     """The relocation of what a wheel shows: Python files."""
 
-    def regenerate(patch: PatchText) -> Regenerated | None:
+    def regenerate(patch: Patch) -> Regenerated | None:
         if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
             return None
         data = render_python(moves, load_rules(), manifest.release, _wheel_name(manifest)).encode()
-        before = {touched.old for touched in patch.touched}
+        before = {file.old_path for file in patch.files}
         notes = [Note(path, 0, "a CUDA file that no rule places; a full source will stop here") for path in unplaced]
         notes += [
             Note(move.source, 0, f"new in this release, moves to {move.target}")
@@ -309,11 +307,11 @@ def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifes
 def _regenerate(tree: Path, release: str) -> Regenerate:
     """The relocation is a rule set: on another release it is generated, never merged."""
 
-    def regenerate(patch: PatchText) -> Regenerated | None:
+    def regenerate(patch: Patch) -> Regenerated | None:
         if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
             return None
         rules = load_rules()
-        before = {touched.old: touched.new for touched in patch.touched if touched.old}
+        before = {file.old_path: file.new_path for file in patch.files if file.old_path}
         loose: list[Note] = []
         try:
             plan = make_plan(tree, rules)
@@ -337,6 +335,7 @@ def _work_tree(work: series.Rebase, source: Path) -> Repository:
 
 
 def _explained(clone: Path, work: series.Rebase, outcome: Outcome) -> Outcome:
-    moved = {t.new: t.old for patch in work.patches for t in patch.touched if t.new and t.old and t.new != t.old}
+    files = [file for patch in work.patches for file in patch.files]
+    moved = {f.new_path: f.old_path for f in files if f.new_path and f.old_path and f.new_path != f.old_path}
     old, new = (tag.split("+")[0] for tag in (work.sides.old_tag, work.sides.new_tag))
     return dataclasses.replace(outcome, carried=tuple(explained(outcome.carried, clone, old, new, moved)))

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
-from decouple.base.paths import build_dir
 from decouple.patch import parse as patches
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
@@ -74,7 +74,7 @@ def record(request: Record) -> Recorded:
     project, release = request.project, request.release
     path, manifest = status.path_of(project, release), load_release(project, release)
     series = check.load(project, release)
-    lacking = seriesfile.read(project / "series" / release).not_carried
+    lacking = seriesfile.read(Checkout(project).series(release)).not_carried
     applies: dict[str, dict[str, str]] = {patch.name: {} for patch in series}
     proven: dict[str, tuple[Level, str]] = {}
     sources = {}
@@ -133,7 +133,7 @@ def _described(manifest: Manifest, opened: Opened) -> str:
 
 def _configured(project: Path, release: str, series: list[Patch]) -> bool:
     """Whether CMake has run on the tree that the series makes: no build file in it is newer than the result."""
-    tree = build_dir(project, release) / "src"
+    tree = Checkout(project).tree(release)
     state, made = tree / ".git" / "decouple" / "state.json", tree / "build" / "build.ninja"
     if not state.is_file() or not made.is_file():
         return False
@@ -146,7 +146,7 @@ def _configured(project: Path, release: str, series: list[Patch]) -> bool:
 
 def _identity(project: Path, name: str) -> str:
     """The Decouple-Id of a patch that another series lists; its name where the file is gone."""
-    path = project / "patches" / name
+    path = Checkout(project).patches / name
     return (patches.read(path, name=name).header.decouple_id if path.is_file() else None) or name
 
 

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from decouple.patch.parse import REGULAR, SYMLINK, FilePatch, Hunk, HunkLine, Patch
+from decouple.base.git import REGULAR, SYMLINK, TREE
+from decouple.patch.lines import lines_of
+from decouple.patch.parse import FilePatch, Hunk, HunkLine, Patch
 
-TREE = 0o040000
 _TYPE = 0o170000
 _MOST_SYMBOLS = 0x10FFFF - 2
 
@@ -158,13 +159,13 @@ class Result:
         return tuple((result.file, placed) for result in self.files for placed in result.placed if placed.offset)
 
 
-def apply(patch: Patch, tree: Tree, *, reverse: bool = False) -> Result:
-    """What ``patch`` (or its reverse) makes of ``tree``; the tree is not changed, see :meth:`Tree.update`."""
-    sections = (
-        [(file, reversed_section(file)) for file in reversed(patch.files)]
-        if reverse
-        else [(file, file) for file in patch.files]
-    )
+def apply(patch: Patch, tree: Tree, *, reverse: bool = False, files: Sequence[FilePatch] | None = None) -> Result:
+    """What ``patch`` (or its reverse) makes of ``tree``; the tree is not changed, see :meth:`Tree.update`.
+
+    ``files``: only these sections of it.
+    """
+    chosen = patch.files if files is None else files
+    sections = [(file, reversed_section(file)) for file in reversed(chosen)] if reverse else [(f, f) for f in chosen]
     return _Application(tree, [section for _, section in sections]).run([shown for shown, _ in sections])
 
 
@@ -386,23 +387,13 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-def split_lines(data: bytes) -> list[bytes]:
-    """The lines of a file with their newlines; only LF ends a line."""
-    lines = data.split(b"\n")
-    last = lines.pop()
-    lines = [line + b"\n" for line in lines]
-    if last:
-        lines.append(last)
-    return lines
-
-
 class _Image:
     """A file as lines, and the same lines as characters: one for each line that a hunk knows, NUL for any other."""
 
     OTHER, PATCHED = "\0", "\1"
 
     def __init__(self, data: bytes, hunks: tuple[Hunk, ...]) -> None:
-        self.lines = split_lines(data)
+        self.lines = lines_of(data)
         self.symbols: dict[bytes, str] = {}
         for hunk in hunks:
             for text in hunk.old_lines:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from decouple.patch.lines import lines_of
+
 KNOWN = (
     "From",
     "Author",
@@ -131,13 +133,6 @@ class Header:
         """Without every field of that name."""
         keep = (item for item in self.items if not (isinstance(item, Field) and item.name.lower() == name.lower()))
         return replace(self, items=tuple(keep))
-
-
-def lines_of(text: str) -> list[str]:
-    """The lines of a text with their newlines; only LF ends one (``splitlines`` also takes form feeds and others)."""
-    lines = [line + "\n" for line in text.split("\n")]
-    lines[-1] = lines[-1][:-1]
-    return lines if lines[-1] else lines[:-1]
 
 
 def fold(name: str, value: str) -> str:

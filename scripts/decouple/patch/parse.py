@@ -3,7 +3,7 @@
 The rules are those of ``git apply`` (git 2.39, documented in git-diff(1) "GENERATING PATCH TEXT WITH -p" and
 git-apply(1)), because git is what applies the series: what is read here as a file, a name or a hunk is what git takes
 for one. Where git accepts text that can only be an accident (a line without newline in the middle of a hunk, a number
-past 2**31), this reader reports it instead. It never decides that a patch applies; ``apply_memory`` and git do.
+past 2**31), this reader reports it instead. It never decides that a patch applies; ``patch.apply`` and git do.
 
 ``scan`` reads everything it can and lists what is wrong; ``parse`` raises at the first problem. Nothing is lost:
 ``Patch.text()`` is the input, byte for byte.
@@ -12,19 +12,18 @@ past 2**31), this reader reports it instead. It never decides that a patch appli
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
 from decouple.patch import header as headers
 from decouple.patch.header import Header
+from decouple.patch.lines import lines_of
 from decouple.patch.names import common_name, is_dev_null, is_epoch, name_in, text_of, traditional_name
 
-SYMLINK = 0o120000
-SUBMODULE = 0o160000
-REGULAR = 0o100644
-EXECUTABLE = 0o100755
 _LONGEST_NAME_LINE = 16384  # twice PATH_MAX and its quotes; bounds the search for the middle of "diff --git A B"
 _LARGEST = 2**31 - 1
 
@@ -149,24 +148,88 @@ class FilePatch:
 
 
 @dataclass(frozen=True)
+class Read:
+    """What the bytes of a patch say, as far as they can be read; `Patch` has the same names."""
+
+    header: Header
+    header_bytes: bytes
+    files: tuple[FilePatch, ...]
+    trailer: bytes
+    trailer_line: int
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True)
 class Patch:
-    """One patch file."""
+    """One patch file: its name, its bytes, and what they say, which is read when it is asked for."""
 
     name: str
     """What errors call it: its path relative to ``patches/``, or any label."""
-    header: Header
-    header_bytes: bytes
-    """Everything in front of the first file section."""
-    files: tuple[FilePatch, ...]
-    trailer: bytes = b""
-    """Everything behind the last one: a mail signature, junk."""
-    trailer_line: int = 0
-    """1-based line of the trailer in the patch."""
+    data: bytes
     strip: int = 1
-    """How many leading components were taken off the paths."""
+    """How many leading components are taken off the paths."""
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """Of the file's bytes."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    @functools.cached_property
+    def _read(self) -> Read:
+        return _Scanner(self.data, self.strip).run()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What keeps the patch from being read, in order."""
+        return self._read.problems
+
+    @property
+    def header(self) -> Header:
+        """The fields in front of the first file section."""
+        return self._read.header
+
+    @property
+    def header_bytes(self) -> bytes:
+        """Everything in front of the first file section; all of the file where there is none."""
+        return self._read.header_bytes
+
+    @property
+    def files(self) -> tuple[FilePatch, ...]:
+        """The file sections, in order; those that can be read."""
+        return self._read.files
+
+    @property
+    def trailer(self) -> bytes:
+        """Everything behind the last section: a mail signature, junk."""
+        return self._read.trailer
+
+    @property
+    def trailer_line(self) -> int:
+        """1-based line of the trailer in the patch."""
+        return self._read.trailer_line
+
+    def checked(self, *, empty: bool = True) -> Patch:
+        """The patch itself. Raises DecoupleError with ``name:line`` at its first problem, or if it has no section."""
+        problems = self.problems or (() if empty or self.files else (Problem(1, "empty", "no diff in it"),))
+        if problems:
+            first = problems[0]
+            raise DecoupleError(
+                f"{self.name}:{first.line}: {first.message}", next_step="`decouple lint` lists every fault"
+            )
+        return self
+
+    @property
+    def header_text(self) -> str:
+        """The header as text. Raises as :meth:`checked`."""
+        return self.checked().header_bytes.decode("utf-8", "surrogateescape")
+
+    @property
+    def body(self) -> bytes:
+        """The diffs and whatever follows them. Raises as :meth:`checked`."""
+        return self.data[len(self.checked().header_bytes) :]
 
     def text(self) -> bytes:
-        """The patch as it was read, byte for byte (only if ``scan`` reported no problem)."""
+        """The patch put together from what was read: its bytes again (only without a problem)."""
         return b"".join((self.header_bytes, *(file.text() for file in self.files), self.trailer))
 
     def diff(self) -> bytes:
@@ -175,21 +238,32 @@ class Patch:
             b"".join((file.raw_header, *(hunk.raw for hunk in file.hunks), file.raw_tail)) for file in self.files
         )
 
-    @property
+    @functools.cached_property
     def touched(self) -> tuple[str, ...]:
         """Every path the patch reads or writes, in order, each once."""
         return tuple(dict.fromkeys(path for file in self.files for path in file.paths))
 
+    @functools.cached_property
+    def changed(self) -> frozenset[str]:
+        """Every path the patch may change: not what it only copies from."""
+        changed = ((file.new_path, None if file.copy else file.old_path) for file in self.files)
+        return frozenset(path for pair in changed for path in pair if path)
+
+
+def load(path: Path, *, name: str | None = None, strip: int = 1) -> Patch:
+    """The patch file ``path``, not looked into yet. Raises DecoupleError if it is missing."""
+    try:
+        return Patch(name or str(path), path.read_bytes(), strip)
+    except FileNotFoundError:
+        raise DecoupleError(
+            f"patch {name or path} is not there",
+            next_step="restore it, or take its line out of the series; `decouple lint` checks the series",
+        ) from None
+
 
 def read(path: Path, *, name: str | None = None, strip: int = 1) -> Patch:
     """Read the patch file ``path``. Raises DecoupleError if it is missing or :func:`parse` refuses it."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise DecoupleError(
-            f"patch {name or path} is not there", next_step="`decouple lint` checks the series"
-        ) from None
-    return parse(data, name=name or str(path), strip=strip)
+    return load(path, name=name, strip=strip).checked(empty=False)
 
 
 def parse(data: bytes, *, name: str = "patch", strip: int = 1) -> Patch:
@@ -197,18 +271,13 @@ def parse(data: bytes, *, name: str = "patch", strip: int = 1) -> Patch:
 
     A patch without any file section is refused, as git does.
     """
-    patch, problems = scan(data, name=name, strip=strip)
-    if not problems and not patch.files:
-        problems = (Problem(1, "empty", "no diff in it"),)
-    if problems:
-        first = problems[0]
-        raise DecoupleError(f"{name}:{first.line}: {first.message}", next_step="`decouple lint` lists every fault")
-    return patch
+    return Patch(name, data, strip).checked(empty=False)
 
 
 def scan(data: bytes, *, name: str = "patch", strip: int = 1) -> tuple[Patch, tuple[Problem, ...]]:
     """Read everything that can be read and list what is wrong, in order. Never raises."""
-    return _Scanner(data, name, strip).run()
+    patch = Patch(name, data, strip)
+    return patch, patch.problems
 
 
 class _Bad(Exception):
@@ -241,17 +310,15 @@ _PREAMBLE = re.compile(rb"(Index: |={20,}\r?\n|diff |Property changes|RCS file: 
 
 
 class _Scanner:
-    def __init__(self, data: bytes, name: str, strip: int) -> None:
-        self.name = name
+    def __init__(self, data: bytes, strip: int) -> None:
         self.strip = strip
-        self.lines = data.split(b"\n")
-        self.lines = [line + b"\n" for line in self.lines[:-1]] + ([self.lines[-1]] if self.lines[-1] else [])
+        self.lines = lines_of(data)
         self.problems: list[Problem] = []
         self.files: list[FilePatch] = []
         self.at = 0  # index of the line that is looked at
         self.free = 0  # index of the first line that belongs to no section yet
 
-    def run(self) -> tuple[Patch, tuple[Problem, ...]]:
+    def run(self) -> Read:
         header_bytes: bytes | None = None
         while self.at < len(self.lines):
             begin = self.at
@@ -268,10 +335,8 @@ class _Scanner:
         if header_bytes is None:
             header_bytes, rest = rest, b""
         parsed = headers.parse(header_bytes.decode("utf-8", "surrogateescape"))
-        patch = Patch(
-            self.name, parsed, header_bytes, tuple(self.files), rest, self.free + 1 if rest else 0, self.strip
-        )
-        return patch, tuple(self.problems)
+        line = self.free + 1 if rest else 0
+        return Read(parsed, header_bytes, tuple(self.files), rest, line, tuple(self.problems))
 
     def _preamble_start(self, begin: int) -> int:
         first = begin

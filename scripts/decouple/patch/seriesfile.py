@@ -12,13 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from decouple.base.checkout import NOT_CARRIED
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.patch.header import lines_of
+from decouple.patch import parse as patches
+from decouple.patch.lines import lines_of
 
 _STRIP = re.compile(r"-p(\d{1,2})\Z")
 _COMMENT = re.compile(r"(?:^|\s)#.*\Z")
-_NOT_CARRIED = re.compile(r"# not carried: (\S+): (\S.*)\Z")
+_NOT_CARRIED = re.compile(NOT_CARRIED + r"(\S+): (\S.*)\Z")
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,10 @@ class Entry:
     """Leading path components to strip, as ``patch -p`` counts them."""
     line: int = 0
     """1-based line in the series file; 0 for an entry that was not read from one."""
+
+    def patch(self, folder: Path) -> patches.Patch:
+        """The patch below ``folder``, not looked into yet. Raises DecoupleError if the file is not there."""
+        return patches.load(folder / self.name, name=self.name, strip=self.strip)
 
     def text(self) -> str:
         """The entry as a line of a series file, without its newline."""
@@ -56,7 +62,7 @@ class NotCarried:
 
     def text(self) -> str:
         """The comment that says so in a series file, without its newline; quilt passes over it."""
-        return f"# not carried: {self.name}: {self.why}"
+        return f"{NOT_CARRIED}{self.name}: {self.why}"
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from decouple.base.git import Repository
+from decouple.patch.lines import lines_of
 from decouple.patch.parse import FilePatch, Hunk
 
-_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 _TELLING = re.compile(rb"\w\w")
 """A line with a word in it; blank lines and brackets prove no place."""
 
@@ -64,7 +64,7 @@ def settle(repository: Repository, file: FilePatch, old: bytes, patched: bytes, 
 
     ``file`` is the patch's part for this file, and must turn ``old`` into ``patched`` line for line.
     """
-    olds, patcheds, news = (_LINE.findall(data) for data in (old, patched, new))
+    olds, patcheds, news = (lines_of(data) for data in (old, patched, new))
     additions = []
     shift = 0
     for edit in (edit for hunk in file.hunks for edit in edits(hunk)):
@@ -164,7 +164,7 @@ def _merge_file(repository: Repository, old: bytes, patched: bytes, new: bytes) 
         for path, data in zip(paths, (new, old, patched), strict=True):
             path.write_bytes(data)
         answer = repository.try_run("merge-file", "-p", "-q", *map(str, paths))
-    return _LINE.findall(answer.out) if answer.status == 0 else None
+    return lines_of(answer.out) if answer.status == 0 else None
 
 
 def _delta(before: Sequence[bytes], after: Sequence[bytes]) -> tuple[Counter[bytes], Counter[bytes]]:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
-from decouple.patch import apply as apply_memory
+from decouple.patch.apply import Result, Tree, apply
+from decouple.patch.parse import Patch
 from decouple.rebase import beside
 from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.stack import applier
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.export import diff
-from decouple.stack.patchtext import PatchText
 from decouple.stack.trees import Entry, blobs, differences, look_up
 from decouple.stack.worktree import SUBMODULE
 
@@ -31,13 +31,13 @@ _PLAIN = CommitText("decouple <decouple@localhost>", "0 +0000", "rebase\n")
 class Step:
     """A patch in its old series: the commits before and after it."""
 
-    patch: PatchText
+    patch: Patch
     before: str
     after: str
 
 
 class TreeSource:
-    """The files of a git tree for ``apply_memory``. Those named at first are read at once, others when asked for."""
+    """The files of a git tree for ``patch.apply``. Those named at first are read at once, others when asked for."""
 
     def __init__(self, repository: Repository, tree: str, paths: Sequence[str] = ()) -> None:
         self._repository, self._tree = repository, tree
@@ -46,14 +46,14 @@ class TreeSource:
         self._blobs = blobs(repository, [entry.id for entry in found.values() if entry.mode != SUBMODULE])
 
     def mode(self, path: str) -> int | None:
-        """See ``apply_memory.Source``."""
+        """See ``Source``."""
         if path not in self._entries:
             self._entries[path] = look_up(self._repository, self._tree, [path]).get(path)
         entry = self._entries[path]
         return None if entry is None else int(entry.mode, 8)
 
     def read(self, path: str) -> bytes:
-        """See ``apply_memory.Source``."""
+        """See ``Source``."""
         entry = self._entries[path]
         assert entry is not None, path
         if entry.id not in self._blobs:
@@ -73,9 +73,9 @@ class Merge:
 def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carried:
     """What becomes of ``step.patch`` on the commit ``tip``. Only objects are written."""
     patch = step.patch
-    source = TreeSource(repository, tip, [path for touched in patch.touched for path in touched.paths])
-    forward = apply_memory.apply(patch.parsed, apply_memory.Tree(source))
-    backward = apply_memory.apply(patch.parsed, apply_memory.Tree(source), reverse=True)
+    source = TreeSource(repository, tip, patch.touched)
+    forward = apply(patch, Tree(source))
+    backward = apply(patch, Tree(source), reverse=True)
     merge = merged(repository, step, tip)
     here = repository.tree_of(tip)
     clean = not merge.conflicts
@@ -107,7 +107,7 @@ def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carrie
 
 def _beside(repository: Repository, step: Step, tip: str, merge: Merge) -> Carried | None:
     """The verdict where every conflict is one of lines that upstream added beside those that the patch takes out."""
-    files = {file.path: file for file in step.patch.parsed.files}
+    files = {file.path: file for file in step.patch.files}
     notes: list[Note] = []
     settled: dict[str, Entry] = {}
     for path, kind in merge.conflicts:
@@ -156,7 +156,7 @@ def _same_files(repository: Repository, step: Step, tip: str) -> tuple[str, str]
     source of a rename (gitdiffcore(7)). So where the patch creates, deletes and renames nothing and the release has all
     its files, the merge is the same one, and git need not compare two releases for each patch.
     """
-    paths = [path for touched in step.patch.touched for path in touched.paths]
+    paths = step.patch.touched
     before, after, here = (look_up(repository, commit, paths) for commit in (step.before, step.after, tip))
     if not before.keys() == after.keys() == here.keys() == set(paths):
         return None
@@ -216,7 +216,7 @@ def tree_after(repository: Repository, tip: str, changes: Mapping[str, Entry | N
     return repository.tree_of(commit)
 
 
-def _ambiguous(forward: apply_memory.Result, backward: apply_memory.Result) -> tuple[Note, ...]:
+def _ambiguous(forward: Result, backward: Result) -> tuple[Note, ...]:
     notes = []
     for there, back in zip(forward.files, reversed(backward.files), strict=True):
         for hunk, again in zip(there.placed, back.placed, strict=False):
@@ -230,13 +230,13 @@ def _ambiguous(forward: apply_memory.Result, backward: apply_memory.Result) -> t
     return tuple(notes)
 
 
-def _evidence(reverse_applies: bool, patch: PatchText) -> tuple[Note, ...]:
+def _evidence(reverse_applies: bool, patch: Patch) -> tuple[Note, ...]:
     how = (
         "its reverse applies and it does not"
         if reverse_applies
         else "the release has the same change in another context"
     )
-    return tuple(Note(touched.path, 0, f"merging the patch changes nothing; {how}") for touched in patch.touched)
+    return tuple(Note(file.path, 0, f"merging the patch changes nothing; {how}") for file in patch.files)
 
 
 def _misled(outcome: applier.Outcome, merge: Merge) -> tuple[Note, ...]:
@@ -251,7 +251,7 @@ def _misled(outcome: applier.Outcome, merge: Merge) -> tuple[Note, ...]:
     )
 
 
-def _why_not(forward: apply_memory.Result) -> tuple[Note, ...]:
+def _why_not(forward: Result) -> tuple[Note, ...]:
     """Why the old text does not apply, hunk by hunk."""
     notes = []
     for result in forward.files:
@@ -265,9 +265,7 @@ def _why_not(forward: apply_memory.Result) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def _stopped(
-    patch: PatchText, forward: apply_memory.Result, merge: Merge, reverse_applies: bool, source: TreeSource
-) -> Carried:
+def _stopped(patch: Patch, forward: Result, merge: Merge, reverse_applies: bool, source: TreeSource) -> Carried:
     notes = list(_why_not(forward))
     said = {note.path for note in notes}
     gone = [path for path, kind in merge.conflicts if "delete" in kind]
@@ -278,13 +276,13 @@ def _stopped(
             notes.append(Note(path, 0, f"merge conflict ({kind})"))
     if reverse_applies:
         notes.append(
-            Note(patch.touched[0].path, 0, "its reverse applies, but a merge does not confirm that upstream has it")
+            Note(patch.files[0].path, 0, "its reverse applies, but a merge does not confirm that upstream has it")
         )
     notes += _flipped_line_ends(forward, source)
     return Carried(patch.name, Verdict.TARGET_GONE if gone else Verdict.CONFLICT, notes=tuple(notes))
 
 
-def _flipped_line_ends(forward: apply_memory.Result, source: TreeSource) -> list[Note]:
+def _flipped_line_ends(forward: Result, source: TreeSource) -> list[Note]:
     """Files that would take the patch if their lines ended as the patch's do."""
     notes = []
     for result in forward.files:

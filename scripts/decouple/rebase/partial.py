@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from decouple.base.git import Repository
 from decouple.patch.apply import Source
+from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import NotCarried
 from decouple.rebase.verdicts import Note
 from decouple.stack.commits import CommitText, NewCommit, write_chain
-from decouple.stack.patchtext import PatchText
 from decouple.stack.trees import look_up
 
 #: Packages that a wheel of torch installs, and where the series moves some of their files: a Python file that is not
@@ -42,15 +42,15 @@ def commit_of(repository: Repository, source: Source, paths: Collection[str], ti
     return write_chain(repository, base, [NewCommit(CommitText(_WHO, "0 +0000", f"{title}\n"), changes)])[0]
 
 
-def hidden(repository: Repository, patch: PatchText, tip: str, without: Mapping[str, str]) -> tuple[Note, ...]:
+def hidden(repository: Repository, patch: Patch, tip: str, without: Mapping[str, str]) -> tuple[Note, ...]:
     """Why a partial tree cannot say what becomes of ``patch``: files that it does not show, one note each.
 
     ``without`` maps the Decouple-Ids of patches that are not carried to their names: what builds on one is not carried
     either. Empty when the tree shows all. A Python file of an installed package that is missing is gone, not hidden.
     """
-    needed = [without[one] for one in sorted(patch.parsed.header.depends) if one in without]
+    needed = [without[one] for one in sorted(patch.header.depends) if one in without]
     notes = [Note("", 0, f"builds on {name}, which is not carried") for name in needed]
-    old = {touched.old for touched in patch.touched if touched.old}
+    old = {file.old_path for file in patch.files if file.old_path}
     present = look_up(repository, tip, old)
     notes += [Note(path, 0, "the wheel does not show it") for path in sorted(old - present.keys()) if not _shown(path)]
     return tuple(notes)

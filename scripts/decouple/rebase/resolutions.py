@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 
@@ -41,7 +42,7 @@ class Resolution:
 
 def path_for(project: Path, old: str, new: str) -> Path:
     """Where the resolutions between two releases are kept."""
-    return project / "series" / "resolutions" / f"{old}-{new}.json"
+    return Checkout(project).resolutions / f"{old}-{new}.json"
 
 
 def load(path: Path) -> list[Resolution]:

@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
+from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import NotCarried
 from decouple.rebase.partial import Partial, reason
 from decouple.rebase.series import Outcome, Sides
 from decouple.rebase.verdicts import Verdict
 from decouple.stack import applier
 from decouple.stack.commits import CommitText, NewCommit, write_chain
-from decouple.stack.patchtext import PatchText, load
 
 
 @dataclass(frozen=True)
@@ -47,24 +48,24 @@ def new_series(outcome: Outcome, release: str, partial: Partial | None = None) -
         name = f"{release}/{old.patch.name.rsplit('/', 1)[-1]}"
         lines.append(name)
         whole = carried.verdict is Verdict.REGENERATED
-        bodies.append((name, carried.body if whole else old.patch.header + carried.body))
+        bodies.append((name, carried.body if whole else old.patch.header_bytes + carried.body))
     lacking.sort(key=lambda one: one.name)
     return NewSeries(tuple(lines), tuple(bodies), partial.wheel if partial else "", tuple(lacking))
 
 
-def texts(project: Path, series: NewSeries) -> list[PatchText]:
+def texts(project: Path, series: NewSeries) -> list[Patch]:
     """The patches of the new series as they will be read back: new bodies, and old files that it lists."""
     bodies = dict(series.bodies)
     entries = seriesfile.parse("".join(f"{line}\n" for line in series.lines)).entries
     return [
-        PatchText(entry.name, bodies[entry.name], entry.strip)
+        Patch(entry.name, bodies[entry.name], entry.strip)
         if entry.name in bodies
-        else load(project / "patches", entry)
+        else entry.patch(Checkout(project).patches).checked()
         for entry in entries
     ]
 
 
-def prove(repository: Repository, sides: Sides, outcome: Outcome, patches: Sequence[PatchText]) -> None:
+def prove(repository: Repository, sides: Sides, outcome: Outcome, patches: Sequence[Patch]) -> None:
     """Apply the new series to the new release from its own text; raise DecoupleError unless it gives the same tree."""
     made = applier.apply(repository, sides.new, patches, repository.own)
     text = CommitText("decouple <decouple@localhost>", "0 +0000", "rebase\n")
@@ -79,13 +80,13 @@ def write(project: Path, release: str, series: NewSeries, *, old: str) -> list[P
     A partial series gives way; bodies of its that no series names any more are deleted. Returns the paths written.
     Raises UsageError when ``series/<release>`` exists already and is whole.
     """
-    target = project / "series" / release
+    target = Checkout(project).series(release)
     before = seriesfile.read(target) if target.exists() else None
     if before and not before.partial:
         raise UsageError(f"{target} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
     written = []
     for name, body in series.bodies:
-        path = project / "patches" / name
+        path = Checkout(project).patches / name
         write_atomically(path, body)
         written.append(path)
     head = f"# PyTorch {release}: carried from {old} by `decouple rebase`; quilt syntax, paths relative to patches/\n"
@@ -103,9 +104,9 @@ def write(project: Path, release: str, series: NewSeries, *, old: str) -> list[P
 
 def _sweep(project: Path, release: str, names: Sequence[str]) -> None:
     """Delete those of ``names`` that were cut for ``release`` and that no series lists any more."""
-    others = (path for path in (project / "series").iterdir() if path.is_file() and path.suffix != ".toml")
-    used = {name for path in others for name in seriesfile.read(path).names}
+    checkout = Checkout(project)
+    used = {name for other in checkout.releases() for name in seriesfile.read(checkout.series(other)).names}
     for name in names:
         if name.startswith(f"{release}/") and name not in used:
             step("delete a patch of the partial series")
-            (project / "patches" / name).unlink(missing_ok=True)
+            (checkout.patches / name).unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
 from decouple.base.progress import SILENT, Progress
+from decouple.patch.parse import Patch
 from decouple.rebase import resolutions
 from decouple.rebase.carry import Step, carry
 from decouple.rebase.made import by_recipe
@@ -19,10 +20,9 @@ from decouple.recipes.model import Recipe
 from decouple.stack import applier
 from decouple.stack.commits import NewCommit, from_header, write_chain
 from decouple.stack.export import diff
-from decouple.stack.patchtext import PatchText
 from decouple.stack.trees import Entry, differences, look_up
 
-Regenerate = Callable[[PatchText], "Regenerated | None"]
+Regenerate = Callable[[Patch], "Regenerated | None"]
 """Makes a generated patch anew for the new release; None for a patch that is written by hand."""
 
 
@@ -75,7 +75,7 @@ class Rebase:
 
     repository: Repository
     sides: Sides
-    patches: Sequence[PatchText]
+    patches: Sequence[Patch]
     regenerate: Regenerate = lambda patch: None
     memory: Sequence[Resolution] = ()
     decisions: Mapping[str, Decision] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Rebase:
         for step in steps:
             result = self._one(step, tips[-1], without)
             carried.append(result)
-            identity = step.patch.parsed.header.decouple_id
+            identity = step.patch.header.decouple_id
             if result.verdict is Verdict.NOT_SEEN and identity:
                 without[identity] = step.patch.name
             progress.advance()
@@ -131,26 +131,26 @@ class Rebase:
         if decision is not None and decision.preimage == self.repository.tree_of(tip):
             return self._decided(step.patch, decision, tip)
         result = carry(self.repository, step, tip, self._scratch)
-        if recipe := self.recipes.get(step.patch.parsed.header.decouple_id or ""):
+        if recipe := self.recipes.get(step.patch.header.decouple_id or ""):
             result = by_recipe(self.repository, recipe, tip, result)
         return (result.verdict.stops and self._replayed(step.patch, tip)) or result
 
     def _regenerated(self, step: Step, made: Regenerated, tip: str) -> Carried:
         if made.data is None:
             # the rules do not place every file: what still moves as before is carried, so that the rest can be judged
-            present = look_up(self.repository, tip, [path for t in step.patch.touched for path in (t.old,) if path])
+            present = look_up(self.repository, tip, [path for t in step.patch.files for path in (t.old_path,) if path])
             changes: dict[str, Entry | None] = {}
-            for touched in step.patch.touched:
-                if touched.old in present and touched.new:
-                    changes |= {touched.old: None, touched.new: present[touched.old]}
+            for file in step.patch.files:
+                if file.old_path in present and file.new_path:
+                    changes |= {file.old_path: None, file.new_path: present[file.old_path]}
             return Carried(step.patch.name, Verdict.CONFLICT, changes, made.notes)
-        patch = PatchText(step.patch.name, made.data, step.patch.strip)
+        patch = Patch(step.patch.name, made.data, step.patch.strip)
         (outcome,) = applier.apply(self.repository, tip, [patch], self._scratch)
         same = made.data == step.patch.data
         verdict = Verdict.UNMODIFIED if same else Verdict.REGENERATED
         return Carried(patch.name, verdict, outcome.changes, made.notes, None if same else made.data)
 
-    def _decided(self, patch: PatchText, decision: Decision, tip: str) -> Carried:
+    def _decided(self, patch: Patch, decision: Decision, tip: str) -> Carried:
         if decision.tree is None:
             return Carried(patch.name, Verdict.SKIPPED, {}, (Note("", 0, "left out by hand"),))
         changes = {c.path: c.new for c in differences(self.repository, self.repository.tree_of(tip), decision.tree)}
@@ -159,17 +159,17 @@ class Rebase:
         body = diff(self.repository, tip, decision.tree)
         return Carried(patch.name, Verdict.RESOLVED, changes, (Note("", 0, "settled by hand"),), body)
 
-    def _replayed(self, patch: PatchText, tip: str) -> Carried | None:
+    def _replayed(self, patch: Patch, tip: str) -> Carried | None:
         for known in resolutions.find(list(self.memory), patch.sha256, self.sides.old_tag, self.sides.new_tag):
             present = look_up(self.repository, tip, known.key.preimage)
             if all((present[path].id if path in present else "") == blob for path, blob in known.key.preimage.items()):
-                replay = PatchText(patch.name, known.diff)
+                replay = Patch(patch.name, known.diff)
                 (outcome,) = applier.apply(self.repository, tip, [replay], self._scratch)
                 note = Note("", 0, "a stored resolution of exactly this conflict was used; review it")
                 return Carried(patch.name, Verdict.REPLAYED, outcome.changes, (note,), known.diff)
         return None
 
-    def _commit(self, patch: PatchText, result: Carried, tip: str) -> str:
+    def _commit(self, patch: Patch, result: Carried, tip: str) -> str:
         assert result.changes is not None
         text = from_header(patch.header_text, patch.name)
         return write_chain(self.repository, tip, [NewCommit(text, result.changes)])[0]
@@ -181,7 +181,7 @@ class Rebase:
         return scratch
 
 
-def resolution_of(repository: Repository, patch: PatchText, sides: Sides, tip: str, tree: str) -> Resolution:
+def resolution_of(repository: Repository, patch: Patch, sides: Sides, tip: str, tree: str) -> Resolution:
     """The memory of a settled conflict: what ``tree`` changes against ``tip`` stands for ``patch`` from now on.
 
     Raises DecoupleError when nothing was changed.

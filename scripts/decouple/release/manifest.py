@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from packaging.version import InvalidVersion, Version
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 
 #: The only schema there is; a change that old code cannot read gets the next number.
@@ -129,7 +130,7 @@ class Manifest:
 
 def manifest_path(project: Path, release: str) -> Path:
     """Where the manifest of ``release`` is in a checkout."""
-    return project / "series" / f"{release}.toml"
+    return Checkout(project).manifest(release)
 
 
 def release_of(version: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.patch import seriesfile
 from decouple.patch.size import measure
@@ -58,7 +59,7 @@ def row(project: Path, release: str, census: Path | None = None) -> Row:
         moved=sum(size.renames for size in sizes),
         changed=sum(size.added + size.removed for size in sizes),
         quoted=sum(size.context for size in sizes),
-        not_seen=len(seriesfile.read(project / "series" / release).not_carried),
+        not_seen=len(seriesfile.read(Checkout(project).series(release)).not_carried),
         couplings=after,
         couplings_before=before,
     )

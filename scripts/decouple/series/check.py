@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from decouple.patch import apply as apply_memory
-from decouple.patch import parse as patches
+from decouple.base.checkout import Checkout
 from decouple.patch import seriesfile
-from decouple.patch.apply import Failure, FileResult, Result, Source, Tree
-from decouple.patch.parse import Patch
+from decouple.patch.apply import Failure, File, FileResult, Placed, Result, Source, Tree, apply
+from decouple.patch.parse import FilePatch, Patch
 
 
 class Status(enum.Enum):
@@ -60,7 +59,7 @@ class Verdict:
 
     patch: Patch
     status: Status
-    offsets: tuple[tuple[str, apply_memory.Placed], ...] = ()
+    offsets: tuple[tuple[str, Placed], ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     unseen: tuple[str, ...] = ()
     """Paths that a partial source does not have; nothing is known about them."""
@@ -75,9 +74,9 @@ class Verdict:
 
 def load(project: Path, release: str) -> list[Patch]:
     """The patches of a release in order. Raises DecoupleError for the first that cannot be read."""
-    folder = project / "patches"
-    series = seriesfile.read(project / "series" / release)
-    return [patches.read(folder / entry.name, name=entry.name, strip=entry.strip) for entry in series.entries]
+    checkout = Checkout(project)
+    series = seriesfile.read(checkout.series(release))
+    return [entry.patch(checkout.patches).checked(empty=False) for entry in series.entries]
 
 
 def wanted(series: Iterable[Patch]) -> set[str]:
@@ -99,13 +98,13 @@ def check(
     """
     tree = Tree(source)
     for patch in under:
-        tree.update(apply_memory.apply(patch, tree).changes)
+        tree.update(apply(patch, tree).changes)
     verdicts: list[Verdict] = []
     failed: dict[str, list[str]] = {}  # path -> patches that touch it and did not apply
     hidden: set[str] = set()  # paths that a rename of an unseen file would have made
     for patch in series:
-        seen, unseen = _split(patch, tree, hidden) if partial else (patch, ())
-        if patch.files and not seen.files:
+        seen, unseen = _split(patch, tree, hidden) if partial else (patch.files, ())
+        if patch.files and not seen:
             verdicts.append(Verdict(patch, Status.UNSEEN, unseen=unseen))
             continue
         verdict, changes = _verdict(patch, seen, tree)
@@ -121,7 +120,7 @@ def check(
     return verdicts
 
 
-def _split(patch: Patch, tree: Tree, hidden: set[str]) -> tuple[Patch, tuple[str, ...]]:
+def _split(patch: Patch, tree: Tree, hidden: set[str]) -> tuple[Sequence[FilePatch], tuple[str, ...]]:
     """The sections whose old file a partial source has (or that need none), and the paths of the others."""
     seen, unseen = [], []
     for section in patch.files:
@@ -132,12 +131,12 @@ def _split(patch: Patch, tree: Tree, hidden: set[str]) -> tuple[Patch, tuple[str
                 hidden.add(section.new_path)
         else:
             seen.append(section)
-    return dataclasses.replace(patch, files=tuple(seen)), tuple(unseen)
+    return seen, tuple(unseen)
 
 
-def _verdict(patch: Patch, seen: Patch, tree: Tree) -> tuple[Verdict, dict[str, apply_memory.File | None]]:
-    forward = apply_memory.apply(seen, tree)
-    backward = apply_memory.apply(seen, tree, reverse=True)
+def _verdict(patch: Patch, seen: Sequence[FilePatch], tree: Tree) -> tuple[Verdict, dict[str, File | None]]:
+    forward = apply(patch, tree, files=seen)
+    backward = apply(patch, tree, reverse=True, files=seen)
     undoable = backward.applies and _modes_reached(seen, tree)
     if forward.applies:
         offsets = tuple((section.path, placed) for section, placed in forward.offsets)
@@ -150,9 +149,9 @@ def _verdict(patch: Patch, seen: Patch, tree: Tree) -> tuple[Verdict, dict[str, 
     return Verdict(patch, Status.GONE if gone else Status.CONFLICT, conflicts=conflicts), {}
 
 
-def _modes_reached(patch: Patch, tree: Tree) -> bool:
+def _modes_reached(files: Sequence[FilePatch], tree: Tree) -> bool:
     """Whether every file that changes its mode has the new one. git takes a change of mode both ways at any time."""
-    for section in patch.files:
+    for section in files:
         if section.mode_changes and section.new_path:
             found = tree.get(section.new_path)
             if found is None or found.mode != section.new_mode:

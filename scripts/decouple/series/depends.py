@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from decouple.base.errors import DecoupleError
-from decouple.patch import apply as apply_memory
-from decouple.patch.apply import Source, Tree
+from decouple.patch.apply import Source, Tree, apply
 from decouple.patch.parse import Patch
 
 
@@ -47,5 +46,5 @@ def _applies(series: Sequence[Patch], at: int, source: Source, left_out: set[str
             relevant |= set(patch.touched)
     for patch in reversed(chain):
         if patch.name not in left_out:
-            tree.update(apply_memory.apply(patch, tree).changes)
-    return apply_memory.apply(series[at], tree).applies
+            tree.update(apply(patch, tree).changes)
+    return apply(series[at], tree).applies

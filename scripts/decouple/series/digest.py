@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.patch import seriesfile
 
@@ -15,8 +16,9 @@ def patch_digests(project: Path, release: str) -> tuple[tuple[str, str], ...]:
     Raises DecoupleError when the series or one of its patches is missing.
     """
     found = []
-    for entry in seriesfile.read(project / "series" / release).entries:
-        path = project / "patches" / entry.name
+    checkout = Checkout(project)
+    for entry in seriesfile.read(checkout.series(release)).entries:
+        path = checkout.patches / entry.name
         if not path.is_file():
             raise DecoupleError(
                 f"series/{release}: line {entry.line}: {path} is missing", next_step=f"decouple lint {release}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from decouple.patch import apply as apply_memory
-from decouple.patch.apply import File, Source, Tree
+from decouple.patch.apply import File, Source, Tree, apply
 from decouple.patch.parse import Patch
 from decouple.series import check
 
@@ -41,7 +40,7 @@ def levels(series: Sequence[Patch], source: Source, *, partial: bool) -> dict[st
             hidden = f"; {len(verdict.unseen)} of {len(patch.files)} files not seen" if verdict.unseen else ""
             found[patch.name] = Level.NOTHING, f"{verdict.status.value}{hidden}"
             continue
-        changes = apply_memory.apply(patch, tree).changes
+        changes = apply(patch, tree).changes
         tree.update(changes)
         broken = _broken(changes)
         python = all(path.endswith(_PYTHON) for path in changes)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.checkout import Checkout
+from decouple.base.errors import UsageError
 from decouple.patch import seriesfile
 from decouple.patch.faults import Fault
 from decouple.patch.lint import lint_patch
@@ -19,15 +20,6 @@ from decouple.patch.seriesfile import SeriesFile
 from decouple.series.overlap import overlaps
 
 _NAME = re.compile(r"(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.patch\Z")
-
-
-def releases(project: Path) -> list[str]:
-    """The releases that have a series file, oldest first. Raises DecoupleError if there is no series folder."""
-    folder = project / "series"
-    if not folder.is_dir():
-        raise DecoupleError(f"no folder {folder}", next_step="run in a checkout, or set DECOUPLE_PROJECT")
-    names = (path.name for path in folder.iterdir() if path.is_file() and re.fullmatch(r"\d+(\.\d+)*", path.name))
-    return sorted(names, key=lambda name: [int(part) for part in name.split(".")])
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,7 @@ def lint(project: Path, chosen: Sequence[str] = ()) -> Report:
     names them: a later series lists a patch of an earlier release as long as it applies unchanged. Raises UsageError
     for a release without a series file.
     """
-    known = releases(project)
+    known = Checkout(project).releases()
     for release in chosen:
         if release not in known:
             raise UsageError(f"no series file series/{release}", next_step=f"known: {', '.join(known) or 'none'}")
@@ -60,7 +52,7 @@ def lint(project: Path, chosen: Sequence[str] = ()) -> Report:
         if not chosen or release in chosen:
             faults.update(found)
             faults.update(_whole(project, release, series, read))
-    for release in chosen or [path.name for path in sorted((project / "patches").glob("*")) if path.is_dir()]:
+    for release in chosen or [path.name for path in sorted(Checkout(project).patches.glob("*")) if path.is_dir()]:
         faults.update(_unused(project, release, used))
     return Report(tuple(chosen or known), len(read), tuple(sorted(faults)))
 
@@ -110,7 +102,7 @@ def _whole(
                     Fault(file, entry.line, "patch-name", f"{entry.name}: its number is not past {previous[1]:04}")
                 )
             previous = number
-        on_disk = project / "patches" / entry.name
+        on_disk = Checkout(project).patches / entry.name
         if not on_disk.is_file():
             faults.append(Fault(file, entry.line, "missing-patch", f"patches/{entry.name} is not there"))
             continue
@@ -159,11 +151,11 @@ def _overlaps(patches: Sequence[Patch]) -> list[Fault]:
 
 
 def _unused(project: Path, release: str, used: set[str]) -> list[Fault]:
-    folder = project / "patches" / release
+    folder = Checkout(project).patches / release
     faults = []
     for path in sorted(folder.rglob("*")):
         if path.is_file():
-            name = path.relative_to(project / "patches").as_posix()
+            name = path.relative_to(Checkout(project).patches).as_posix()
             if name not in used:
                 faults.append(Fault(f"patches/{name}", 1, "unused-patch", "no series names it"))
     return faults

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
-from decouple.stack.patchtext import PatchText
+from decouple.patch.parse import Patch
 from decouple.stack.trees import TREE, Entry, conflicts, look_up, parents
 
 _CHECKING = re.compile(r"Checking patch (.*)\.\.\.\Z")
@@ -41,7 +41,7 @@ class Offset:
 class Outcome:
     """One patch that applied: what it made of each path it touches (None: deleted), and its offsets."""
 
-    patch: PatchText
+    patch: Patch
     changes: Mapping[str, Entry | None]
     offsets: tuple[Offset, ...] = ()
 
@@ -49,7 +49,7 @@ class Outcome:
 class ApplyError(DecoupleError):
     """A patch does not apply. ``applied`` holds the outcomes of those before it."""
 
-    def __init__(self, patch: PatchText, why: str, *, next_step: str | None = None) -> None:
+    def __init__(self, patch: Patch, why: str, *, next_step: str | None = None) -> None:
         super().__init__(
             f"{patch.name}: {why}",
             next_step=next_step
@@ -61,37 +61,38 @@ class ApplyError(DecoupleError):
 
 @dataclass
 class _Batch:
-    patches: list[PatchText] = field(default_factory=list)
+    patches: list[Patch] = field(default_factory=list)
     paths: set[str] = field(default_factory=set)
 
-    def takes(self, patch: PatchText) -> bool:
-        return not self.patches or (self.patches[0].strip == patch.strip and self.paths.isdisjoint(patch.paths))
+    def takes(self, patch: Patch) -> bool:
+        return not self.patches or (self.patches[0].strip == patch.strip and self.paths.isdisjoint(patch.changed))
 
 
-def apply(repository: Repository, tree: str, patches: Sequence[PatchText], scratch: Path) -> list[Outcome]:
+def apply(repository: Repository, tree: str, patches: Sequence[Patch], scratch: Path) -> list[Outcome]:
     """Apply ``patches`` in order on top of ``tree`` (a tree or commit id); nothing but new objects is written.
 
     Neighbours that share no file go to git in one call. ``scratch`` is where the small index is put.
     Raises ApplyError naming patch, file and hunk; it carries the outcomes of the patches that did apply.
     """
     state: dict[str, Entry | None] = {}  # what the patches so far made of each path
-    readable = [patch for patch in patches if not patch.unreadable]
-    found = look_up(repository, tree, {path for patch in readable for t in patch.touched for path in t.paths})
+    readable = [patch for patch in patches if not patch.problems]
+    found = look_up(repository, tree, {path for patch in readable for path in patch.touched})
     base = _Base(repository, tree, found)
     outcomes: list[Outcome] = []
     batch = _Batch()
     try:
         for patch in patches:
-            if unreadable := patch.unreadable:
+            if patch.problems:
                 if batch.patches:
                     outcomes += _apply_batch(base, state, batch.patches, scratch)
                     batch = _Batch()
-                raise ApplyError(patch, unreadable, next_step="`decouple lint` lists every fault")
+                why = f"line {patch.problems[0].line}: {patch.problems[0].message}"
+                raise ApplyError(patch, why, next_step="`decouple lint` lists every fault")
             if not batch.takes(patch):
                 outcomes += _apply_batch(base, state, batch.patches, scratch)
                 batch = _Batch()
             batch.patches.append(patch)
-            batch.paths |= patch.paths
+            batch.paths |= patch.changed
         if batch.patches:
             outcomes += _apply_batch(base, state, batch.patches, scratch)
     except ApplyError as error:
@@ -109,9 +110,7 @@ class _Base:
     found: Mapping[str, Entry]
 
 
-def _apply_batch(
-    base: _Base, state: dict[str, Entry | None], patches: Sequence[PatchText], scratch: Path
-) -> list[Outcome]:
+def _apply_batch(base: _Base, state: dict[str, Entry | None], patches: Sequence[Patch], scratch: Path) -> list[Outcome]:
     """Apply patches that share no file, together if that works; else one by one, to know which it is that fails."""
     if len(patches) > 1:
         try:
@@ -129,17 +128,17 @@ def _apply_batch(
 
 
 def _apply_together(
-    base: _Base, state: dict[str, Entry | None], patches: Sequence[PatchText], scratch: Path
+    base: _Base, state: dict[str, Entry | None], patches: Sequence[Patch], scratch: Path
 ) -> list[Outcome]:
-    involved = {path for patch in patches for touched in patch.touched for path in touched.paths}
+    involved = {path for patch in patches for path in patch.touched}
     before = _present(base, state, involved)
     for patch in patches:
-        for touched in patch.touched:
-            if touched.new and (blocker := conflicts(before, touched.new)):
-                raise ApplyError(patch, f"{touched.new} cannot be written: {blocker} is in the way")
-    after, offsets = _git_apply(base.repository, before, [patch for patch in patches if patch.touched], scratch)
+        for file in patch.files:
+            if file.new_path and (blocker := conflicts(before, file.new_path)):
+                raise ApplyError(patch, f"{file.new_path} cannot be written: {blocker} is in the way")
+    after, offsets = _git_apply(base.repository, before, [patch for patch in patches if patch.files], scratch)
     outcomes = [_verified(patch, before, after, offsets) for patch in patches]
-    named = {path for patch in patches for path in patch.paths}
+    named = {path for patch in patches for path in patch.changed}
     files = {path: entry for path, entry in before.items() if entry.mode != TREE}
     for path in (files.keys() | after.keys()) - named:
         if files.get(path) != after.get(path):
@@ -175,7 +174,7 @@ def _present(base: _Base, state: Mapping[str, Entry | None], paths: set[str]) ->
 
 
 def _git_apply(
-    repository: Repository, before: Mapping[str, Entry], patches: Sequence[PatchText], scratch: Path
+    repository: Repository, before: Mapping[str, Entry], patches: Sequence[Patch], scratch: Path
 ) -> tuple[dict[str, Entry], dict[str, list[Offset]]]:
     """Run ``git apply`` on an index made of ``before``; returns the index afterwards and the offsets per path."""
     if not patches:
@@ -209,7 +208,7 @@ def _git_apply(
     return after, _offsets(answer.err)
 
 
-def _joined(patches: Sequence[PatchText]) -> bytes:
+def _joined(patches: Sequence[Patch]) -> bytes:
     """The diffs of several patches as one input; a signature below a diff is ignored by git as any text is."""
     return b"".join(body if body.endswith(b"\n") else body + b"\n" for body in (patch.body for patch in patches))
 
@@ -226,39 +225,41 @@ def _offsets(words: str) -> dict[str, list[Offset]]:
     return offsets
 
 
-def _reason(words: str, patch: PatchText) -> str:
+def _reason(words: str, patch: Patch) -> str:
     """git's reject reason in one line, with the number of the hunk."""
     lines = [line for line in words.splitlines() if line.startswith("error: ")]
     for line in lines:
         if match := _FAILED.match(line):
             path, at = match.group(1), int(match.group(2))
-            for touched in patch.touched:
-                if path in (touched.old, touched.new) and at in touched.hunks:
-                    hunk = touched.hunks.index(at) + 1
-                    return f"{path}: hunk {hunk} does not apply (its lines are not found around line {at})"
+            for file in patch.files:
+                starts = [hunk.old_start for hunk in file.hunks]
+                if path in (file.old_path, file.new_path) and at in starts:
+                    return (
+                        f"{path}: hunk {starts.index(at) + 1} does not apply (its lines are not found around line {at})"
+                    )
             return f"{path}: the hunk at line {at} does not apply"
     told = [line.removeprefix("error: ") for line in lines if not line.startswith("error: while searching")]
     return "; ".join(told[:2]) or words.strip().rpartition("\n")[2] or "git apply gave no reason"
 
 
 def _verified(
-    patch: PatchText, before: Mapping[str, Entry], after: Mapping[str, Entry], offsets: Mapping[str, list[Offset]]
+    patch: Patch, before: Mapping[str, Entry], after: Mapping[str, Entry], offsets: Mapping[str, list[Offset]]
 ) -> Outcome:
     """What ``patch`` did, or ApplyError if that is not what it says."""
     changes: dict[str, Entry | None] = {}
     told: list[Offset] = []
-    gone = {t.old for t in patch.touched if t.old and t.old != t.new and not t.copied}
-    for touched in patch.touched:
-        if touched.new:
-            if touched.new not in after and touched.may_delete:
-                changes[touched.new] = None
+    gone = {t.old_path for t in patch.files if t.old_path and t.old_path != t.new_path and not t.copy}
+    for file in patch.files:
+        if file.new_path:
+            if file.new_path not in after and file.deletes is None:
+                changes[file.new_path] = None
                 continue
-            if touched.new not in after:
-                raise ApplyError(patch, f"{touched.new}: git said that it applied, but the file is not in the tree")
-            if after[touched.new] == before.get(touched.new):
-                raise ApplyError(patch, f"{touched.new}: git said that it applied, but the file did not change")
-            changes[touched.new] = after[touched.new]
-        told += offsets.get(touched.path, [])
+            if file.new_path not in after:
+                raise ApplyError(patch, f"{file.new_path}: git said that it applied, but the file is not in the tree")
+            if after[file.new_path] == before.get(file.new_path):
+                raise ApplyError(patch, f"{file.new_path}: git said that it applied, but the file did not change")
+            changes[file.new_path] = after[file.new_path]
+        told += offsets.get(file.path, [])
     for path in gone:
         if path not in changes:
             if path in after:

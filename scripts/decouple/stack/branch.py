@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import UsageError
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
+from decouple.patch.parse import Patch
 from decouple.stack.applier import ApplyError, apply
 from decouple.stack.commits import (
     OVERLAY_TRAILER,
@@ -24,9 +26,8 @@ from decouple.stack.commits import (
     read_chain,
     write_chain,
 )
-from decouple.stack.engine import Places, Stack
+from decouple.stack.engine import Stack
 from decouple.stack.journal import Applied, Plan
-from decouple.stack.patchtext import PatchText, load
 from decouple.stack.trees import Entry, differences
 from decouple.stack.writeback import ID, Item, Written, write
 
@@ -54,7 +55,7 @@ def open_repository(path: Path) -> Repository:
     raise UsageError(f"{path} is no git repository", next_step="name a clone of PyTorch")
 
 
-def to_branch(places: Places, repository: Repository, name: str, base: str, *, force: bool = False) -> Branch:
+def to_branch(places: SeriesPlaces, repository: Repository, name: str, base: str, *, force: bool = False) -> Branch:
     """Make branch ``name`` in ``repository``: the whole series as commits on top of ``base``.
 
     No work tree is touched. Raises ApplyError if a patch does not apply there, UsageError if ``base`` is unknown or
@@ -68,7 +69,7 @@ def to_branch(places: Places, repository: Repository, name: str, base: str, *, f
         raise UsageError(f"branch {name} exists in {repository.root}", next_step="delete it, or use --force")
     if force and repository.try_run("symbolic-ref", "-q", "HEAD").out.decode().strip() == ref:
         raise UsageError(f"branch {name} is checked out in {repository.root}", next_step="check out another one first")
-    patches = [load(places.patches, entry) for entry in seriesfile.read(places.series).entries]
+    patches = [entry.patch(places.patches) for entry in seriesfile.read(places.series).entries]
     with tempfile.TemporaryDirectory(prefix="decouple-") as scratch:
         outcomes = apply(repository, start, patches, Path(scratch))
     chain = [NewCommit(from_header(o.patch.header_text, o.patch.name), o.changes) for o in outcomes]
@@ -121,30 +122,30 @@ def from_branch(stack: Stack, repository: Repository, revision: str, base: str, 
 class _Elsewhere(Stack):
     """The stack's series seen as if all of it were applied in another repository."""
 
-    def __init__(self, stack: Stack, repository: Repository, base: str, stored: Mapping[str, PatchText]) -> None:
+    def __init__(self, stack: Stack, repository: Repository, base: str, stored: Mapping[str, Patch]) -> None:
         super().__init__(stack.places, stack.journal, stack.state)
         self.repository = repository
         applied = tuple(Applied(patch.name, patch.sha256, "") for patch in stored.values())
         self.state = replace(stack.state, base=base, applied=applied, overlay=None)
 
 
-def _stored(stack: Stack) -> dict[str, PatchText]:
+def _stored(stack: Stack) -> dict[str, Patch]:
     return {name: stack.patch(name) for name in stack.series.names}
 
 
-def _id(patch: PatchText) -> str | None:
+def _id(patch: Patch) -> str | None:
     return from_header(patch.header_text, patch.name).trailer(ID)
 
 
 def _does(
     repository: Repository,
     parent: str,
-    patch: PatchText,
+    patch: Patch,
     changes: Mapping[str, tuple[Entry | None, Entry | None]],
     scratch: Path,
 ) -> bool:
     """Whether the stored patch, applied on ``parent``, does exactly what the commit does, at the places it names."""
-    if not patch.touched:
+    if not patch.checked().files:
         return not changes
     try:
         (outcome,) = apply(repository, parent, [patch], scratch)

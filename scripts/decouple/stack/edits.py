@@ -13,12 +13,12 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
+from decouple.patch.parse import Patch
 from decouple.stack import export
 from decouple.stack.applier import apply
 from decouple.stack.commits import CommitText, NewCommit, rfc2822, valid_author, write_chain
 from decouple.stack.engine import Moved, Stack
 from decouple.stack.journal import Plan
-from decouple.stack.patchtext import PatchText
 from decouple.stack.trees import Change, Entry, differences
 from decouple.stack.writeback import (
     ID,
@@ -77,7 +77,7 @@ def fold(stack: Stack, data: bytes, *, strip: int = 1) -> Refreshed:
     if not stack.applied:
         raise UsageError("no patch is applied that could take the diff", next_step="push one, or `decouple new NAME`")
     stack.check_unedited()
-    (outcome,) = apply(stack.repository, stack.state.tip, [PatchText("the diff", data, strip)], stack.journal.scratch)
+    (outcome,) = apply(stack.repository, stack.state.tip, [Patch("the diff", data, strip)], stack.journal.scratch)
     if not outcome.changes:
         raise UsageError("the input holds no diff", next_step="give a patch on standard input or as a file")
     refuse_overlay(stack, outcome.changes)
@@ -112,7 +112,7 @@ def new(stack: Stack, name: str, *, title: str | None = None, now: float | None 
     applied = [stack.patch(item) for item in stack.applied]
     files = {path: data, stack.places.series: series.text().encode()}
     complete = bool(stack.state.overlay)
-    stack.goto([*applied, PatchText(full, data)], verb="new", overlay=complete, files=files)
+    stack.goto([*applied, Patch(full, data)], verb="new", overlay=complete, files=files)
     return full
 
 
@@ -165,7 +165,7 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
     for path in paths:
         full = _full_name(stack, name or path.name, number=False)
         data = path.read_bytes()
-        if not PatchText(str(path), data, strip).touched:
+        if not Patch(str(path), data, strip).checked().files:
             raise DecoupleError(f"{path} holds no diff", next_step="`decouple new` starts an empty patch")
         target = stack.places.patches / full
         if target.exists() and target.read_bytes() != data:
@@ -185,7 +185,7 @@ def set_header(stack: Stack, name: str, text: str) -> None:
     old = stack.patch(name)
     if text and not text.endswith("\n"):
         text += "\n"
-    fresh = PatchText(name, text.encode("utf-8", "surrogateescape") + old.body, old.strip)
+    fresh = Patch(name, text.encode("utf-8", "surrogateescape") + old.body, old.strip)
     if fresh.body != old.body:
         raise DecoupleError(f"the new header of {name} holds lines of a diff", next_step="indent them")
     applied = [fresh if item == name else stack.patch(item) for item in stack.applied]
@@ -275,7 +275,7 @@ def _as_trees(stack: Stack, changes: Mapping[str, Entry | None]) -> tuple[str, s
     return stack.state.tip, commit
 
 
-def _goto_or_write(stack: Stack, applied: Sequence[PatchText], verb: str, files: dict[Path, bytes | None]) -> Moved:
+def _goto_or_write(stack: Stack, applied: Sequence[Patch], verb: str, files: dict[Path, bytes | None]) -> Moved:
     complete = bool(stack.state.overlay)
     return stack.goto(applied, verb=verb, overlay=complete, files=files)
 

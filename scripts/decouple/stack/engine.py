@@ -7,17 +7,18 @@ Every verb works out the commit the tree should stand on, with objects only, and
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
+from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import SeriesFile
 from decouple.stack import overlay as overlays
 from decouple.stack.applier import ApplyError, Offset, apply
@@ -29,44 +30,12 @@ from decouple.stack.commits import (
     write_chain,
 )
 from decouple.stack.journal import Applied, Journal, Overlaid, Plan, State
-from decouple.stack.patchtext import PatchText, load
 
 BRANCH = "refs/heads/decouple-"
 
 Files = Mapping[Path, bytes | None]
 """Files of the project to write with a move; None: to delete."""
 NO_FILES: Files = {}
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where one series lives: its files in the project, its tree below ``build``."""
-
-    release: str
-    series: Path
-    """The series file."""
-    patches: Path
-    """The folder that names in it are relative to."""
-    source: Path
-    """The applied tree."""
-    project: Path | None = None
-    """The checkout with ``third_device/``; None: no overlay."""
-
-    @classmethod
-    def of(cls, project: Path, release: str) -> Places:
-        """The usual places in a checkout. Raises UsageError if it has no such series."""
-        series = project / "series" / release
-        if not series.is_file():
-            have = ", ".join(releases(project)) or "none"
-            raise UsageError(f"no series {series}", next_step=f"name one of: {have}")
-        if release in partial_releases(project):
-            lacking = len(seriesfile.read(series).not_carried)
-            raise UsageError(
-                f"series/{release} is partial: {lacking} patches are not carried, only the official wheel was seen",
-                next_step=f"decouple rebase completes it with a full source; decouple check {release} --source wheel "
-                "proves what it has",
-            )
-        return cls(release, series, project / "patches", project / "build" / release / "src", project)
 
 
 @dataclass(frozen=True)
@@ -85,45 +54,29 @@ class Moved:
     """The patch that did not apply, when those before it were kept."""
 
 
-def releases(project: Path) -> list[str]:
-    """The releases that have a whole series."""
-    return sorted(name for name, whole in _all(project) if whole)
-
-
-def partial_releases(project: Path) -> list[str]:
-    """The releases of which a wheel is all that was seen: their series lack patches, no tree is made of them."""
-    return sorted(name for name, whole in _all(project) if not whole)
-
-
-def _all(project: Path) -> Iterator[tuple[str, bool]]:
-    for path in (project / "series").iterdir():
-        if path.is_file() and path.suffix != ".toml" and re.fullmatch(r"\d+(\.\d+)*\S*", path.name):
-            yield path.name, b"\n# not carried: " not in path.read_bytes()
-
-
 class Stack:
     """A series and the tree it is applied to. Open one with :meth:`open`; it holds the tree's lock until left."""
 
-    def __init__(self, places: Places, journal: Journal, state: State) -> None:
+    def __init__(self, places: SeriesPlaces, journal: Journal, state: State) -> None:
         self.places = places
         self.journal = journal
         self.repository = journal.repository
         self.state = state
         self.recovered: list[str] = []
         """What was done about a command that had been cut off."""
-        self._loaded: dict[str, PatchText] = {}
+        self._loaded: dict[str, Patch] = {}
 
     @classmethod
     @contextmanager
-    def open(cls, places: Places) -> Iterator[Stack]:
+    def open(cls, places: SeriesPlaces) -> Iterator[Stack]:
         """Open the applied tree of ``places``, finishing what an earlier command left.
 
         Raises DecoupleError if there is no applied tree.
         """
-        journal = Journal(Repository(places.source))
+        journal = Journal(Repository(places.tree))
         if not journal.exists:
             raise DecoupleError(
-                f"{places.source} holds no applied series", next_step=f"run `decouple apply {places.release}`"
+                f"{places.tree} holds no applied series", next_step=f"run `decouple apply {places.release}`"
             )
         with journal.session() as words:
             stack = cls(places, journal, journal.load())
@@ -153,13 +106,13 @@ class Stack:
         """The topmost applied patch."""
         return self.state.applied[-1].name if self.state.applied else None
 
-    def patch(self, name: str) -> PatchText:
+    def patch(self, name: str) -> Patch:
         """The patch file ``name`` of the series, read once."""
         if name not in self._loaded:
             entry = next((entry for entry in self.series.entries if entry.name == name), None)
             if entry is None:
                 raise UsageError(f"patch {name} is not in the series", next_step="`decouple series` lists what is")
-            self._loaded[name] = load(self.places.patches, entry)
+            self._loaded[name] = entry.patch(self.places.patches)
         return self._loaded[name]
 
     def find(self, wanted: str) -> str:
@@ -188,7 +141,7 @@ class Stack:
 
     def goto(
         self,
-        wanted: Sequence[PatchText],
+        wanted: Sequence[Patch],
         *,
         verb: str,
         overlay: bool,
@@ -240,7 +193,7 @@ class Stack:
             stopped=stopped,
         )
 
-    def laid(self, state: State, patches: Sequence[PatchText], series: bytes) -> Overlaid | None:
+    def laid(self, state: State, patches: Sequence[Patch], series: bytes) -> Overlaid | None:
         """The overlay on top of ``state``'s patches, written if it is not the one there is; None without a project."""
         if self.places.project is None:
             return None
@@ -323,7 +276,7 @@ class Stack:
         for name in ("rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"):
             if (self.repository.git_dir / name).exists():
                 raise DecoupleError(
-                    f"{self.places.source} is in the middle of a {name.split('-')[0].split('_')[0].lower()}",
+                    f"{self.places.tree} is in the middle of a {name.split('-')[0].split('_')[0].lower()}",
                     next_step="finish it with git, or abort it",
                 )
         head = self.repository.head()
@@ -357,13 +310,13 @@ class Stack:
             )
 
 
-def create(places: Places, baseline: Path, commit: str, upstream: str, source: Mapping[str, str]) -> None:
-    """Make ``places.source`` from a bare repository: its objects by hard link, ``commit`` checked out.
+def create(places: SeriesPlaces, baseline: Path, commit: str, upstream: str, source: Mapping[str, str]) -> None:
+    """Make ``places.tree`` from a bare repository: its objects by hard link, ``commit`` checked out.
 
     The tree is made beside its place and moved there when it is complete. Raises DecoupleError if something else is
     in the way.
     """
-    target = places.source
+    target = places.tree
     if target.exists() and any(target.iterdir()):
         raise DecoupleError(
             f"{target} exists and is no applied tree of ours", next_step="move it away, or remove it, and run again"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
+from decouple.patch.parse import Patch
 from decouple.stack.commits import DATE, NOBODY, OVERLAY_TRAILER, CommitText, NewCommit
-from decouple.stack.patchtext import PatchText
 from decouple.stack.trees import Entry, blob_id, conflicts, look_up
 
 FOLDER = "third_device"
@@ -38,7 +38,7 @@ class Files:
         return total.hexdigest()
 
 
-def gather(repository: Repository, project: Path, series: bytes, patches: Sequence[PatchText]) -> Files:
+def gather(repository: Repository, project: Path, series: bytes, patches: Sequence[Patch]) -> Files:
     """Read ``third_device/`` of ``project`` (files its .gitignore names are left out), plus the series as applied.
 
     Raises DecoupleError for a file that is neither regular nor a link.

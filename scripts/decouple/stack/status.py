@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.patch import seriesfile
 from decouple.patch.size import Size, measure
-from decouple.stack.engine import Places, Stack
-from decouple.stack.patchtext import load
+from decouple.stack.engine import Stack
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Status:
 
 def status(project: Path, release: str) -> Status:
     """How far tree, series and patches agree. Changes nothing, except to finish a command that was cut off."""
-    places = Places.of(project, release)
+    places = Checkout(project).places(release)
     entries = seriesfile.read(places.series).entries
-    patches = [load(places.patches, entry) for entry in entries]
-    sizes = {patch.name: measure(patch.name, patch.parsed) for patch in patches}
-    if not (places.source / ".git" / "decouple" / "state.json").is_file():
+    patches = [entry.patch(places.patches) for entry in entries]
+    sizes = {patch.name: measure(patch.name, patch.checked()) for patch in patches}
+    if not (places.tree / ".git" / "decouple" / "state.json").is_file():
         none = tuple(PatchStatus(patch.name, "unapplied", sizes[patch.name]) for patch in patches)
-        return Status(release, places.source, False, "", none, "not laid")
+        return Status(release, places.tree, False, "", none, "not laid")
     with Stack.open(places) as stack:
         state = stack.state
         records = {item.name: item for item in state.applied}
@@ -84,5 +84,5 @@ def status(project: Path, release: str) -> Status:
             fresh = stack.laid(state, patches, places.series.read_bytes()) if not gone else None
             overlay = "laid" if fresh == state.overlay else "out of date"
         return Status(
-            release, places.source, True, state.base, tuple(rows), overlay, strange, edited, tuple(notes)
+            release, places.tree, True, state.base, tuple(rows), overlay, strange, edited, tuple(notes)
         )  # fmt: skip

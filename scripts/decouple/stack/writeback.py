@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.patch import seriesfile
+from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import SeriesFile
 from decouple.stack import export
 from decouple.stack.applier import apply
@@ -29,9 +31,8 @@ from decouple.stack.commits import (
     without_diffstat,
     write_chain,
 )
-from decouple.stack.engine import Places, Stack, partial_releases, releases
+from decouple.stack.engine import Stack
 from decouple.stack.journal import Applied, State
-from decouple.stack.patchtext import PatchText
 from decouple.stack.trees import Entry, differences
 
 ID = "Decouple-Id"
@@ -43,7 +44,7 @@ class Item:
 
     text: CommitText
     changes: Mapping[str, tuple[Entry | None, Entry | None]]
-    stored: PatchText | None = None
+    stored: Patch | None = None
     """The patch it was, if it was one."""
     same_diff: bool = False
     """Whether ``stored`` changes exactly the same."""
@@ -61,7 +62,7 @@ class Written:
     """The patch files that a list of items makes."""
 
     state: State
-    patches: tuple[PatchText, ...]
+    patches: tuple[Patch, ...]
     series: SeriesFile
     files: Mapping[Path, bytes | None]
     """What differs from the project's files."""
@@ -137,7 +138,7 @@ def write(stack: Stack, items: Sequence[Item], *, drop: bool = False) -> Written
         for item, name, header in zip(items, names, headers, strict=True)
     ]
     commits = write_chain(repository, state.base, chain)
-    patches: list[PatchText] = []
+    patches: list[Patch] = []
     applied: list[Applied] = []
     newer: list[str] = []
     parent = state.base
@@ -157,11 +158,11 @@ def write(stack: Stack, items: Sequence[Item], *, drop: bool = False) -> Written
                 next_step=f"restore the file (git checkout -- patches/{stored.name}), refresh, then merge the two",
             )
         if stored and item.same_diff:
-            patch = PatchText(name, header.encode("utf-8", "surrogateescape") + stored.body, stored.strip)
+            patch = Patch(name, header.encode("utf-8", "surrogateescape") + stored.body, stored.strip)
             offsets = records[stored.name].offsets
         else:
             head = without_diffstat(header).encode("utf-8", "surrogateescape")
-            patch = PatchText(name, head + export.diff(repository, parent, commit))
+            patch = Patch(name, head + export.diff(repository, parent, commit))
             _prove(stack, parent, patch, item)
             offsets = ()
         applied.append(Applied(name, patch.sha256, commit, offsets))
@@ -199,14 +200,14 @@ def refuse_overlay(stack: Stack, paths: Iterable[str]) -> None:
             )
 
 
-def listed_elsewhere(places: Places, name: str) -> list[str]:
+def listed_elsewhere(places: SeriesPlaces, name: str) -> list[str]:
     """Other releases whose series lists this patch file."""
     folder = places.series.parent
     if not (folder.parent / "series").is_dir() or folder.name != "series":
         return []
     return [
         release
-        for release in (*releases(folder.parent), *partial_releases(folder.parent))
+        for release in Checkout(folder.parent).releases()
         if release != places.release and name in seriesfile.read(folder / release).names
     ]
 
@@ -223,7 +224,7 @@ def slug_of(title: str) -> str:
     return words[:52].rstrip("-") or "patch"
 
 
-def _prove(stack: Stack, parent: str, patch: PatchText, item: Item) -> None:
+def _prove(stack: Stack, parent: str, patch: Patch, item: Item) -> None:
     """Raise DecoupleError unless the patch, applied again, makes exactly what its commit holds."""
     if not item.changes:
         return
@@ -281,7 +282,7 @@ def _header(item: Item, name: str) -> str:
     return header
 
 
-def _series(stack: Stack, items: Sequence[Item], patches: Sequence[PatchText]) -> tuple[SeriesFile, tuple[str, ...]]:
+def _series(stack: Stack, items: Sequence[Item], patches: Sequence[Patch]) -> tuple[SeriesFile, tuple[str, ...]]:
     """The series file with the applied patches as they are now, in their order, and the unapplied ones behind them."""
     series = stack.series
     was = {record.name for record in stack.state.applied}
@@ -307,7 +308,7 @@ def _series(stack: Stack, items: Sequence[Item], patches: Sequence[PatchText]) -
     return (series if list(series.names) == wanted else series.reorder(wanted)), dropped
 
 
-def _stored(stack: Stack, record: Applied) -> PatchText:
+def _stored(stack: Stack, record: Applied) -> Patch:
     """The patch file of an applied patch as it is on disk now. Raises DecoupleError if it is gone."""
     try:
         return stack.patch(record.name)

@@ -26,9 +26,8 @@ from typing import IO, cast
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
-from decouple.base.git import git, start
-from decouple.patch.apply import TREE, Source
-from decouple.patch.parse import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
+from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, git, start
+from decouple.patch.apply import Source
 from decouple.upstream.tarheaders import BoundedTarInfo
 
 _MOST_MEMBER = 64 << 20  # bytes of one file that a patch touches

@@ -14,7 +14,6 @@ from pathlib import Path
 from decouple.base.errors import UsageError
 from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
-from decouple.patch import parse as patches
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.upstream.readers import Opened, is_repository, open_path
@@ -58,7 +57,7 @@ def open_named(
 def read_series(folder: Path) -> list[Patch]:
     """The patches that ``folder/series`` lists, from ``folder``. Raises DecoupleError."""
     series = seriesfile.read(folder / "series")
-    return [patches.read(folder / entry.name, name=entry.name, strip=entry.strip) for entry in series.entries]
+    return [entry.patch(folder).checked(empty=False) for entry in series.entries]
 
 
 def _path(word: str) -> tuple[Path | None, str | None]:

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from scripts.bench import fuzz
 
 from decouple.base.errors import DecoupleError
-from decouple.patch import apply as apply_memory
 from decouple.patch import header, seriesfile
 from decouple.patch import lint as lint_patch
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, Reader, Tree
+from decouple.patch.apply import File, Reader, Tree, apply, path_fault
 
 SLICE = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 #: text that means something to a reader of patches, so that generated text gets past its first line
@@ -68,8 +67,8 @@ def test_nothing_gets_past_reader_and_applier(data: bytes) -> None:
     if not problems:
         assert read.text() == data
     for reverse in (False, True):
-        result = apply_memory.apply(read, Tree(Reader(TREE.get)), reverse=reverse)
-        assert all(not apply_memory.path_fault(path) for path in result.changes)
+        result = apply(read, Tree(Reader(TREE.get)), reverse=reverse)
+        assert all(not path_fault(path) for path in result.changes)
     lint_patch.lint_patch(data, "patches/x.patch")
 
 
@@ -99,9 +98,9 @@ def test_a_search_for_an_offset_is_linear(size: int) -> None:
     hostile = b"--- a/f\n+++ b/f\n@@ -9,%d +9,%d @@\n%s-b\n%s" % (2 * lines + 1, 2 * lines, context, context)
     tree = Tree(Reader({"f": b"a\n" * size}.get))
     began = time.process_time()
-    assert not apply_memory.apply(patch.parse(hostile), tree).applies
+    assert not apply(patch.parse(hostile), tree).applies
     alternating = Tree(Reader({"f": b"a\n" * (size // 2) + b"b\n" + b"a\n" * (size // 2)}.get))
-    assert apply_memory.apply(patch.parse(hostile), alternating).offsets
+    assert apply(patch.parse(hostile), alternating).offsets
     assert time.process_time() - began < 2, "seconds for what takes milliseconds"
 
 
@@ -121,7 +120,7 @@ def test_a_search_for_an_offset_is_linear(size: int) -> None:
 def test_no_text_takes_long(data: bytes) -> None:
     began = time.process_time()
     read, _ = patch.scan(data)
-    apply_memory.apply(read, Tree(Reader(TREE.get)))
+    apply(read, Tree(Reader(TREE.get)))
     assert time.process_time() - began < 2
 
 
@@ -131,6 +130,6 @@ def test_a_hunk_that_would_glue_two_lines_is_refused_here_and_taken_by_git() -> 
         b"--- a/f\n+++ b/f\n@@ -2,4 +2,4 @@\n b\n-c\n+C\n d\n foo\n\\ No newline at end of file\n",
         {"f": File(0o100644, b"a\nb\nc\nd\nfoo\nbar\n")},
     )
-    assert not apply_memory.apply(patch.parse(case.text), Tree(fuzz.Files(case.files))).applies
+    assert not apply(patch.parse(case.text), Tree(fuzz.Files(case.files))).applies
     theirs = fuzz.reference.git_apply(case.text, case.files)
     assert not theirs.applied or theirs.files["f"].data == b"a\nb\nC\nd\nfoobar\n", "git has mended it: allow it here"

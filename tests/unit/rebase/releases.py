@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from decouple.base.git import Repository
+from decouple.patch.parse import Patch
 from decouple.rebase.carry import Step
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.export import diff
-from decouple.stack.patchtext import PatchText
 
 Files = Mapping[str, str]
 HEADER = b"From: A <a@example.org>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: a patch\n\n---\n"
@@ -35,7 +35,7 @@ class Upstream:
         """The patch that turns ``before`` into ``files``."""
         after = self.release(files)
         body = diff(self.repository, before, after)
-        return Step(PatchText(name, HEADER + body), before, after)
+        return Step(Patch(name, HEADER + body), before, after)
 
     def _commit(self, tree: str) -> str:
         out = self.repository.run(

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
+from decouple.patch.parse import Patch
 from decouple.rebase import result
 from decouple.rebase.series import Rebase, Sides
 from decouple.recipes.model import Edit, Recipe, Selector
-from decouple.stack.patchtext import PatchText
 from tests.unit.rebase.releases import Upstream, numbered
 
 
@@ -23,7 +23,7 @@ def test_a_series_that_gives_another_tree_is_not_written(tmp_path: Path) -> None
     outcome = Rebase(upstream.repository, sides, [step.patch]).run()
     (patch,) = result.texts(tmp_path, result.new_series(outcome, "1.1"))
     result.prove(upstream.repository, sides, outcome, [patch])
-    wrong = PatchText(patch.name, patch.data.replace(b"+cut", b"+other"))
+    wrong = Patch(patch.name, patch.data.replace(b"+cut", b"+other"))
     with pytest.raises(DecoupleError, match="does not give the tree"):
         result.prove(upstream.repository, sides, outcome, [wrong])
 
@@ -35,8 +35,8 @@ def test_a_patch_that_its_recipe_made_keeps_its_header(tmp_path: Path) -> None:
     known = step.patch.data.replace(b"Subject: a patch\n\n", b"Subject: a patch\n\nDecouple-Id: a\n")
     recipe = Recipe(schema=1, id="a", edit=[Edit(file="a", at=[Selector(line="^x")], put="y")])
     sides = Sides("v1.0", old, "v1.1", upstream.release({"a": "x(2)\n"}))
-    patch = PatchText(step.patch.name, known)
+    patch = Patch(step.patch.name, known)
     outcome = Rebase(upstream.repository, sides, [patch], recipes={"a": recipe}).run()
     (made,) = result.texts(tmp_path, result.new_series(outcome, "1.1"))
-    assert made.header == patch.header
+    assert made.header_bytes == patch.header_bytes
     assert b"-x(2)" in made.data

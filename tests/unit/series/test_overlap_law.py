@@ -11,9 +11,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decouple.patch import apply as apply_memory
 from decouple.patch import parse as patch
-from decouple.patch.apply import Reader, Tree
+from decouple.patch.apply import Reader, Tree, apply
 from decouple.series.overlap import overlaps
 
 
@@ -43,7 +42,7 @@ def test_patches_that_do_not_overlap_apply_alone_and_others_do_not(seed: int, le
     first, second = diff("first", base, middle), diff("second", middle, last)
     if not first or not second or not middle or not last:
         return
-    alone = apply_memory.apply(second, Tree(Reader({"f": "".join(base).encode()}.get))).applies
+    alone = apply(second, Tree(Reader({"f": "".join(base).encode()}.get))).applies
     assert alone == (not list(overlaps([first, second]))), (base, middle, last)
 
 
@@ -63,11 +62,11 @@ def test_ranges_are_carried_through_the_patches_between(seed: int, length: int) 
     found = list(overlaps([first, second, third]))
     if any("second" in (one.earlier.name, one.later.name) for one in found):
         return
-    only_second = apply_memory.apply(second, Tree(Reader({"f": "".join(base).encode()}.get)))
+    only_second = apply(second, Tree(Reader({"f": "".join(base).encode()}.get)))
     assert only_second.applies
     without_first = only_second.changes["f"]
     assert without_first
-    alone = apply_memory.apply(third, Tree(Reader({"f": without_first.data}.get))).applies
+    alone = apply(third, Tree(Reader({"f": without_first.data}.get))).applies
     assert alone == (not found)
 
 
@@ -80,5 +79,5 @@ def test_lines_cut_off_at_either_end_of_a_file_hold_what_is_next_to_them() -> No
     ):
         first, second = diff("first", base, first_change), diff("second", first_change, second_change)
         assert first and second
-        assert not apply_memory.apply(second, Tree(Reader({"f": "".join(base).encode()}.get))).applies
+        assert not apply(second, Tree(Reader({"f": "".join(base).encode()}.get))).applies
         assert [one.earlier.name for one in overlaps([first, second])] == ["first"]

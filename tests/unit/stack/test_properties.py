@@ -10,10 +10,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from decouple.base.checkout import SeriesPlaces
 from decouple.base.git import Repository
 from decouple.stack import branch, edits, export
 from decouple.stack.commits import CommitText, NewCommit, write_chain
-from decouple.stack.engine import Places, Stack, create
+from decouple.stack.engine import Stack, create
 from tests.support.series import git, header, tree_of
 
 Tree = Mapping[str, bytes]
@@ -83,7 +84,7 @@ def test_any_series_goes_on_and_off_and_out_again(states: list[Tree], verbs: lis
             names.append(name)
         series = root / "2.6"
         series.write_text("".join(f"{name}\n" for name in names))
-        places = Places("2.6", series, root / "patches", root / "src")
+        places = SeriesPlaces("2.6", series, root / "patches", root / "src")
         create(places, bare, commits[0], commits[0], {})
         before = {path: path.read_bytes() for path in (root / "patches").rglob("*.patch")}
 
@@ -93,7 +94,7 @@ def test_any_series_goes_on_and_off_and_out_again(states: list[Tree], verbs: lis
             assert not moved.offsets
             for item, tree in zip(stack.state.applied, wanted[1:], strict=True):
                 assert stack.repository.tree_of(item.commit) == tree
-            assert tree_of(places.source) == wanted[-1]
+            assert tree_of(places.tree) == wanted[-1]
             head = stack.state.head
 
             # import then export: the same bytes
@@ -114,11 +115,11 @@ def test_any_series_goes_on_and_off_and_out_again(states: list[Tree], verbs: lis
                 else:
                     (stack.push if verb == "push" else stack.pop)(amount)
                 assert stack.repository.tree_of("HEAD") == wanted[len(stack.applied)]
-            assert tree_of(places.source) == wanted[len(stack.applied)]
+            assert tree_of(places.tree) == wanted[len(stack.applied)]
 
             stack.pop(None)
-            assert tree_of(places.source) == wanted[0]
-            assert git(places.source, "status", "--porcelain") == ""
+            assert tree_of(places.tree) == wanted[0]
+            assert git(places.tree, "status", "--porcelain") == ""
             stack.push(None)
             assert stack.state.head == head
         assert {path: path.read_bytes() for path in (root / "patches").rglob("*.patch")} == before
@@ -139,27 +140,27 @@ def test_any_edit_is_taken_and_comes_back(states: list[Tree]) -> None:
         (base, _) = commit_trees(Repository(bare, bare), states)
         (root / "patches/2.6").mkdir(parents=True)
         (root / "2.6").write_text("")
-        places = Places("2.6", root / "2.6", root / "patches", root / "src")
+        places = SeriesPlaces("2.6", root / "2.6", root / "patches", root / "src")
         create(places, bare, base, base, {})
         with Stack.open(places) as stack:
             edits.new(stack, "the-edit", now=1_700_000_000)
             for name in states[0]:
-                (places.source / name).unlink()
+                (places.tree / name).unlink()
             for name, text in states[1].items():
-                target = places.source / name
-                for parent in reversed(target.relative_to(places.source).parents[:-1]):
-                    (places.source / parent).mkdir(exist_ok=True)
+                target = places.tree / name
+                for parent in reversed(target.relative_to(places.tree).parents[:-1]):
+                    (places.tree / parent).mkdir(exist_ok=True)
                 if target.is_dir():
                     shutil.rmtree(target)
                 target.write_bytes(text)
-            git(places.source, "add", "-A")
-            wanted = tree_of(places.source)
+            git(places.tree, "add", "-A")
+            wanted = tree_of(places.tree)
             edits.refresh(stack)
             assert stack.repository.tree_of("HEAD") == wanted
             stack.pop(None)
             assert stack.repository.tree_of("HEAD") == git(bare, "rev-parse", f"{base}^{{tree}}")
             stack.push(None)
-            assert tree_of(places.source) == wanted
+            assert tree_of(places.tree) == wanted
             assert edits.refresh(stack).written.files == {}
     finally:
         shutil.rmtree(root)

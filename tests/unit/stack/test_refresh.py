@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.stack import edits
 from decouple.stack.engine import Stack
@@ -269,15 +270,15 @@ def test_a_patch_that_another_release_lists_gets_a_body_of_its_own(world: World)
     assert (world.project / "patches/2.6/0003-split.patch").read_bytes() != shared
     assert here.read_text() == "2.6/0002-hooks.patch\n2.6/0003-split.patch\n"
     # seen from 2.7, 2.6's file is not ours to change
-    from decouple.stack.engine import Places, create
+    from decouple.stack.engine import create
 
     (world.project / "patches/2.6/0003-split.patch").write_bytes(shared)
     here.write_text("2.6/0002-hooks.patch\n")
-    places = Places.of(world.project, "2.7")
+    places = Checkout(world.project).places("2.7")
     create(places, world.upstream, world.base, world.base, {})
     with Stack.open(places) as stack:
         stack.push(None)
-        (places.source / "README.md").write_text("changed in 2.7\n")
+        (places.tree / "README.md").write_text("changed in 2.7\n")
         done = edits.refresh(stack)
         assert done.written.renamed == {"2.6/0002-hooks.patch": "2.7/0002-hooks.patch"}
         assert stack.applied == ("2.7/0002-hooks.patch",)

@@ -1,0 +1,103 @@
+"""The checkout: where its series, patches and trees are, which releases it has, which of them are partial.
+
+Needs nothing but the standard library, so that ``noxfile.py`` can ask it before anything is installed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError, UsageError
+
+#: How a partial series says which patch it lacks, at the start of a line: ``# not carried: NAME: WHY``.
+NOT_CARRIED = "# not carried: "
+_RELEASE = re.compile(r"\d+(\.\d+)*")
+
+
+def version_key(release: str) -> tuple[int, ...]:
+    """To sort releases by: 2.10 is behind 2.9."""
+    return tuple(int(part) for part in release.split("."))
+
+
+@dataclass(frozen=True)
+class SeriesPlaces:
+    """Where one series lives: its files in the project, its tree below ``build``."""
+
+    release: str
+    series: Path
+    """The series file."""
+    patches: Path
+    """The folder that names in it are relative to."""
+    tree: Path
+    """The applied tree."""
+    project: Path | None = None
+    """The checkout with ``third_device/``; None: no overlay."""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout of this project."""
+
+    root: Path
+
+    @property
+    def patches(self) -> Path:
+        """The folder that names in a series file are relative to."""
+        return self.root / "patches"
+
+    @property
+    def resolutions(self) -> Path:
+        """What persons settled in rebases."""
+        return self.root / "series" / "resolutions"
+
+    def series(self, release: str) -> Path:
+        """The series file of ``release``, whether or not there is one."""
+        return self.root / "series" / release
+
+    def manifest(self, release: str) -> Path:
+        """The release manifest, whether or not there is one."""
+        return self.root / "series" / f"{release}.toml"
+
+    def build(self, release: str) -> Path:
+        """What is made of a release and can be made again."""
+        return self.root / "build" / release
+
+    def tree(self, release: str) -> Path:
+        """The applied tree, whether or not there is one."""
+        return self.build(release) / "src"
+
+    def releases(self) -> tuple[str, ...]:
+        """Every release that has a series, whole or partial, by version. Raises DecoupleError without ``series/``."""
+        folder = self.root / "series"
+        if not folder.is_dir():
+            raise DecoupleError(f"no folder {folder}", next_step="run in a checkout, or set DECOUPLE_PROJECT")
+        found = (path.name for path in folder.iterdir() if _RELEASE.fullmatch(path.name) and path.is_file())
+        return tuple(sorted(found, key=version_key))
+
+    def whole(self) -> tuple[str, ...]:
+        """The releases whose series lacks nothing: those that can be applied and built."""
+        return tuple(release for release in self.releases() if not self.lacking(release))
+
+    def partial(self) -> tuple[str, ...]:
+        """The releases of which a wheel is all that was seen: their series lack patches, no tree is made of them."""
+        return tuple(release for release in self.releases() if self.lacking(release))
+
+    def lacking(self, release: str) -> int:
+        """How many patches the series says that it lacks."""
+        return (b"\n" + self.series(release).read_bytes()).count(f"\n{NOT_CARRIED}".encode())
+
+    def places(self, release: str) -> SeriesPlaces:
+        """Where a whole series is and where its tree goes. Raises UsageError for a release that has none."""
+        series = self.series(release)
+        if not series.is_file():
+            have = ", ".join(self.whole()) or "none"
+            raise UsageError(f"no series {series}", next_step=f"name one of: {have}")
+        if lacking := self.lacking(release):
+            raise UsageError(
+                f"series/{release} is partial: {lacking} patches are not carried, only the official wheel was seen",
+                next_step=f"decouple rebase completes it with a full source; decouple check {release} --source wheel "
+                "proves what it has",
+            )
+        return SeriesPlaces(release, series, self.patches, self.tree(release), self.root)

@@ -1,0 +1,13 @@
+"""Where a line ends: at LF and nowhere else."""
+
+from __future__ import annotations
+
+from typing import AnyStr
+
+
+def lines_of(text: AnyStr) -> list[AnyStr]:
+    """The lines with their newlines (``splitlines`` would also end one at form feeds and others)."""
+    newline = "\n" if isinstance(text, str) else b"\n"
+    lines = text.split(newline)
+    last = lines.pop()
+    return [line + newline for line in lines] + ([last] if last else [])
