@@ -27,9 +27,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from decouple.base.git import EXECUTABLE, REGULAR, TREE
 from decouple.patch import parse as patch
-from decouple.patch.apply import TREE, File, Result, Tree, apply, path_fault
-from decouple.patch.parse import EXECUTABLE, REGULAR
+from decouple.patch.apply import File, Result, Tree, apply, path_fault
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -19,11 +19,12 @@ from pathlib import Path
 
 from scripts.bench.fuzz import Files
 
+from decouple.base.git import REGULAR, TREE
 from decouple.base.paths import cache_dir
 from decouple.patch import parse as patch
 from decouple.patch import seriesfile
-from decouple.patch.apply import TREE, File, Result, Source, Tree, apply
-from decouple.patch.parse import REGULAR, FilePatch, Hunk, Patch
+from decouple.patch.apply import File, Result, Source, Tree, apply
+from decouple.patch.parse import FilePatch, Hunk, Patch
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
 from decouple.upstream.readers import from_archive

@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from decouple.patch.apply import TREE, File, Tree
-from decouple.patch.parse import EXECUTABLE, REGULAR, SYMLINK, Patch
+from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK, TREE
+from decouple.patch.apply import File, Tree
+from decouple.patch.parse import Patch
 
 _TIMEOUT = 60.0
 

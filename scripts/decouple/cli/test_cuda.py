@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base import git
+from decouple.base.checkout import Checkout
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
-from decouple.base.paths import build_dir, find_project
+from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.flows import test_cuda
 from decouple.flows.environment import Work
@@ -60,12 +61,12 @@ def _run(arguments: argparse.Namespace) -> int:
             print(f"{suite.name}: {' '.join(suite.files)}" + (f" (-k {suite.select!r})" if suite.select else ""))
         return OK
     project = find_project()
-    tests = arguments.tests or build_dir(project, arguments.release) / "src" / "test"
+    tests = arguments.tests or Checkout(project).tree(arguments.release) / "test"
     if not (tests / "run_test.py").exists():
         raise UsageError(
             f"{tests}: not upstream's test/", next_step=f"nox -s apply-{arguments.release}, or --tests DIR"
         )
-    results = arguments.results or build_dir(project, arguments.release) / "verify" / "suites"
+    results = arguments.results or Checkout(project).build(arguments.release) / "verify" / "suites"
     label = arguments.label or (arguments.torch if arguments.torch in test_cuda.IN_ROOT else "python")
     device = target.device_of(arguments.device, Path("/dev/nvidiactl").exists())
     simulation = ("--devices", str(arguments.devices), *arguments.simulation)

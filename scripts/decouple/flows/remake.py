@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import REGULAR
 from decouple.inventory import rules as rule_files
 from decouple.patch.apply import File, Tree, apply
-from decouple.patch.parse import REGULAR, Patch, parse
+from decouple.patch.parse import Patch, parse
 from decouple.recipes.make import done_upstream, make
 from decouple.recipes.model import Recipe, RecipeError, load_all
 from decouple.relocate.patch import render

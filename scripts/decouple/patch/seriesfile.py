@@ -24,7 +24,7 @@ _NOT_CARRIED = re.compile(NOT_CARRIED + r"(\S+): (\S.*)\Z")
 
 
 @dataclass(frozen=True)
-class Entry:
+class SeriesEntry:
     """One patch of a series."""
 
     name: str
@@ -68,7 +68,7 @@ class NotCarried:
 @dataclass(frozen=True)
 class _Line:
     raw: str
-    entry: Entry | None = None
+    entry: SeriesEntry | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class SeriesFile:
     lines: tuple[_Line, ...] = ()
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[SeriesEntry, ...]:
         """The patches in the order they apply."""
         return tuple(line.entry for line in self.lines if line.entry)
 
@@ -124,7 +124,7 @@ class SeriesFile:
         lines = list(self.lines)
         if at and not lines[at - 1].raw.endswith("\n"):
             lines[at - 1] = _Line(lines[at - 1].raw + "\n", lines[at - 1].entry)
-        entry = Entry(name, strip)
+        entry = SeriesEntry(name, strip)
         lines.insert(at, _Line(entry.text() + "\n", entry))
         return _numbered(lines)
 
@@ -147,7 +147,7 @@ class SeriesFile:
             raise DecoupleError(f"patch {new} is in the series already", next_step="choose another name")
         line = self.lines[at]
         assert line.entry
-        changed = _Line(line.raw.replace(old, new, 1), Entry(new, line.entry.strip, line.entry.line))
+        changed = _Line(line.raw.replace(old, new, 1), SeriesEntry(new, line.entry.strip, line.entry.line))
         return _numbered([*self.lines[:at], changed, *self.lines[at + 1 :]])
 
     def reorder(self, names: Iterable[str]) -> SeriesFile:
@@ -215,7 +215,7 @@ def read(path: Path) -> SeriesFile:
     return parse(text, name=str(path))
 
 
-def _entry(words: list[str], number: int) -> tuple[Entry | None, str, str]:
+def _entry(words: list[str], number: int) -> tuple[SeriesEntry | None, str, str]:
     name, *options = words
     fault = _path_fault(name)
     if fault:
@@ -226,7 +226,7 @@ def _entry(words: list[str], number: int) -> tuple[Entry | None, str, str]:
         if not match:
             return None, "series-syntax", f"option {option!r} of {name} is not -pN"
         strip = int(match.group(1))
-    return Entry(name, strip, number), "", ""
+    return SeriesEntry(name, strip, number), "", ""
 
 
 def _path_fault(name: str) -> str:
@@ -244,7 +244,7 @@ def _path_fault(name: str) -> str:
 def _numbered(lines: list[_Line]) -> SeriesFile:
     return SeriesFile(
         tuple(
-            _Line(line.raw, Entry(line.entry.name, line.entry.strip, number) if line.entry else None)
+            _Line(line.raw, SeriesEntry(line.entry.name, line.entry.strip, number) if line.entry else None)
             for number, line in enumerate((line for line in lines if line.raw), start=1)
         )
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import Repository
+from decouple.base.git import SUBMODULE, Repository
 from decouple.patch.apply import Result, Tree, apply
 from decouple.patch.parse import Patch
 from decouple.rebase import beside
@@ -21,8 +21,7 @@ from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.stack import applier
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.export import diff
-from decouple.stack.trees import Entry, blobs, differences, look_up
-from decouple.stack.worktree import SUBMODULE
+from decouple.stack.trees import TreeEntry, blobs, differences, look_up
 
 _PLAIN = CommitText("decouple <decouple@localhost>", "0 +0000", "rebase\n")
 
@@ -42,7 +41,7 @@ class TreeSource:
     def __init__(self, repository: Repository, tree: str, paths: Sequence[str] = ()) -> None:
         self._repository, self._tree = repository, tree
         found = look_up(repository, tree, paths)
-        self._entries: dict[str, Entry | None] = {path: found.get(path) for path in paths}
+        self._entries: dict[str, TreeEntry | None] = {path: found.get(path) for path in paths}
         self._blobs = blobs(repository, [entry.id for entry in found.values() if entry.mode != SUBMODULE])
 
     def mode(self, path: str) -> int | None:
@@ -50,7 +49,7 @@ class TreeSource:
         if path not in self._entries:
             self._entries[path] = look_up(self._repository, self._tree, [path]).get(path)
         entry = self._entries[path]
-        return None if entry is None else int(entry.mode, 8)
+        return None if entry is None else entry.mode
 
     def read(self, path: str) -> bytes:
         """See ``Source``."""
@@ -109,7 +108,7 @@ def _beside(repository: Repository, step: Step, tip: str, merge: Merge) -> Carri
     """The verdict where every conflict is one of lines that upstream added beside those that the patch takes out."""
     files = {file.path: file for file in step.patch.files}
     notes: list[Note] = []
-    settled: dict[str, Entry] = {}
+    settled: dict[str, TreeEntry] = {}
     for path, kind in merge.conflicts:
         file = files.get(path)
         entries = [look_up(repository, tree, [path]).get(path) for tree in (step.before, step.after, tip)]
@@ -121,7 +120,7 @@ def _beside(repository: Repository, step: Step, tip: str, merge: Merge) -> Carri
         if found is None:
             return None
         blob = repository.run("hash-object", "-w", "--stdin", stdin=found.data).decode().strip()
-        settled[path] = Entry(new.mode, blob)
+        settled[path] = TreeEntry(new.mode, blob)
         notes += [
             Note(
                 path, one.new + 1, f"upstream added {len(one.lines)} lines right beside those that the patch takes out"
@@ -210,7 +209,7 @@ def _commit(repository: Repository, tree_of: str, parents: tuple[str, ...]) -> s
     return answer.decode().strip()
 
 
-def tree_after(repository: Repository, tip: str, changes: Mapping[str, Entry | None]) -> str:
+def tree_after(repository: Repository, tip: str, changes: Mapping[str, TreeEntry | None]) -> str:
     """The id of the tree that ``tip`` has after ``changes``."""
     (commit,) = write_chain(repository, tip, [NewCommit(_PLAIN, changes)])
     return repository.tree_of(commit)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from decouple.base.git import Repository
+from decouple.base.git import REGULAR, Repository
 from decouple.rebase.carry import TreeSource, tree_after
 from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.recipes.make import done_upstream, make
 from decouple.recipes.model import Recipe, RecipeError
 from decouple.stack.export import diff
-from decouple.stack.trees import Entry, look_up
+from decouple.stack.trees import TreeEntry, look_up
 
 
 def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried) -> Carried:
@@ -47,10 +47,10 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried)
     return Carried(merged.name, Verdict.MADE, changes, notes, diff(repository, tip, tree))
 
 
-def _written(repository: Repository, tip: str, texts: Mapping[str, str]) -> dict[str, Entry | None]:
+def _written(repository: Repository, tip: str, texts: Mapping[str, str]) -> dict[str, TreeEntry | None]:
     present = look_up(repository, tip, list(texts))
-    written: dict[str, Entry | None] = {}
+    written: dict[str, TreeEntry | None] = {}
     for path, text in texts.items():
         blob = repository.run("hash-object", "-w", "--stdin", stdin=text.encode()).decode().strip()
-        written[path] = Entry(present[path].mode if path in present else "100644", blob)
+        written[path] = TreeEntry(present[path].mode if path in present else REGULAR, blob)
     return written

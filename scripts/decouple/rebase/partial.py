@@ -38,7 +38,7 @@ def commit_of(repository: Repository, source: Source, paths: Collection[str], ti
     root = f"tree {empty}\nauthor {_WHO} 0 +0000\ncommitter {_WHO} 0 +0000\n\nroot\n"
     base = repository.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=root.encode()).decode().strip()
     files = {path: source.mode(path) for path in sorted(paths)}
-    changes = {path: (f"{mode:o}", source.read(path)) for path, mode in files.items() if mode and mode & 0o100000}
+    changes = {path: (mode, source.read(path)) for path, mode in files.items() if mode and mode & 0o100000}
     return write_chain(repository, base, [NewCommit(CommitText(_WHO, "0 +0000", f"{title}\n"), changes)])[0]
 
 

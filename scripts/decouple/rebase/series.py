@@ -20,7 +20,7 @@ from decouple.recipes.model import Recipe
 from decouple.stack import applier
 from decouple.stack.commits import NewCommit, from_header, write_chain
 from decouple.stack.export import diff
-from decouple.stack.trees import Entry, differences, look_up
+from decouple.stack.trees import TreeEntry, differences, look_up
 
 Regenerate = Callable[[Patch], "Regenerated | None"]
 """Makes a generated patch anew for the new release; None for a patch that is written by hand."""
@@ -139,7 +139,7 @@ class Rebase:
         if made.data is None:
             # the rules do not place every file: what still moves as before is carried, so that the rest can be judged
             present = look_up(self.repository, tip, [path for t in step.patch.files for path in (t.old_path,) if path])
-            changes: dict[str, Entry | None] = {}
+            changes: dict[str, TreeEntry | None] = {}
             for file in step.patch.files:
                 if file.old_path in present and file.new_path:
                     changes |= {file.old_path: None, file.new_path: present[file.old_path]}

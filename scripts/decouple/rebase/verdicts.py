@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from decouple.stack.trees import Entry
+from decouple.stack.trees import TreeEntry
 
 
 class Verdict(enum.Enum):
@@ -71,7 +71,7 @@ class Carried:
 
     name: str
     verdict: Verdict
-    changes: Mapping[str, Entry | None] | None = None
+    changes: Mapping[str, TreeEntry | None] | None = None
     notes: tuple[Note, ...] = field(default_factory=tuple)
     body: bytes | None = None
     """New diff text; None where the old file serves or there is nothing to apply."""

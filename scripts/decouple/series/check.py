@@ -39,7 +39,7 @@ class Status(enum.Enum):
 
 APPLIES = frozenset({Status.CLEAN, Status.OFFSET, Status.AMBIGUOUS, Status.MADE})
 
-Remade = Callable[[Patch, Tree], tuple[Status, Mapping[str, apply_memory.File | None]] | None]
+Remade = Callable[[Patch, Tree], tuple[Status, Mapping[str, File | None]] | None]
 """What a patch whose text does not apply is on a tree when it is made anew, and what it changes; None: it cannot be."""
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import Repository
+from decouple.base.git import TREE, Repository
 from decouple.patch.parse import Patch
-from decouple.stack.trees import TREE, Entry, conflicts, look_up, parents
+from decouple.stack.trees import TreeEntry, conflicts, look_up, parents
 
 _CHECKING = re.compile(r"Checking patch (.*)\.\.\.\Z")
 _OFFSET = re.compile(r"Hunk #(\d+) succeeded at (\d+) \(offset (-?\d+) lines?\)")
@@ -42,7 +42,7 @@ class Outcome:
     """One patch that applied: what it made of each path it touches (None: deleted), and its offsets."""
 
     patch: Patch
-    changes: Mapping[str, Entry | None]
+    changes: Mapping[str, TreeEntry | None]
     offsets: tuple[Offset, ...] = ()
 
 
@@ -74,7 +74,7 @@ def apply(repository: Repository, tree: str, patches: Sequence[Patch], scratch: 
     Neighbours that share no file go to git in one call. ``scratch`` is where the small index is put.
     Raises ApplyError naming patch, file and hunk; it carries the outcomes of the patches that did apply.
     """
-    state: dict[str, Entry | None] = {}  # what the patches so far made of each path
+    state: dict[str, TreeEntry | None] = {}  # what the patches so far made of each path
     readable = [patch for patch in patches if not patch.problems]
     found = look_up(repository, tree, {path for patch in readable for path in patch.touched})
     base = _Base(repository, tree, found)
@@ -107,10 +107,12 @@ class _Base:
 
     repository: Repository
     tree: str
-    found: Mapping[str, Entry]
+    found: Mapping[str, TreeEntry]
 
 
-def _apply_batch(base: _Base, state: dict[str, Entry | None], patches: Sequence[Patch], scratch: Path) -> list[Outcome]:
+def _apply_batch(
+    base: _Base, state: dict[str, TreeEntry | None], patches: Sequence[Patch], scratch: Path
+) -> list[Outcome]:
     """Apply patches that share no file, together if that works; else one by one, to know which it is that fails."""
     if len(patches) > 1:
         try:
@@ -128,7 +130,7 @@ def _apply_batch(base: _Base, state: dict[str, Entry | None], patches: Sequence[
 
 
 def _apply_together(
-    base: _Base, state: dict[str, Entry | None], patches: Sequence[Patch], scratch: Path
+    base: _Base, state: dict[str, TreeEntry | None], patches: Sequence[Patch], scratch: Path
 ) -> list[Outcome]:
     involved = {path for patch in patches for path in patch.touched}
     before = _present(base, state, involved)
@@ -148,7 +150,7 @@ def _apply_together(
     return outcomes
 
 
-def _present(base: _Base, state: Mapping[str, Entry | None], paths: set[str]) -> dict[str, Entry]:
+def _present(base: _Base, state: Mapping[str, TreeEntry | None], paths: set[str]) -> dict[str, TreeEntry]:
     """What stands at ``paths`` and in their way, in the base as changed by ``state``."""
     reach = paths | {parent for path in paths for parent in parents(path)}
     found = {path: entry for path, entry in base.found.items() if path in reach}
@@ -160,7 +162,7 @@ def _present(base: _Base, state: Mapping[str, Entry | None], paths: set[str]) ->
             found[path] = entry
     # a path that the series so far made a directory of
     made = {parent for path, entry in state.items() if entry for parent in parents(path)}
-    found |= {path: Entry(TREE, "") for path in paths & made}
+    found |= {path: TreeEntry(TREE, "") for path in paths & made}
     if any(entry.mode == TREE for entry in found.values()):
         # a directory that the series so far emptied no longer stands in the way
         for path in [path for path, entry in found.items() if entry.mode == TREE]:
@@ -174,17 +176,15 @@ def _present(base: _Base, state: Mapping[str, Entry | None], paths: set[str]) ->
 
 
 def _git_apply(
-    repository: Repository, before: Mapping[str, Entry], patches: Sequence[Patch], scratch: Path
-) -> tuple[dict[str, Entry], dict[str, list[Offset]]]:
+    repository: Repository, before: Mapping[str, TreeEntry], patches: Sequence[Patch], scratch: Path
+) -> tuple[dict[str, TreeEntry], dict[str, list[Offset]]]:
     """Run ``git apply`` on an index made of ``before``; returns the index afterwards and the offsets per path."""
     if not patches:
         return dict(before), {}
     scratch.mkdir(parents=True, exist_ok=True)
     index = scratch / "apply.index"
     index.unlink(missing_ok=True)
-    lines = "".join(
-        f"{entry.mode.zfill(6)} {entry.id} 0\t{path}\0" for path, entry in before.items() if entry.mode != TREE
-    )
+    lines = "".join(f"{entry.mode:06o} {entry.id} 0\t{path}\0" for path, entry in before.items() if entry.mode != TREE)
     repository.run("update-index", "-z", "--index-info", stdin=lines.encode("utf-8", "surrogateescape"), index=index)
     answer = repository.try_run(
         "apply",
@@ -200,11 +200,11 @@ def _git_apply(
         raise ApplyError(patches[0], _reason(answer.err, patches[0]))
     listed = repository.run("ls-files", "-s", "-z", index=index)
     index.unlink(missing_ok=True)
-    after: dict[str, Entry] = {}
+    after: dict[str, TreeEntry] = {}
     for line in listed.split(b"\0")[:-1]:
         meta, path = line.split(b"\t", 1)
         mode, identity, _ = meta.decode().split(" ")
-        after[path.decode("utf-8", "surrogateescape")] = Entry(mode, identity)
+        after[path.decode("utf-8", "surrogateescape")] = TreeEntry(int(mode, 8), identity)
     return after, _offsets(answer.err)
 
 
@@ -243,10 +243,10 @@ def _reason(words: str, patch: Patch) -> str:
 
 
 def _verified(
-    patch: Patch, before: Mapping[str, Entry], after: Mapping[str, Entry], offsets: Mapping[str, list[Offset]]
+    patch: Patch, before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry], offsets: Mapping[str, list[Offset]]
 ) -> Outcome:
     """What ``patch`` did, or ApplyError if that is not what it says."""
-    changes: dict[str, Entry | None] = {}
+    changes: dict[str, TreeEntry | None] = {}
     told: list[Offset] = []
     gone = {t.old_path for t in patch.files if t.old_path and t.old_path != t.new_path and not t.copy}
     for file in patch.files:

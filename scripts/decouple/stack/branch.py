@@ -28,7 +28,7 @@ from decouple.stack.commits import (
 )
 from decouple.stack.engine import Stack
 from decouple.stack.journal import Applied, Plan
-from decouple.stack.trees import Entry, differences
+from decouple.stack.trees import TreeEntry, differences
 from decouple.stack.writeback import ID, Item, Written, write
 
 
@@ -141,7 +141,7 @@ def _does(
     repository: Repository,
     parent: str,
     patch: Patch,
-    changes: Mapping[str, tuple[Entry | None, Entry | None]],
+    changes: Mapping[str, tuple[TreeEntry | None, TreeEntry | None]],
     scratch: Path,
 ) -> bool:
     """Whether the stored patch, applied on ``parent``, does exactly what the commit does, at the places it names."""

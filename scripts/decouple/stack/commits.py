@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository, fast_import_path
 from decouple.patch import header as headers
-from decouple.stack.trees import Entry
+from decouple.stack.trees import TreeEntry
 
 PATCH_TRAILER = "Decouple-Patch"
 OVERLAY_TRAILER = "Decouple-Overlay"
@@ -198,7 +198,7 @@ class NewCommit:
     """A commit to write: its text and what it changes against its parent (None: deleted; bytes: a new blob)."""
 
     text: CommitText
-    changes: Mapping[str, Entry | tuple[str, bytes] | None]
+    changes: Mapping[str, TreeEntry | tuple[int, bytes] | None]
     committer: str = COMMITTER
     parent: str | None = None
     """Only where it is not the commit before it in the list."""
@@ -226,11 +226,11 @@ def write_chain(repository: Repository, base: str, commits: Sequence[NewCommit])
         removed = sorted(path for path, entry in commit.changes.items() if entry is None)
         stream += [b"D %s\n" % _path(path) for path in removed]
         for path, entry in sorted((p, e) for p, e in commit.changes.items() if e is not None):
-            if isinstance(entry, Entry):
-                stream.append(b"M %s %s %s\n" % (entry.mode.encode(), entry.id.encode(), _path(path)))
+            if isinstance(entry, TreeEntry):
+                stream.append(b"M %o %s %s\n" % (entry.mode, entry.id.encode(), _path(path)))
             elif entry is not None:
                 mode, data = entry
-                stream.append(b"M %s inline %s\ndata %d\n%s\n" % (mode.encode(), _path(path), len(data), data))
+                stream.append(b"M %o inline %s\ndata %d\n%s\n" % (mode, _path(path), len(data), data))
         stream.append(b"\n")
     stream += [b"get-mark :%d\n" % number for number in range(1, len(commits) + 1)]
     stream.append(b"done\n")

@@ -19,7 +19,7 @@ from decouple.stack.applier import apply
 from decouple.stack.commits import CommitText, NewCommit, rfc2822, valid_author, write_chain
 from decouple.stack.engine import Moved, Stack
 from decouple.stack.journal import Plan
-from decouple.stack.trees import Change, Entry, differences
+from decouple.stack.trees import Change, TreeEntry, differences
 from decouple.stack.writeback import (
     ID,
     Item,
@@ -269,7 +269,7 @@ def _uncommitted(stack: Stack) -> tuple[Path, str, list[Change]]:
     return index, tree, differences(repository, "HEAD", tree)
 
 
-def _as_trees(stack: Stack, changes: Mapping[str, Entry | None]) -> tuple[str, str]:
+def _as_trees(stack: Stack, changes: Mapping[str, TreeEntry | None]) -> tuple[str, str]:
     text = CommitText("decouple <decouple@localhost>", "0 +0000", "scratch\n")
     (commit,) = write_chain(stack.repository, stack.state.tip, [NewCommit(text, changes)])
     return stack.state.tip, commit
@@ -280,7 +280,7 @@ def _goto_or_write(stack: Stack, applied: Sequence[Patch], verb: str, files: dic
     return stack.goto(applied, verb=verb, overlay=complete, files=files)
 
 
-def _applied_entries(written: Written) -> list[seriesfile.Entry]:
+def _applied_entries(written: Written) -> list[seriesfile.SeriesEntry]:
     names = {patch.name for patch in written.patches}
     return [entry for entry in written.series.entries if entry.name in names]
 

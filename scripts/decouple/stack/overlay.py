@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import Repository
+from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK, Repository
 from decouple.patch.parse import Patch
 from decouple.stack.commits import DATE, NOBODY, OVERLAY_TRAILER, CommitText, NewCommit
-from decouple.stack.trees import Entry, blob_id, conflicts, look_up
+from decouple.stack.trees import TreeEntry, blob_id, conflicts, look_up
 
 FOLDER = "third_device"
 PATCHES = "third_device/torch_cuda/torch_patches"
@@ -27,14 +27,14 @@ PATCHES = "third_device/torch_cuda/torch_patches"
 class Files:
     """What the overlay holds: path in the tree -> git mode and content."""
 
-    content: Mapping[str, tuple[str, bytes]]
+    content: Mapping[str, tuple[int, bytes]]
 
     @property
     def digest(self) -> str:
         """SHA-256 over every path, mode and content: equal for equal overlays."""
         total = hashlib.sha256()
         for path, (mode, data) in sorted(self.content.items()):
-            total.update(f"{mode} {blob_id(data)} {path}\0".encode("utf-8", "surrogateescape"))
+            total.update(f"{mode:o} {blob_id(data)} {path}\0".encode("utf-8", "surrogateescape"))
         return total.hexdigest()
 
 
@@ -44,19 +44,19 @@ def gather(repository: Repository, project: Path, series: bytes, patches: Sequen
     Raises DecoupleError for a file that is neither regular nor a link.
     """
     listed = _git_files(repository, project)
-    content: dict[str, tuple[str, bytes]] = {}
+    content: dict[str, tuple[int, bytes]] = {}
     for path in listed:
         full = project / path
         info = full.lstat()
         if stat.S_ISLNK(info.st_mode):
-            content[path] = ("120000", os.fsencode(full.readlink()))
+            content[path] = (SYMLINK, os.fsencode(full.readlink()))
         elif stat.S_ISREG(info.st_mode):
-            content[path] = ("100755" if info.st_mode & 0o100 else "100644", full.read_bytes())
+            content[path] = (EXECUTABLE if info.st_mode & 0o100 else REGULAR, full.read_bytes())
         else:
             raise DecoupleError(f"{full} is neither a file nor a link", next_step="take it out of third_device/")
-    content[f"{PATCHES}/series"] = ("100644", series)
+    content[f"{PATCHES}/series"] = (REGULAR, series)
     for patch in patches:
-        content[f"{PATCHES}/{patch.name}"] = ("100644", patch.data)
+        content[f"{PATCHES}/{patch.name}"] = (REGULAR, patch.data)
     return Files(content)
 
 
@@ -79,7 +79,7 @@ def commit(repository: Repository, parent: str, files: Files) -> NewCommit:
         "Overlay: third_device of the project and the series as applied\n\n"
         f"{OVERLAY_TRAILER}: {files.digest}\n"
     )  # fmt: skip
-    changes: dict[str, Entry | tuple[str, bytes] | None] = dict(files.content)
+    changes: dict[str, TreeEntry | tuple[int, bytes] | None] = dict(files.content)
     return NewCommit(CommitText(f"{NOBODY[0]} <{NOBODY[1]}>", DATE, message), changes)
 
 

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import Repository
-
-TREE = "40000"
+from decouple.base.git import TREE, Repository
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A file, link or submodule in a tree: its mode as git writes it ("100644") and its object id."""
+class TreeEntry:
+    """A file, link or submodule in a tree: its mode and its object id."""
 
-    mode: str
+    mode: int
+    """As in `base.git`: 0o100644, ..."""
     id: str
 
 
@@ -26,8 +25,8 @@ class Change:
     """What happened to one path between two trees; None stands for "is not there"."""
 
     path: str
-    old: Entry | None
-    new: Entry | None
+    old: TreeEntry | None
+    new: TreeEntry | None
 
 
 def blob_id(data: bytes) -> str:
@@ -35,16 +34,16 @@ def blob_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def look_up(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, Entry]:
+def look_up(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, TreeEntry]:
     """What ``tree`` holds at ``paths``; absent paths are left out.
 
     One ``git cat-file --batch`` reads only the directories that the paths are in, so the time depends on the
     paths and not on the size of the tree. A path below a *file*, or a path that is a directory, is returned as
-    that entry with its own path (mode ``40000`` for a directory), so that a caller sees what is in the way.
+    that entry with its own path (mode ``TREE`` for a directory), so that a caller sees what is in the way.
     Raises DecoupleError for a path with a newline, which git's batch format cannot ask for.
     """
     wanted = sorted(set(paths))
-    folders: dict[str, dict[str, Entry]] = {}
+    folders: dict[str, dict[str, TreeEntry]] = {}
     needed: dict[str, None] = {}
     for path in wanted:
         if "\n" in path:
@@ -55,7 +54,7 @@ def look_up(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str
     for folder, answer in zip(order, _batch(repository, requests), strict=True):
         if answer and answer[0] == "tree":
             folders[folder] = parse_tree(answer[1])
-    found: dict[str, Entry] = {}
+    found: dict[str, TreeEntry] = {}
     for path in wanted:
         for step in (*reversed(parents(path)[:-1]), path):
             folder, _, name = step.rpartition("/")
@@ -100,15 +99,15 @@ def _batch(repository: Repository, requests: list[str]) -> list[tuple[str, bytes
     return objects
 
 
-def parse_tree(body: bytes) -> dict[str, Entry]:
+def parse_tree(body: bytes) -> dict[str, TreeEntry]:
     """The entries of one tree object: ``mode SP name NUL 20-byte id``, repeated."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, TreeEntry] = {}
     position = 0
     while position < len(body):
         blank = body.index(b" ", position)
         nul = body.index(b"\0", blank)
         name = body[blank + 1 : nul].decode("utf-8", "surrogateescape")
-        entries[name] = Entry(body[position:blank].decode(), body[nul + 1 : nul + 21].hex())
+        entries[name] = TreeEntry(int(body[position:blank], 8), body[nul + 1 : nul + 21].hex())
         position = nul + 21
     return entries
 
@@ -125,14 +124,14 @@ def differences(repository: Repository, old: str, new: str) -> list[Change]:
         changes.append(
             Change(
                 path.decode("utf-8", "surrogateescape"),
-                Entry(old_mode, old_id) if old_mode != "000000" else None,
-                Entry(new_mode, new_id) if new_mode != "000000" else None,
+                TreeEntry(int(old_mode, 8), old_id) if old_mode != "000000" else None,
+                TreeEntry(int(new_mode, 8), new_id) if new_mode != "000000" else None,
             )
         )
     return changes
 
 
-def conflicts(found: Mapping[str, Entry], path: str) -> str | None:
+def conflicts(found: Mapping[str, TreeEntry], path: str) -> str | None:
     """The entry that keeps a file from standing at ``path``: a file above it or a directory in its place."""
     entry = found.get(path)
     if entry is not None and entry.mode == TREE:

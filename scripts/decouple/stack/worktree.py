@@ -12,11 +12,9 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
-from decouple.base.git import Repository
-from decouple.stack.trees import Change, Entry, blob_id, blobs, differences, parents
+from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, Repository
+from decouple.stack.trees import Change, TreeEntry, blob_id, blobs, differences, parents
 
-SUBMODULE = "160000"
-LINK = "120000"
 #: Up to so many paths are moved one by one: `git read-tree -m -u` walks the whole tree, however little differs
 #: (0.1 s of processor time on PyTorch for one file).
 FEW = 64
@@ -122,13 +120,13 @@ def _stamp(path: Path) -> tuple[int, int, int]:
     return info.st_ino, info.st_size, info.st_mtime_ns
 
 
-def read_index(repository: Repository, paths: Sequence[str], index: Path | None = None) -> dict[str, Entry]:
+def read_index(repository: Repository, paths: Sequence[str], index: Path | None = None) -> dict[str, TreeEntry]:
     """What the index holds at ``paths`` (all of it for no paths)."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, TreeEntry] = {}
     for line in repository.run("ls-files", "-s", "-z", "--", *paths, index=index).split(b"\0")[:-1]:
         meta, path = line.split(b"\t", 1)
         mode, identity, _ = meta.decode().split(" ")
-        entries[path.decode("utf-8", "surrogateescape")] = Entry(mode, identity)
+        entries[path.decode("utf-8", "surrogateescape")] = TreeEntry(int(mode, 8), identity)
     return entries
 
 
@@ -138,7 +136,7 @@ def _is_folder(repository: Repository, change: Change) -> bool:
     return path.is_dir() and not path.is_symlink()
 
 
-def on_disk(root: Path, path: str) -> tuple[Entry | None, bytes]:
+def on_disk(root: Path, path: str) -> tuple[TreeEntry | None, bytes]:
     """The file at ``path`` as git would record it, and its bytes; ``(None, b"")`` if nothing is there."""
     full = root / path
     try:
@@ -147,11 +145,11 @@ def on_disk(root: Path, path: str) -> tuple[Entry | None, bytes]:
         return None, b""
     if stat.S_ISLNK(info.st_mode):
         data = os.fsencode(full.readlink())
-        return Entry(LINK, blob_id(data)), data
+        return TreeEntry(SYMLINK, blob_id(data)), data
     if stat.S_ISDIR(info.st_mode):
         return None, b""
     data = full.read_bytes()
-    return Entry("100755" if info.st_mode & 0o100 else "100644", blob_id(data)), data
+    return TreeEntry(EXECUTABLE if info.st_mode & 0o100 else REGULAR, blob_id(data)), data
 
 
 def begun(repository: Repository, changes: Iterable[Change]) -> bool:
@@ -196,7 +194,7 @@ def settle(repository: Repository, changes: Sequence[Change], rescue: Path) -> l
         _put(repository.root, change, wanted)
     _forget_stale_lock(repository.git_dir / "index.lock")
     lines = "".join(
-        f"{change.new.mode} {change.new.id} 0\t{change.path}\0" if change.new else f"0 {'0' * 40}\t{change.path}\0"
+        f"{change.new.mode:o} {change.new.id} 0\t{change.path}\0" if change.new else f"0 {'0' * 40}\t{change.path}\0"
         for change in sorted(changes, key=lambda change: change.new is not None)
     )
     repository.run("update-index", "-z", "--index-info", stdin=lines.encode("utf-8", "surrogateescape"))
@@ -220,11 +218,11 @@ def _put(root: Path, change: Change, data: bytes | None) -> None:
     temporary = full.with_name(f".{full.name}.decouple")
     temporary.unlink(missing_ok=True)
     try:
-        if change.new.mode == LINK:
+        if change.new.mode == SYMLINK:
             temporary.symlink_to(os.fsdecode(data))
         else:
             temporary.write_bytes(data)
-            temporary.chmod(0o755 if change.new.mode == "100755" else 0o644)
+            temporary.chmod(0o755 if change.new.mode == EXECUTABLE else 0o644)
         temporary.replace(full)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -245,9 +243,9 @@ def _forget_stale_lock(lock: Path, patience: float = 5.0) -> None:
     lock.unlink(missing_ok=True)
 
 
-def _is_torn(repository: Repository, data: bytes, new: Entry | None) -> bool:
+def _is_torn(repository: Repository, data: bytes, new: TreeEntry | None) -> bool:
     return new is not None and repository.run("cat-file", "blob", new.id).startswith(data)
 
 
 def _is_submodule(change: Change) -> bool:
-    return SUBMODULE in (change.old.mode if change.old else "", change.new.mode if change.new else "")
+    return SUBMODULE in (change.old and change.old.mode, change.new and change.new.mode)

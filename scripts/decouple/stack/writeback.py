@@ -33,7 +33,7 @@ from decouple.stack.commits import (
 )
 from decouple.stack.engine import Stack
 from decouple.stack.journal import Applied, State
-from decouple.stack.trees import Entry, differences
+from decouple.stack.trees import TreeEntry, differences
 
 ID = "Decouple-Id"
 
@@ -43,7 +43,7 @@ class Item:
     """One patch to be: its commit's text and what it changes, by path: (before, after)."""
 
     text: CommitText
-    changes: Mapping[str, tuple[Entry | None, Entry | None]]
+    changes: Mapping[str, tuple[TreeEntry | None, TreeEntry | None]]
     stored: Patch | None = None
     """The patch it was, if it was one."""
     same_diff: bool = False

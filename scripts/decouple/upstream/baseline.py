@@ -22,7 +22,7 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked
-from decouple.base.git import fast_import_path, git, start, text
+from decouple.base.git import SYMLINK, fast_import_path, git, start, text
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
 from decouple.upstream import pristine
@@ -97,11 +97,11 @@ def _read(repo: Path, ref: str) -> Baseline:
     return Baseline(repo, commit, tree, upstream)
 
 
-def _fingerprint(root: Path, listing: list[pristine.Entry]) -> str:
+def _fingerprint(root: Path, listing: list[pristine.SourceFile]) -> str:
     digest = hashlib.sha256(str(root.resolve()).encode())
     for entry in listing:
         info = entry.info
-        line = (entry.path, entry.mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+        line = (entry.path, f"{entry.mode:o}", info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
         digest.update(f"{line}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()[:32]
 
@@ -117,7 +117,7 @@ def _message(manifest: Manifest) -> bytes:
 
 
 def _build(
-    repo: Path, manifest: Manifest, tree: Path, listing: list[pristine.Entry] | None, progress: Progress
+    repo: Path, manifest: Manifest, tree: Path, listing: list[pristine.SourceFile] | None, progress: Progress
 ) -> None:
     repo.parent.mkdir(parents=True, exist_ok=True)
     step("create the baseline's temporary repository")
@@ -166,7 +166,7 @@ def _fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _import(
-    repo: Path, ref: str, message: bytes, tree: Path, listing: list[pristine.Entry], progress: Progress
+    repo: Path, ref: str, message: bytes, tree: Path, listing: list[pristine.SourceFile], progress: Progress
 ) -> None:
     """Write one commit with the files of ``listing`` to ``ref``."""
     progress.start("git baseline", float(sum(entry.info.st_size for entry in listing)), "bytes")
@@ -178,13 +178,13 @@ def _import(
         write(b"data %d\n%s\n" % (len(message), message))
         for entry in listing:
             path = f"{tree}/{entry.path}"
-            if entry.mode == "120000":
+            if entry.mode == SYMLINK:
                 data = os.fsencode(os.readlink(path))  # noqa: PTH115 - Path() would normalise the target
             else:
                 with open(path, "rb") as source:  # noqa: PTH123 - fifteen thousand times
                     data = source.read()
             name = fast_import_path(os.fsencode(entry.path))
-            write(b"M %s inline %s\ndata %d\n" % (entry.mode.encode(), name, len(data)))
+            write(b"M %o inline %s\ndata %d\n" % (entry.mode, name, len(data)))
             write(data)
             write(b"\n")
             progress.advance(len(data))
@@ -255,17 +255,17 @@ def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress
     git("update-ref", DEBIAN_REF, commit.strip(), cwd=repo)
 
 
-def _blobs(repo: Path, folder: Path, listing: list[pristine.Entry]) -> bytes:
+def _blobs(repo: Path, folder: Path, listing: list[pristine.SourceFile]) -> bytes:
     """Store the files of ``folder`` and give the lines that put them into an index under ``debian/``."""
-    plain = [entry for entry in listing if entry.mode != "120000"]
+    plain = [entry for entry in listing if entry.mode != SYMLINK]
     names = "".join(f"{folder}/{entry.path}\n" for entry in plain)
     hashed = git("hash-object", "-w", "--no-filters", "--stdin-paths", cwd=repo, stdin=os.fsencode(names))
     lines = [
-        b"%s %s\tdebian/%s\0" % (entry.mode.encode(), blob, os.fsencode(entry.path))
+        b"%o %s\tdebian/%s\0" % (entry.mode, blob, os.fsencode(entry.path))
         for entry, blob in zip(plain, hashed.split(), strict=True)
     ]
     for entry in listing:
-        if entry.mode == "120000":
+        if entry.mode == SYMLINK:
             target = os.fsencode((folder / entry.path).readlink())
             blob = git("hash-object", "-w", "--no-filters", "--stdin", cwd=repo, stdin=target).strip()
             lines.append(b"120000 %s\tdebian/%s\0" % (blob, os.fsencode(entry.path)))

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.git import REGULAR
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import DebianSource, GithubSource, Manifest, WheelSource
 from decouple.release.manifest import Source as ManifestSource
@@ -114,7 +115,7 @@ def _wheel(source: WheelSource, wanted: Collection[str], downloader: Downloader,
                 f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later"
             )
         data[path] = wheel.source_text(name, content)
-    modes = {path: 0o100644 for path in targets.values() if path}
+    modes = {path: REGULAR for path in targets.values() if path}
     to_cache(kept, modes, data)
     described = f"{source.wheel.name} by range, {remote.requests} requests, {remote.received / 2**20:.1f} MiB"
     return Opened(Kept(modes, data), described, partial=True)
@@ -129,7 +130,7 @@ def wheel_file(path: Path, wanted: Collection[str]) -> Opened:
             for name in archive.namelist():
                 target = None if name.endswith("/") else wheel.source_path(name)
                 if target:
-                    modes[target] = 0o100644
+                    modes[target] = REGULAR
                     if target in wanted:
                         data[target] = wheel.source_text(name, archive.read(name))
     except (zipfile.BadZipFile, EOFError, ValueError) as error:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import git, names
+from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK, git, names
 
 _TOP_LEVEL = frozenset({".ci", ".circleci"})
 
@@ -26,15 +26,15 @@ def left_out(parts: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One file of a tree: ``path`` relative with ``/``, ``mode`` as git writes it (100644, 100755, 120000)."""
+class SourceFile:
+    """One file of a tree: ``path`` relative with ``/``, ``mode`` as in `base.git`."""
 
     path: str
-    mode: str
+    mode: int
     info: os.stat_result
 
 
-def entries(root: Path) -> list[Entry]:
+def entries(root: Path) -> list[SourceFile]:
     """Every file and link of the tree at ``root``, sorted by path.
 
     A work tree of git gives its tracked files (submodules too), so that build results lying in it stay out; any other
@@ -55,17 +55,17 @@ def entries(root: Path) -> list[Entry]:
             if any(os.scandir(f"{root}/{name}")):
                 raise DecoupleError(f"{root}/{name}: a repository git does not list", next_step="move it away")
             continue
-        result.append(Entry(name, _git_mode(root, name, info), info))
+        result.append(SourceFile(name, _git_mode(root, name, info), info))
     result.sort(key=lambda entry: entry.path)
     return result
 
 
-def _git_mode(root: Path, name: str, info: os.stat_result) -> str:
+def _git_mode(root: Path, name: str, info: os.stat_result) -> int:
     if stat.S_ISLNK(info.st_mode):
-        return "120000"
+        return SYMLINK
     if not stat.S_ISREG(info.st_mode):
         raise DecoupleError(f"{root}/{name}: neither a file, a folder nor a link", next_step="remove it")
-    return "100755" if info.st_mode & stat.S_IXUSR else "100644"
+    return EXECUTABLE if info.st_mode & stat.S_IXUSR else REGULAR
 
 
 def _walk(root: str, prefix: str) -> Iterator[str]:

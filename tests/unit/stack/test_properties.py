@@ -55,7 +55,7 @@ def commit_trees(repository: Repository, states: list[Tree]) -> list[str]:
     before: Tree = {}
     for state in states:
         changes: dict[str, tuple[str, bytes] | None] = {path: None for path in before if path not in state}
-        changes |= {path: ("100644", data) for path, data in state.items() if before.get(path) != data}
+        changes |= {path: (0o100644, data) for path, data in state.items() if before.get(path) != data}
         chain.append(NewCommit(text, changes))
         before = state
     root = git(repository.root, "commit-tree", "4b825dc642cb6eb9a060e54bf8d69288fbee4904", "-m", "root")
