@@ -3,40 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import decouple
+from floor_plan import LAYERS, PACKAGE, cycle, graph, imports
 
-PACKAGE = Path(decouple.__file__).parent
-LAYERS = (
-    {"base"},
-    {"release", "syntax", "patch"},
-    {"upstream", "inventory"},
-    {"stack", "series", "recipes", "relocate", "census", "prebuilt", "build", "verify", "index", "device", "suites"},
-    {"rebase"},
-    {"flows"},
-    {"cli"},
-    {"__main__"},
-)
-"""From the lowest up. `syntax` reads text, `inventory` says what the text of one tree means for CUDA."""
 ONLY_CLI = {"argparse", "rich"}
 """What parses arguments and writes to a terminal."""
-
-
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of everything that ``path`` imports, inside functions and for typing as well."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0 and node.module, f"{path}:{node.lineno}: a relative import"
-            if node.module == "decouple":
-                yield from ((node.lineno, f"decouple.{alias.name}") for alias in node.names)
-            else:
-                yield node.lineno, node.module
 
 
 def faults(package: Path) -> list[str]:
@@ -80,6 +54,18 @@ def test_one_that_does_not_is_named(tmp_path: Path, room: str, line: str, told: 
     (tmp_path / room / "planted.py").write_text(line + "\n")
     (fault,) = faults(tmp_path)
     assert fault.startswith(f"{room}/planted.py:") and fault.endswith(told)
+
+
+def test_no_two_modules_import_each_other() -> None:
+    """In whatever room: a ring of imports is one module in several files."""
+    assert cycle(graph()) == []
+
+
+def test_a_ring_is_named(tmp_path: Path) -> None:
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows/build.py").write_text("def f():\n    from decouple.flows import verify\n")
+    (tmp_path / "flows/verify.py").write_text("from decouple.flows.build import f\n")
+    assert set(cycle(graph(tmp_path))) == {"decouple.flows.build", "decouple.flows.verify"}
 
 
 def test_scripts_that_run_inside_a_build_root_import_nothing_of_this_package() -> None:

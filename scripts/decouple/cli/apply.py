@@ -17,12 +17,11 @@ from decouple.stack.status import status as tree_status
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
-    text = "fetch a release and bring build/RELEASE/src to the whole series and the overlay"
-    apply = verb(subparsers, "apply", _apply, text)
+    apply = verb(subparsers, "apply", _apply)
     apply.add_argument("--source", default="auto", help="auto, a source of the manifest, or local:PATH")
     apply.add_argument("--debian-patches", action="store_true", help="lay Debian's own patches under ours")
     apply.add_argument("--offline", action="store_true", help="use the cache only")
-    status = verb(subparsers, "status", _status, "how far the applied tree, the series and the patches agree")
+    status = verb(subparsers, "status", _status)
     status.add_argument("--json", action="store_true", help="print it as JSON")
 
 

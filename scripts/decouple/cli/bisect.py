@@ -16,7 +16,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command."""
     bisect = subparsers.add_parser(
         "bisect",
-        help="which patch of the series breaks a command",
         description="Judge the applied tree with ever fewer patches suspected, the cheapest question first: do the "
         "touched Python files compile; --configure; --compile; COMMAND, whose exit status 0 is good, 125 cannot tell, "
         "anything else bad. The tree is left as it was.",

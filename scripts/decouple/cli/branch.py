@@ -17,12 +17,12 @@ from decouple.stack import branch
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
-    forth = verb(subparsers, "branch", _branch, "make a git branch of the whole series")
+    forth = verb(subparsers, "branch", _branch)
     forth.add_argument("--repo", type=Path, help="the repository (default: the applied tree)")
     forth.add_argument("--name", help="the branch (default: series-RELEASE)")
     forth.add_argument("--base", help="the commit to stand on (default: the release's)")
     forth.add_argument("--force", action="store_true", help="replace the branch")
-    back = verb(subparsers, "from-branch", _from_branch, "write the commits of a git branch back to patches/")
+    back = verb(subparsers, "from-branch", _from_branch)
     back.add_argument("--repo", type=Path, help="the repository (default: the applied tree)")
     back.add_argument("--branch", help="the branch or commit (default: series-RELEASE)")
     back.add_argument("--base", help="the commit it stands on (default: the release's)")

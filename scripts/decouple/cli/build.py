@@ -16,7 +16,7 @@ from decouple.flows import shell, verify
 
 def register(subparsers: Any) -> None:
     """Add the commands of the build room."""
-    build = subparsers.add_parser("build", help="build both wheels of a release into dist/<release>/ (resumes)")
+    build = subparsers.add_parser("build")
     _shared(build)
     build.add_argument(
         "--stage", type=int, choices=[1, 2], help="only this stage (default: both; with --core stock only 2)"
@@ -33,7 +33,7 @@ def register(subparsers: Any) -> None:
     build.add_argument("--estimate", action="store_true", help="say what it would cost, build nothing")
     build.set_defaults(run=_build)
 
-    smoke = subparsers.add_parser("smoke", help="stage 2's runtime part against a stock core: a quick check")
+    smoke = subparsers.add_parser("smoke")
     _shared(smoke)
     smoke.add_argument("--arch", help="one CUDA architecture (default 9.0)")
     smoke.add_argument(
@@ -41,7 +41,7 @@ def register(subparsers: Any) -> None:
     )
     smoke.set_defaults(run=_smoke)
 
-    shell = subparsers.add_parser("shell", help="a shell in the build environment")
+    shell = subparsers.add_parser("shell")
     _shared(shell)
     shell.add_argument("--stage", type=int, choices=[1, 2], default=1, help="whose variables the shell gets")
     shell.add_argument("--core", choices=["built", "stock"], default="built", help="what stage 2 builds against")

@@ -14,7 +14,7 @@ from decouple.series import burndown
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    burn = subparsers.add_parser("burn-down", help="how much is left, release by release")
+    burn = subparsers.add_parser("burn-down")
     burn.add_argument(
         "--census", action="append", default=[], metavar="RELEASE=FILE", help="what `census --json` wrote"
     )

@@ -21,7 +21,7 @@ from decouple.flows.census import Take, census
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("census", help="every coupling to CUDA, before and after the series")
+    parser = subparsers.add_parser("census")
     parser.add_argument("release", help="a release that series/ has, such as 2.6")
     source_options.add_arguments(parser)
     parser.add_argument("--applied", type=Path, metavar="DIR", help="the tree with the series on it")

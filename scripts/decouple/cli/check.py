@@ -20,7 +20,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add ``check``."""
     command = subparsers.add_parser(
         "check",
-        help="apply a series in memory and print one status per patch",
         description="Apply the series of RELEASE in memory to the files it touches, read from SOURCE without a "
         "checkout. Exit code 1 if a patch conflicts, is upstream already, or its target is gone; --strict: also if one "
         "has an offset or is ambiguous.",

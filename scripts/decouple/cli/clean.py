@@ -14,7 +14,7 @@ from decouple.flows.clean import clean as delete
 
 def register(subparsers: Any) -> None:
     """Add the command."""
-    clean = subparsers.add_parser("clean", help="delete what building left (not dist/)")
+    clean = subparsers.add_parser("clean")
     clean.add_argument("release")
     clean.add_argument("--stage", type=int, choices=[1, 2], help="only this stage's build directory")
     clean.add_argument("--rootfs", action="store_true", help="the Debian root too")

@@ -16,7 +16,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command."""
     command = subparsers.add_parser(
         "contract",
-        help="build torch_sim (or --device) against the core in dist/<release>/ or a stock one, and run the contract",
         description="Install the core wheel of dist/<release>/ into a virtual environment where it was built (or take "
         "the distribution's own build of that release: --core stock), compile the backend against it, and run the "
         "contract tests.",

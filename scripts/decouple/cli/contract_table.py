@@ -11,9 +11,7 @@ from decouple.device import items
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    table = subparsers.add_parser(
-        "contract-table", help="put what proves each item of the contract into docs/contract.md"
-    )
+    table = subparsers.add_parser("contract-table")
     table.add_argument("--check", action="store_true", help="only say whether the page is up to date")
     table.set_defaults(run=run)
 

@@ -13,7 +13,7 @@ from decouple.upstream.source_word import open_named
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    depends = subparsers.add_parser("depends", help="which earlier patches each patch needs")
+    depends = subparsers.add_parser("depends")
     depends.add_argument("release")
     depends.add_argument("--source", default="auto", help="as for check")
     depends.set_defaults(run=run)

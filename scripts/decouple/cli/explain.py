@@ -12,7 +12,7 @@ from decouple.build.wheels import read_manifest
 
 def register(subparsers: Any) -> None:
     """Add the command."""
-    explain = subparsers.add_parser("explain", help="print what a wheel was made from")
+    explain = subparsers.add_parser("explain")
     explain.add_argument("wheel", type=Path)
     explain.add_argument("--json", action="store_true", help="the manifest itself")
     explain.set_defaults(run=run)

@@ -16,7 +16,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add ``fetch``."""
     command = subparsers.add_parser(
         "fetch",
-        help="download, verify and unpack the source of a release",
         description="Download, verify and unpack the source of a release into the cache that all checkouts share, "
         "and keep it there as a git baseline. What is there already is not fetched again.",
     )

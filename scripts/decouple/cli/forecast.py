@@ -18,7 +18,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command."""
     parser = subparsers.add_parser(
         "forecast",
-        help="a patch x release matrix, without a checkout",
         description="Judge every patch of a series on every release that has a manifest, and on any other source named "
         "with --on, from whatever can be reached: full trees, or the Python files and headers of official wheels.",
     )

@@ -16,7 +16,7 @@ from decouple.index.remote import Index
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the parsers of this module."""
-    top = subparsers.add_parser("index", help="publish, check and sign wheels in a static package index")
+    top = subparsers.add_parser("index")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
 
     build = verbs.add_parser("build", help="publish every wheel of a folder (PEP 503, 691, 658)")

@@ -18,7 +18,6 @@ def register(subparsers: Any) -> None:
     """Add the commands."""
     top = subparsers.add_parser(
         "kernels",
-        help="the machine code in CUDA libraries, kernel by kernel",
         description="Machine code is read and compared, never executed or translated. No tool of NVIDIA's is needed.",
     )
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)

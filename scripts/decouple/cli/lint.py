@@ -16,7 +16,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add ``lint``."""
     command = subparsers.add_parser(
         "lint",
-        help="every fault of every patch of the named releases, or of all",
         description="List every fault of the series files and patches, one per line. Exit code 1 if there is any.",
     )
     command.add_argument("release", nargs="*", metavar="RELEASE", help="as named in series/ (all)")

@@ -17,7 +17,7 @@ from decouple.upstream.fill import fill as read_facts
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``manifest fill``."""
-    command = subparsers.add_parser("manifest", help="the facts of a release in series/<release>.toml")
+    command = subparsers.add_parser("manifest")
     verbs = command.add_subparsers(dest="verb", metavar="VERB", required=True)
     fill = verbs.add_parser(
         "fill",

@@ -15,7 +15,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command."""
     command = subparsers.add_parser(
         "new-device",
-        help="make third_device/torch_NAME from the template, or update it",
         description="Make a PyTorch backend that builds and passes the contract tests on a simulated device, or merge "
         "a newer template into one that was made before.",
     )

@@ -19,33 +19,32 @@ from decouple.stack.writeback import Written
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
-    new = verb(subparsers, "new", _new, "start an empty patch on top of the applied ones", "NAME")
+    new = verb(subparsers, "new", _new, "NAME")
     new.add_argument("-m", "--title", help="one line that says what it does")
-    verb(subparsers, "add", _add, "put new files under version control, so that refresh takes them", "FILE...")
-    verb(subparsers, "edit", _edit, "add files and open them in $EDITOR", "FILE...")
-    refresh = verb(subparsers, "refresh", _refresh, "write the commits and edits of the tree back to patches/")
+    verb(subparsers, "add", _add, "FILE...")
+    verb(subparsers, "edit", _edit, "FILE...")
+    refresh = verb(subparsers, "refresh", _refresh)
     refresh.add_argument("-p", "--patch", help="put uncommitted edits into this patch instead of the top one")
     refresh.add_argument("--drop", action="store_true", help="take patches whose commit is gone out of the series")
     refresh.add_argument(
         "--rewrite", action="append", default=[], metavar="NAME", help="write this diff anew in any case"
     )
-    fold = verb(subparsers, "fold", _fold, "merge a diff from standard input or a file into the top patch", "[FILE]")
+    fold = verb(subparsers, "fold", _fold, "[FILE]")
     _strip(fold)
-    verb(subparsers, "rename", _rename, "give a patch (the top one) another name", "[OLD] NEW")
-    delete = verb(subparsers, "delete", _delete, "take a patch (the top one) out of the series", "[NAME]")
+    verb(subparsers, "rename", _rename, "[OLD] NEW")
+    delete = verb(subparsers, "delete", _delete, "[NAME]")
     delete.add_argument("-r", "--remove", action="store_true", help="delete its file as well")
-    taken = verb(subparsers, "import", _import, "copy patch files into the series behind the top patch", "FILE...")
+    taken = verb(subparsers, "import", _import, "FILE...")
     taken.add_argument("-P", "--name", help="call the patch this")
     _strip(taken)
-    verb(subparsers, "export", _export, "write the applied patches as the tree has them now to a folder", "FOLDER")
+    verb(subparsers, "export", _export, "FOLDER")
 
-    verb(subparsers, "show", _show, "print a patch (the top one)", "[NAME]")
-    verb(subparsers, "diff", _diff, "print the top patch with the uncommitted edits", "[FILE...]")
+    verb(subparsers, "show", _show, "[NAME]")
+    verb(subparsers, "diff", _diff, "[FILE...]")
     header = verb(
         subparsers,
         "header",
         _header,
-        "print, edit (-e) or replace (-r, from standard input) a patch's header",
         "[NAME]",
     )
     how = header.add_mutually_exclusive_group()

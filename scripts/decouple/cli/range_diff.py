@@ -13,7 +13,7 @@ from decouple.series import check, rangediff
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    ranges = subparsers.add_parser("range-diff", help="two series compared patch by patch, by Decouple-Id")
+    ranges = subparsers.add_parser("range-diff")
     ranges.add_argument("old")
     ranges.add_argument("new")
     ranges.add_argument("--patch", action="store_true", help="show how the texts of changed patches differ")

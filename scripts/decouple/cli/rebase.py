@@ -16,7 +16,7 @@ from decouple.rebase.series import Outcome
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("rebase", help="carry a series to another upstream release")
+    parser = subparsers.add_parser("rebase")
     parser.add_argument(
         "releases", nargs="*", metavar="[FROM] TO", help="e.g. 2.7.0, or 2.6 2.7.0 (FROM: the newest series)"
     )

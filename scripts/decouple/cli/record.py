@@ -12,7 +12,7 @@ from decouple.flows.record import Record, record
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("record", help="write what is proven of a series without building it to ci/status/")
+    parser = subparsers.add_parser("record")
     parser.add_argument("release")
     parser.add_argument("--census", type=Path, metavar="FILE", help="what `census --json` wrote")
     parser.add_argument("--offline", action="store_true", help="use only what is in the cache")

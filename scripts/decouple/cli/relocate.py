@@ -21,7 +21,7 @@ PATCH = "0001-relocate-cuda-sources.patch"
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("relocate", help="which CUDA files move where, and the patch that moves them")
+    parser = subparsers.add_parser("relocate")
     parser.add_argument("release", help="a release that series/ has, such as 2.6")
     source_options.add_arguments(parser)
     what = parser.add_mutually_exclusive_group()

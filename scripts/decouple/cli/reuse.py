@@ -28,7 +28,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command."""
     parser = subparsers.add_parser(
         "reuse",
-        help="what of the relocated CUDA sources another vendor can reuse, and the names it must have",
         description="Count the library names, device builtins and hand-written parts of the files that relocation "
         "moves. With a vendor's names: which stay open, and a header that maps the others. See docs/cuda-key.md.",
     )

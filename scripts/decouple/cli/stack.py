@@ -12,11 +12,10 @@ from decouple.stack.engine import Moved
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
-    text = "apply the next patch, N patches, or those up to NAME"
-    push = verb(subparsers, "push", _push, text, "[N|NAME]")
+    push = verb(subparsers, "push", _push, "[N|NAME]")
     push.add_argument("-a", "--all", action="store_true", help="apply all of them, then the overlay")
     push.add_argument("--no-overlay", action="store_true", help="leave the overlay off")
-    pop = verb(subparsers, "pop", _pop, "take off the top patch, N patches, or those above NAME", "[N|NAME]")
+    pop = verb(subparsers, "pop", _pop, "[N|NAME]")
     pop.add_argument("-a", "--all", action="store_true", help="take off all of them")
 
 

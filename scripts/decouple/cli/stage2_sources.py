@@ -15,9 +15,7 @@ from decouple.relocate.plan import make_plan
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    parser = subparsers.add_parser(
-        "stage2-sources", help="does stage 2 compile every unit that moves? what to add where it does not"
-    )
+    parser = subparsers.add_parser("stage2-sources")
     parser.add_argument("release", help="a release that series/ has, such as 2.6")
     source_options.add_arguments(parser)
     parser.set_defaults(run=run)

@@ -19,7 +19,6 @@ def register(subparsers: Any) -> None:
     """Add ``stage2-symbols``."""
     command = subparsers.add_parser(
         "stage2-symbols",
-        help="which symbols a core lacks that libtorch_cuda needs, and who provides them",
         description="Compare the dynamic symbols of compiled CUDA libraries with those of a core. Of an official wheel "
         "only the parts of its libraries that hold names are fetched. Exit code 1 when a symbol is lacking, or the C++ "
         "ABI is another.",

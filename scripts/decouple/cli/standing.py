@@ -13,11 +13,11 @@ from decouple.stack.glance import applied
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
-    verb(subparsers, "top", _top, "name the topmost applied patch")
-    series = verb(subparsers, "series", _series, "list the patches of the series")
+    verb(subparsers, "top", _top)
+    series = verb(subparsers, "series", _series)
     series.add_argument("-v", "--verbose", action="store_true", help="mark applied patches with +, the top one with =")
-    verb(subparsers, "applied", _applied, "list the applied patches")
-    verb(subparsers, "unapplied", _unapplied, "list the patches that are not applied")
+    verb(subparsers, "applied", _applied)
+    verb(subparsers, "unapplied", _unapplied)
 
 
 def _top(arguments: argparse.Namespace) -> int:

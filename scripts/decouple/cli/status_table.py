@@ -12,9 +12,7 @@ from decouple.release import status
 
 def register(subparsers: Any) -> None:
     """Add the command."""
-    table = subparsers.add_parser(
-        "status-table", help="put the tables of ci/status/*.json into README.md and docs/status.md"
-    )
+    table = subparsers.add_parser("status-table")
     table.add_argument("--check", action="store_true", help="only say whether they are up to date")
     table.set_defaults(run=run)
 

@@ -25,7 +25,6 @@ def register(subparsers: Any) -> None:
     """Add the command."""
     tests = subparsers.add_parser(
         "test-cuda",
-        help="upstream's CUDA test suites, on a GPU or on the simulated device",
         description="Runs what is not stored yet; interrupt it and run it again. Exit code 1: a test failed that is "
         "not known to, or two builds differ in a way that is not known.",
     )

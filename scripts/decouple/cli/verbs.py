@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from decouple.cli.menu import VERBS
+
 
 def verb(
     subparsers: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
     run: Callable[[argparse.Namespace], int],
-    text: str,
     arguments: str = "",
 ) -> argparse.ArgumentParser:
     """Add a verb that takes a release and ``arguments``."""
-    parser = subparsers.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    text = VERBS[name][1]
+    parser = subparsers.add_parser(name, description=text[0].upper() + text[1:] + ".")
     what = f"[RELEASE] {arguments}".strip()
     parser.add_argument("words", nargs="*", metavar=what, help="the release, e.g. 2.6, then what the verb acts on")
     parser.set_defaults(run=run)

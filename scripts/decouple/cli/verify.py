@@ -20,9 +20,7 @@ from decouple.verify.parity import Parity
 
 def register(subparsers: Any) -> None:
     """Add the commands of the verify room."""
-    verify = subparsers.add_parser(
-        "verify", help="ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's provenance"
-    )
+    verify = subparsers.add_parser("verify")
     verify.add_argument("release", metavar="RELEASE|WHEEL", help="a release, or a wheel's file: as `index verify`")
     verify.add_argument("--key", type=Path, help="with a wheel: the public key that must have signed it")
     verify.add_argument("--rebuild", action="store_true", help="with a wheel: apply the series again, compare the tree")
@@ -40,7 +38,7 @@ def register(subparsers: Any) -> None:
     verify.add_argument("--all", action="store_true", help="print every missing and extra name, not the first ten")
     verify.set_defaults(run=_verify)
 
-    audit = subparsers.add_parser("audit", help="the ELF audit of any wheels or folders")
+    audit = subparsers.add_parser("audit")
     audit.add_argument("--core", type=Path, metavar="WHEEL_OR_DIR")
     audit.add_argument("--backend", type=Path, metavar="WHEEL_OR_DIR")
     audit.add_argument(

@@ -18,7 +18,7 @@ from decouple.upstream.download import Downloader
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the parsers of this module."""
-    wheels = subparsers.add_parser("wheels", help="fetch prebuilt wheels of a release and verify them")
+    wheels = subparsers.add_parser("wheels")
     wheels.add_argument("release", help="e.g. 2.6")
     wheels.add_argument(
         "--index",

@@ -1,0 +1,68 @@
+"""The verbs of ``decouple``: where each is declared, and what ``--help`` says of it.
+
+A verb is one row here and ``register`` of its module, which adds its parser. The work is in ``decouple.flows``.
+"""
+
+from __future__ import annotations
+
+#: Verb -> its module in ``decouple.cli``, and its line of ``--help``, in that order: from source to patches, to other
+#: releases, to wheels, to backends.
+VERBS: dict[str, tuple[str, str]] = {
+    "fetch": ("fetch", "download, verify and unpack the source of a release"),
+    "apply": ("apply", "fetch a release and bring build/RELEASE/src to the whole series and the overlay"),
+    "status": ("apply", "how far the applied tree, the series and the patches agree"),
+    "push": ("stack", "apply the next patch, N patches, or those up to NAME"),
+    "pop": ("stack", "take off the top patch, N patches, or those above NAME"),
+    "top": ("standing", "name the topmost applied patch"),
+    "series": ("standing", "list the patches of the series"),
+    "applied": ("standing", "list the applied patches"),
+    "unapplied": ("standing", "list the patches that are not applied"),
+    "new": ("patches", "start an empty patch on top of the applied ones"),
+    "add": ("patches", "put new files under version control, so that refresh takes them"),
+    "edit": ("patches", "add files and open them in $EDITOR"),
+    "refresh": ("patches", "write the commits and edits of the tree back to patches/"),
+    "fold": ("patches", "merge a diff from standard input or a file into the top patch"),
+    "rename": ("patches", "give a patch (the top one) another name"),
+    "delete": ("patches", "take a patch (the top one) out of the series"),
+    "import": ("patches", "copy patch files into the series behind the top patch"),
+    "export": ("patches", "write the applied patches as the tree has them now to a folder"),
+    "show": ("patches", "print a patch (the top one)"),
+    "diff": ("patches", "print the top patch with the uncommitted edits"),
+    "header": ("patches", "print, edit (-e) or replace (-r, from standard input) a patch's header"),
+    "branch": ("branch", "make a git branch of the whole series"),
+    "from-branch": ("branch", "write the commits of a git branch back to patches/"),
+    "lint": ("lint", "every fault of every patch of the named releases, or of all"),
+    "check": ("check", "apply a series in memory and print one status per patch"),
+    "relocate": ("relocate", "which CUDA files move where, and the patch that moves them"),
+    "stage2-sources": ("stage2_sources", "does stage 2 compile every unit that moves? what to add where it does not"),
+    "census": ("census", "every coupling to CUDA, before and after the series"),
+    "range-diff": ("range_diff", "two series compared patch by patch, by Decouple-Id"),
+    "burn-down": ("burn_down", "how much is left, release by release"),
+    "depends": ("depends", "which earlier patches each patch needs"),
+    "bisect": ("bisect", "which patch of the series breaks a command"),
+    "rebase": ("rebase", "carry a series to another upstream release"),
+    "forecast": ("forecast", "a patch x release matrix, without a checkout"),
+    "record": ("record", "write what is proven of a series without building it to ci/status/"),
+    "manifest": ("manifest", "the facts of a release in series/<release>.toml"),
+    "build": ("build", "build both wheels of a release into dist/<release>/ (resumes)"),
+    "smoke": ("build", "stage 2's runtime part against a stock core: a quick check"),
+    "shell": ("build", "a shell in the build environment"),
+    "clean": ("clean", "delete what building left (not dist/)"),
+    "explain": ("explain", "print what a wheel was made from"),
+    "verify": ("verify", "ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's provenance"),
+    "audit": ("verify", "the ELF audit of any wheels or folders"),
+    "status-table": ("status_table", "put the tables of ci/status/*.json into README.md and docs/status.md"),
+    "kernels": ("kernels", "the machine code in CUDA libraries, kernel by kernel"),
+    "test-cuda": ("test_cuda", "upstream's CUDA test suites, on a GPU or on the simulated device"),
+    "stage2-symbols": ("stage2_symbols", "which symbols a core lacks that libtorch_cuda needs, and who provides them"),
+    "units": ("units", "what stage 1's translation units open: no file of CUDA may be among it"),
+    "index": ("index", "publish, check and sign wheels in a static package index"),
+    "wheels": ("wheels", "fetch prebuilt wheels of a release and verify them"),
+    "contract": (
+        "contract",
+        "build torch_sim (or --device) against the core in dist/<release>/ or a stock one, and run the contract",
+    ),
+    "contract-table": ("contract_table", "put what proves each item of the contract into docs/contract.md"),
+    "new-device": ("new_device", "make third_device/torch_NAME from the template, or update it"),
+    "reuse": ("reuse", "what of the relocated CUDA sources another vendor can reuse, and the names it must have"),
+}

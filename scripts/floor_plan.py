@@ -1,0 +1,122 @@
+"""The rooms of ``scripts/decouple`` as their imports make them; draws the plan in docs/architecture.md.
+
+python scripts/floor_plan.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import graphlib
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from decouple.base.files import replace_between
+from decouple.base.paths import find_project
+
+PACKAGE = Path(__file__).parent / "decouple"
+PAGE = "docs/architecture.md"
+BEGIN, END = "<!-- plan:begin -->", "<!-- plan:end -->"
+
+LAYERS = (
+    {"base"},
+    {"release", "syntax", "patch"},
+    {"upstream", "inventory"},
+    {"stack", "series", "recipes", "relocate", "census", "prebuilt", "build", "verify", "index", "device", "suites"},
+    {"rebase"},
+    {"flows"},
+    {"cli"},
+    {"__main__"},
+)
+"""From the lowest up. `syntax` reads text, `inventory` says what the text of one tree means for CUDA."""
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of everything that ``path`` imports, inside functions and for typing as well."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module, f"{path}:{node.lineno}: a relative import"
+            if node.module == "decouple":
+                yield from ((node.lineno, f"decouple.{alias.name}") for alias in node.names)
+            else:
+                yield node.lineno, node.module
+
+
+def graph(package: Path = PACKAGE) -> dict[str, set[str]]:
+    """Module -> the modules of ``package`` that it imports, by dotted name; what runs in a build root is left out."""
+    paths = {
+        ".".join(("decouple", *path.relative_to(package).with_suffix("").parts)).removesuffix(".__init__"): path
+        for path in package.rglob("*.py")
+        if "inside" not in path.relative_to(package).parts
+    }
+    found = {}
+    for module, path in paths.items():
+        named = {name if name in paths else name.rpartition(".")[0] for name in _names(path)}
+        found[module] = named & (paths.keys() - {module})
+    return found
+
+
+def _names(path: Path) -> Iterator[str]:
+    """The dotted names that ``path`` imports, ``from a import b`` as ``a.b``: b may be a module."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def cycle(modules: Mapping[str, set[str]]) -> list[str]:
+    """Modules that import each other in a ring, the first one again at the end; empty when there is no ring."""
+    try:
+        graphlib.TopologicalSorter(modules).prepare()
+    except graphlib.CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
+
+
+def plan(package: Path = PACKAGE) -> str:
+    """The drawing: a box per layer, the highest on top; in it each room, what it is for, and the rooms that it uses."""
+    uses: dict[str, set[str]] = {}
+    for module, imported in graph(package).items():
+        room = _room(module)
+        uses.setdefault(room, set()).update({_room(one) for one in imported} - {room, "decouple"})
+    edge = "+" + "-" * 11 + "+" + "-" * 70
+    lines = [edge]
+    for rooms in reversed(LAYERS[:-1]):
+        for room in sorted(rooms):
+            below = [one for layer in reversed(LAYERS) for one in sorted(layer) if one in uses.get(room, ())]
+            words = textwrap.wrap(_purpose(package, room), 68) + textwrap.wrap(
+                f"uses {', '.join(below) or 'nothing'}", 68, initial_indent="-> ", subsequent_indent="   "
+            )
+            lines += [f"| {name:<9} | {text}" for name, text in zip([room, *[""] * len(words)], words, strict=False)]
+        lines.append(edge)
+    return "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+def _room(module: str) -> str:
+    return module.split(".")[1] if "." in module else module
+
+
+def _purpose(package: Path, room: str) -> str:
+    """The first sentence of the room's own docstring."""
+    text = ast.get_docstring(ast.parse((package / room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    return text.split("\n\n")[0].replace("\n", " ")
+
+
+def main() -> int:
+    """Write the drawing into the page; ``--check`` only says whether it is up to date."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    changed = replace_between(find_project() / PAGE, BEGIN, END, plan(), write=not check)
+    print(f"{PAGE}:", ("out of date: python scripts/floor_plan.py" if check else "drawn") if changed else "up to date")
+    return int(changed and check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""The menu says where each verb is declared, and a command loads no other module than its own."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from decouple.cli.menu import VERBS
+
+
+@pytest.mark.parametrize("module", dict.fromkeys(module for module, _ in VERBS.values()))
+def test_a_module_declares_the_verbs_that_the_menu_gives_it(module: str) -> None:
+    added = argparse.ArgumentParser().add_subparsers()
+    importlib.import_module(f"decouple.cli.{module}").register(added)
+    assert list(added.choices) == [name for name, (of, _) in VERBS.items() if of == module]
+
+
+def loaded(words: Sequence[str]) -> set[str]:
+    """The modules of this package that a command loads."""
+    code = f"""
+import sys
+from decouple.cli import main
+try:
+    main({list(words)})
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    return {name for name in done.stderr.split() if name.startswith("decouple.")}
+
+
+BASE = {"decouple.base", "decouple.base.errors", "decouple.cli", "decouple.cli.last_resort", "decouple.cli.menu"}
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], []])
+def test_help_and_version_load_no_room(words: list[str]) -> None:
+    assert loaded(words) == {*BASE, "decouple.cli.shown"}
+
+
+def test_top_loads_no_engine_and_no_git() -> None:
+    assert not {"decouple.stack.engine", "decouple.base.git", "decouple.patch.parse"} & loaded(["top", "--help"])
+    assert "decouple.cli.standing" in loaded(["top", "--help"])
+
+
+def test_lint_loads_nothing_that_downloads_or_builds() -> None:
+    rooms = {name.split(".")[1] for name in loaded(["lint", "--codes"])}
+    assert not rooms & {"build", "verify", "index", "device", "census"}
