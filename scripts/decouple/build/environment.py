@@ -163,7 +163,7 @@ class RootEnvironment:
         )
 
     def inputs(self, layers: Sequence[str]) -> dict[str, Any]:
-        return {"network": "none", **record.of_layers(self.root, layers)}
+        return {"network": "none", **record.of_layers(self.root.tree, self.root.folder, self.root.description, layers)}
 
 
 def run(

@@ -14,12 +14,10 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from decouple.base.files import sha256_of, write_atomically
-
-if TYPE_CHECKING:
-    from decouple.build.rootfs import Root
+from decouple.build.description import Description
 
 NAME = "record.json"
 SUMS = ".decouple-sha256"
@@ -88,17 +86,17 @@ def read(folder: Path) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def of_layers(root: Root, layers: Sequence[str]) -> dict[str, Any]:
+def of_layers(tree: Path, folder: Path, description: Description, layers: Sequence[str]) -> dict[str, Any]:
     """For a build manifest: each package that the layers name with its hash, and who signed for it.
 
     The keys are ``packages_sha256`` (name to 64 hex digits), ``signed_by`` (fingerprints), ``pypi`` (file to hash, as
     the description pins it) and ``unchecked``: what neither a signature nor a pin vouches for.
     """
-    if not (root.folder / NAME).exists():
-        add(root.tree, root.folder, Path(root.description.bootstrap.keyring))
-    document = read(root.folder)
+    if not (folder / NAME).exists():
+        add(tree, folder, Path(description.bootstrap.keyring))
+    document = read(folder)
     packages, releases, besides = (document.get(key, {}) for key in ("packages", "releases", "beside"))
-    wanted = [root.description.layer(name) for name in layers]
+    wanted = [description.layer(name) for name in layers]
     hashes: dict[str, str] = {}
     unchecked: set[str] = set()
     keys: set[str] = set()

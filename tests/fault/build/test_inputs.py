@@ -165,7 +165,7 @@ def test_what_nothing_vouches_for_is_named(tmp_path: Path, capsys: pytest.Captur
     one = description.load()
     root = rootfs.Root(one, tmp_path, ("core",))
     (tmp_path / "root").mkdir()
-    known = record.of_layers(root, ["core", "cuda"])
+    known = record.of_layers(root.tree, root.folder, root.description, ["core", "cuda"])
     assert known["packages_sha256"] == {} and "cmake" in known["unchecked"]
     assert "libcudnn-frontend-dev in /opt/cudnn-frontend" in known["unchecked"]
     assert list(known["pypi"]) == ["nvidia_cudnn_cu12-9.1.0.70-py3-none-manylinux2014_x86_64.whl"]
