@@ -31,6 +31,11 @@ def read(path: Path, kind: type[T], *, mend: str, schema: int | None = SCHEMA) -
 
 def parse(text: str, kind: type[T], path: Path, *, mend: str, schema: int | None = SCHEMA) -> T:
     """Like :func:`read`, of text that is not on disk; ``path`` is only for messages."""
+    return typed(untyped(text, path, mend=mend, schema=schema), kind, path, mend=mend)
+
+
+def untyped(text: str, path: Path, *, mend: str, schema: int | None = SCHEMA) -> dict[str, Any]:
+    """The tables of a text, without the key ``schema``. Raises DecoupleError where it is no TOML, or of another one."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -39,22 +44,22 @@ def parse(text: str, kind: type[T], path: Path, *, mend: str, schema: int | None
         raise DecoupleError(
             f"{path}: schema: expected {schema} (this program reads no other), found {found!r}", next_step=mend
         )
-    return typed(data, kind, path, mend=mend)
+    return data
 
 
-def typed(data: dict[str, Any], kind: type[T], path: Path, *, mend: str) -> T:
-    """The same for what was parsed already. Raises DecoupleError."""
+def typed(data: dict[str, Any], kind: type[T], path: Path, *, mend: str, at: str = "$") -> T:
+    """The same for what was parsed already, the table ``at`` of the file. Raises DecoupleError."""
     import msgspec  # takes longer to import than all of base: only for who reads a file
 
-    for at, key, known in _strange(data, msgspec.inspect.type_info(kind), "$"):
+    for place, key, known in _strange(data, msgspec.inspect.type_info(kind), at):
         near = difflib.get_close_matches(key, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(known))}"
-        raise DecoupleError(f"{path}: {at}.{key}: no such key ({hint})", next_step=mend)
+        raise DecoupleError(f"{path}: {place}.{key}: no such key ({hint})", next_step=mend)
     try:
         return msgspec.convert(data, kind, dec_hook=_special)
     except msgspec.ValidationError as error:
-        said, _, at = str(error).partition(" - at ")
-        raise DecoupleError(f"{path}: {at.strip('`') or '$'}: {said}", next_step=mend) from None
+        said, _, place = str(error).partition(" - at ")
+        raise DecoupleError(f"{path}: {at}{place.strip('`')[1:]}: {said}", next_step=mend) from None
 
 
 def _special(kind: Any, value: Any) -> Any:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from packaging.version import InvalidVersion, Version
 
+from decouple.base import toml
 from decouple.prebuilt.dynamic import Face
 
 _FILE = Path(__file__).with_name("providers.toml")
@@ -62,27 +63,27 @@ class Report:
         }
 
 
-@dataclass(frozen=True)
-class Provider:
+class Provider(msgspec.Struct, frozen=True, rename={"pattern": "match", "source": "from"}):
     """One table of providers.toml. ``elsewhere``: no core is expected to have these symbols."""
 
     name: str
     pattern: re.Pattern[str]
     source: str
-    elsewhere: bool
+    elsewhere: bool = False
 
 
-UNKNOWN = Provider("not known", re.compile(""), "no library that this program knows", False)
+@dataclass(frozen=True)
+class _File:
+    provider: tuple[Provider, ...]
+
+
+UNKNOWN = Provider("not known", re.compile(""), "no library that this program knows")
 
 
 @functools.cache
 def providers() -> tuple[Provider, ...]:
     """In the order in which they are tried."""
-    tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))["provider"]
-    return tuple(
-        Provider(table["name"], re.compile(table["match"]), table["from"], table.get("elsewhere", False))
-        for table in tables
-    )
+    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}", schema=None).provider
 
 
 def provider_of(symbol: str) -> Provider:

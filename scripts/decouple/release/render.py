@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from decouple.release.manifest import NOT_KNOWN, SCHEMA, Manifest, RemoteFile
+from decouple.base.toml import SCHEMA
+from decouple.release.manifest import NOT_KNOWN, Manifest, RemoteFile
 
 _HEAD = """\
 # PyTorch {version}: facts read off published files. Written by `decouple manifest fill {release} --write`, and only by
