@@ -48,6 +48,9 @@ def register(subparsers: Any) -> None:
     tests.add_argument("--seed", default="", help="for --slice (default: the checkout's commit)")
     tests.add_argument("--jobs", type=int, default=1)
     tests.add_argument("--retries", type=int, default=1, help="how often a failure is tried again alone")
+    tests.add_argument(
+        "--patience", type=float, default=1.0, help="how many times longer a test may take (busy machine)"
+    )
     tests.add_argument("--minutes", type=float, help="start no further process after that time")
     tests.add_argument("--again", action="store_true", help="throw stored results away")
     tests.add_argument("--all", action="store_true", help="print every failure and difference, not the first ten")
@@ -79,6 +82,7 @@ def _run(arguments: argparse.Namespace) -> int:
         jobs=arguments.jobs,
         retries=arguments.retries,
         minutes=arguments.minutes,
+        patience=arguments.patience,
         again=arguments.again,
     )
     done = test_cuda.suites(torch, tests, choice, progress=output.progress())

@@ -32,7 +32,7 @@ class Choice:
     """What the user asked for.
 
     ``suites`` by name (empty: all), ``words`` further words of pytest's ``-k``, ``slice`` that many tests chosen by
-    ``seed``, ``minutes`` after which no process starts.
+    ``seed``, ``minutes`` after which no process starts. A test may take ``patience`` times its suite's seconds.
     """
 
     suites: tuple[str, ...] = ()
@@ -42,6 +42,7 @@ class Choice:
     jobs: int = 1
     retries: int = 1
     minutes: float | None = None
+    patience: float = 1.0
     again: bool = False
 
 
@@ -70,7 +71,8 @@ def suites(torch: Target, tests: Path, choice: Choice, *, progress: Progress = S
     collected = []
     for suite, file in files:
         words = " and ".join(f"({part})" for part in (suite.select, choice.words) if part)
-        collected.append(run.collect(torch, replace(suite, select=words), file))
+        patient = replace(suite, select=words, seconds=suite.seconds * choice.patience)
+        collected.append(run.collect(torch, patient, file))
         progress.advance()
     progress.finish()
     every = [test for one in collected for test in one.ids]

@@ -99,22 +99,26 @@ def run(
     def late() -> bool:
         return minutes is not None and time.monotonic() - began > 60 * minutes
 
-    def done(results: Sequence[Result]) -> None:
+    def done(result: Result) -> None:
         nonlocal ran
         with lock:
-            store.add(results)
-            ran += len(results)
-            progress.advance(float(len(results)))
+            store.add([result])
+            ran += 1
+            progress.advance()
 
     def whole(work: tuple[Suite, Shard]) -> None:
         suite, shard = work
-        left = shard.ids
-        number = 0
+        left, number = shard.ids, 0
         while left and not late():
             number += 1
-            results = process(target, suite, replace(shard, ids=left, name=f"{shard.name}.{number}"))
-            left = left[len(results) :] if len(results) <= len(left) else ()
-            done([_again(target, suite, shard, one, retries, expected) for one in results])
+            results = process(target, suite, replace(shard, ids=left, name=f"{shard.name}.{number}"), done)
+            ended = {one.id for one in results}
+            left = tuple(test for test in left if test not in ended)
+            for one in results:
+                if len(shard.ids) > 1 and one.outcome in _BAD and not expected(one.id) and not late():
+                    better = alone(target, suite, shard, one, retries)
+                    with lock:
+                        store.add([better])
 
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         for future in [pool.submit(whole, work) for work in shards]:
@@ -123,113 +127,117 @@ def run(
     return ran
 
 
-def _again(
-    target: Target, suite: Suite, shard: Shard, result: Result, retries: int, expected: Callable[[str], bool]
-) -> Result:
-    """The result, or that of the test alone in a process of its own when it failed."""
+def alone(target: Target, suite: Suite, shard: Shard, result: Result, retries: int) -> Result:
+    """What became of a test that failed, tried again up to ``retries`` times in processes of its own."""
     found = result
     for attempt in range(1, retries + 1):
-        if found.outcome not in _BAD or expected(found.id) or len(shard.ids) == 1:
-            break
-        alone = process(target, suite, replace(shard, ids=(found.id,), name=f"{shard.name}-alone-{attempt}"))
-        if alone:
-            better = alone[0].outcome not in _BAD
-            found = replace(alone[0], attempts=attempt + 1, flaky=better, why=alone[0].why or result.why)
+        again = process(target, suite, replace(shard, ids=(found.id,), name=f"{shard.name}-alone-{attempt}"))
+        if again:
+            better = again[0].outcome not in _BAD
+            found = replace(again[0], attempts=attempt + 1, flaky=better, why=again[0].why or result.why)
+            if better:
+                break
     return found
 
 
-def process(target: Target, suite: Suite, shard: Shard) -> list[Result]:
-    """Run ``shard`` in one process: a result for each of its tests up to the one that ended the process, if one did."""
+def process(
+    target: Target, suite: Suite, shard: Shard, heard: Callable[[Result], None] = lambda result: None
+) -> list[Result]:
+    """Run ``shard`` in one process: a result for each of its tests up to the one that ended the process, if one did.
+
+    ``heard`` gets each result as soon as it is known.
+    """
     folder = target.folder / "shards"
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{shard.name}-{os.getpid()}-{threading.get_ident()}"
     names, answer, log = (folder / f"{stem}.{kind}" for kind in ("ids", "jsonl", "log"))
     names.write_text("".join(f"{target.tests}/{test}\n" for test in shard.ids), encoding="utf-8")
-    answer.unlink(missing_ok=True)
     inside = f"{target.work}/shards/{stem}"
-    argv = [
-        *_PYTEST,
-        "--tb=no",
-        "--rootdir",
-        target.tests,
-        "-p",
-        "simcuda.plugin",
-        "--simcuda-results",
-        f"{inside}.jsonl",
-    ]
+    argv = [*_PYTEST, "--tb=no", "--rootdir", target.tests, "-p", "simcuda.plugin"]
+    argv += ["--simcuda-results", f"{inside}.jsonl", f"@{inside}.ids"]
+    watched = _Watched(answer, suite.name, set(shard.ids), heard)
     with log.open("wb") as out:
         running = subprocess.Popen(
-            target.argv([*argv, f"@{inside}.ids"]),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+            target.argv(argv), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
         )
-        slow = _watch(running, answer, suite.seconds)
-    rows, begun = _rows(answer)
-    found = [
-        Result(
-            id=str(row["id"]),
-            outcome=_outcome(row),
-            seconds=float(row.get("seconds") or 0.0),
-            why=str(row.get("why") or ""),
-            suite=suite.name,
-            ledger=row.get("ledger"),
-        )
-        for row in rows
-    ]
-    if begun and begun not in {one.id for one in found}:
+        slow = _wait(running, watched, suite.seconds)
+    if watched.begun:
         code = running.returncode
-        how = f"not done in {suite.seconds:g} s" if slow else f"its process ended by signal {-code}" if code < 0 else ""
-        found.append(
-            Result(
-                id=begun,
-                outcome="too slow" if slow else "died",
-                seconds=suite.seconds if slow else 0.0,
-                why=how or f"its process ended with exit status {code}",
-                suite=suite.name,
+        how = f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
+        if slow:
+            ended = Result(
+                watched.begun, "too slow", suite.seconds, f"not done in {suite.seconds:g} s", suite=suite.name
             )
-        )
-    elif not found:
-        why = _last(log) if not slow else f"no test began in {START:.0f} s"
-        found = [Result(test, "died", why=f"no test ran: {why}", suite=suite.name) for test in shard.ids]
-    order = {test: number for number, test in enumerate(shard.ids)}
-    for path in (names, answer, *(() if any(one.outcome in _BAD for one in found) else (log,))):
+        else:
+            ended = Result(watched.begun, "died", why=how, suite=suite.name)
+        watched.add(ended)
+    elif not watched.found:
+        why = f"no test began in {START:.0f} s" if slow else _last(log)
+        for test in shard.ids:
+            watched.add(Result(test, "died", why=f"no test ran: {why}", suite=suite.name))
+    for path in (names, answer, *(() if any(one.outcome in _BAD for one in watched.found) else (log,))):
         path.unlink(missing_ok=True)
-    return sorted((one for one in found if one.id in order), key=lambda one: order[one.id])
+    return watched.found
 
 
-def _watch(running: subprocess.Popen[bytes], answer: Path, seconds: float) -> bool:
+class _Watched:
+    """The lines that the plug-in writes, read as they come."""
+
+    def __init__(self, answer: Path, suite: str, wanted: set[str], heard: Callable[[Result], None]) -> None:
+        answer.unlink(missing_ok=True)
+        self.found: list[Result] = []
+        self.begun = ""
+        self._answer, self._suite, self._wanted, self._heard = answer, suite, wanted, heard
+        self._read = 0
+
+    def look(self) -> bool:
+        """Read what is new; whether anything was."""
+        if not self._answer.exists():
+            return False
+        with self._answer.open("rb") as file:
+            file.seek(self._read)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]  # the last line may still be on its way
+        self._read += len(whole)
+        for line in whole.decode("utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError):
+                self._line(json.loads(line))
+        return bool(whole)
+
+    def _line(self, row: Mapping[str, Any]) -> None:
+        if row["outcome"] == "started":
+            self.begun = str(row["id"])
+            return
+        self.begun = ""
+        seconds, why = float(row.get("seconds") or 0.0), str(row.get("why") or "")
+        self.add(
+            Result(str(row["id"]), _outcome(row), seconds, why, suite=self._suite, ledger=row.get("ledger") or None)
+        )
+
+    def add(self, result: Result) -> None:
+        """One result more, when it is of a test that was asked for."""
+        if result.id in self._wanted:
+            self.found.append(result)
+            self._heard(result)
+
+
+def _wait(running: subprocess.Popen[bytes], watched: _Watched, seconds: float) -> bool:
     """Wait for the process; kill it when nothing happened for too long, and say so."""
-    last, seen = time.monotonic(), -1
+    last, began = time.monotonic(), False
     try:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                running.wait(timeout=1.0)
+                running.wait(timeout=0.5)
                 return False
-            size = answer.stat().st_size if answer.exists() else -1
-            if size != seen:
-                last, seen = time.monotonic(), size
-            if time.monotonic() - last > (seconds if seen > 0 else START):
+            if watched.look():
+                last, began = time.monotonic(), True
+            if time.monotonic() - last > (seconds if began else START):
                 return True
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)  # its children too: workers of a DataLoader, ranks of a DDP test
         running.wait()
-
-
-def _rows(answer: Path) -> tuple[list[Mapping[str, Any]], str]:
-    """The finished tests, and the id of the last one that began."""
-    rows: list[Mapping[str, Any]] = []
-    begun = ""
-    for line in answer.read_text(encoding="utf-8").splitlines() if answer.exists() else ():
-        with contextlib.suppress(ValueError):
-            row = json.loads(line)
-            if row["outcome"] == "started":
-                begun = str(row["id"])
-            else:
-                rows.append(row)
-    return rows, begun
+        watched.look()
 
 
 def _outcome(row: Mapping[str, Any]) -> str:
