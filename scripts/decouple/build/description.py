@@ -12,6 +12,8 @@ from decouple.base.errors import DecoupleError
 from decouple.build.inputs import digest_of
 
 DEFAULT = Path(__file__).with_name("rootfs-trixie.toml")
+#: The root with an old C library, whose wheels run on most machines.
+PORTABLE = Path(__file__).with_name("rootfs-bullseye.toml")
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,31 @@ class PypiPiece:
 
 
 @dataclass(frozen=True)
+class PipTool:
+    """One wheel of PyPI, installed by the root's own Python for all who work in the root (a build tool)."""
+
+    project: str
+    version: str
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Programs of another suite, for a root whose own are too old.
+
+    ``packages`` and all that they need are unpacked into ``prefix``; each of ``programs`` (a path below it) runs with
+    the loader and the libraries from there and is linked into /usr/local/bin. What they start is the root's own.
+    """
+
+    suite: str
+    prefix: str
+    packages: tuple[str, ...]
+    programs: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
 class Beside:
     """Debian packages unpacked into ``prefix`` without being installed."""
 
@@ -77,14 +104,31 @@ class Layer:
     pypi: tuple[PypiPiece, ...] = ()
     beside: tuple[Beside, ...] = ()
     seen: Mapping[str, str] = field(default_factory=dict)
+    pip: tuple[PipTool, ...] = ()
+    foreign: tuple[Foreign, ...] = ()
+
+    @property
+    def unpacked(self) -> tuple[Beside | Foreign, ...]:
+        """What is unpacked into a prefix of its own."""
+        return (*self.beside, *self.foreign)
+
+    @property
+    def pinned(self) -> tuple[PypiPiece | PipTool, ...]:
+        """The files of PyPI."""
+        return (*self.pypi, *self.pip)
 
     def content(self) -> dict[str, Any]:
         """What makes the layer different when it changes: not the texts, estimates or versions seen."""
-        return {
+        made: dict[str, Any] = {
             "packages": sorted(self.packages),
             "pypi": [asdict(piece) for piece in self.pypi],
             "beside": [asdict(piece) for piece in self.beside],
         }
+        if self.pip:  # a layer that has none keeps the digest that it had
+            made["pip"] = [asdict(tool) for tool in self.pip]
+        if self.foreign:
+            made["foreign"] = [{**asdict(piece), "why": ""} for piece in self.foreign]
+        return made
 
 
 @dataclass(frozen=True)

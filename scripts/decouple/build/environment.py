@@ -126,9 +126,10 @@ class HostEnvironment:
 
 @dataclass(frozen=True)
 class RootEnvironment:
-    """The Debian root. Places have fixed names, so that wheels and ccache keys do not depend on the checkout's path.
+    """A Debian root. Places have fixed names, so that wheels and ccache keys do not depend on the checkout's path.
 
-    ``overrides`` are files shown in place of those in the tree.
+    ``overrides`` are files shown in place of those in the tree, and folders shown in empty ones. ``kind`` says whose
+    variables of ``stages.toml`` hold: "rootfs" or "portable".
     """
 
     places: Places

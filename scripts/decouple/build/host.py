@@ -21,10 +21,13 @@ def lacks(tree: Path, *, cuda: bool) -> list[str]:
         f"Python module {name} is not installed" for name in table.modules if importlib.util.find_spec(name) is None
     ]
     if tree.is_dir():
-        for name in table.submodules:
-            folder = tree / "third_party" / name
-            if not (folder.is_dir() and any(folder.iterdir())):
-                found.append(f"{folder} is empty: this source has no submodules")
+        found += [f"{folder} is empty: this source has no submodules" for folder in without_submodules(tree)]
     if cuda and not (os.environ.get("CUDACXX") or shutil.which("nvcc")):
         found.append("nvcc is not on the PATH")
     return found
+
+
+def without_submodules(tree: Path) -> list[Path]:
+    """The folders in the tree's third_party that upstream fills from submodules, and that are empty or not there."""
+    folders = [tree / "third_party" / name for name in settings.facts().host.submodules]
+    return [folder for folder in folders if not (folder.is_dir() and any(folder.iterdir()))]

@@ -108,7 +108,7 @@ def of_layers(tree: Path, folder: Path, description: Description, layers: Sequen
             keys.update(signed)
         else:
             unchecked.add(name)
-    for beside in (beside for layer in wanted for beside in layer.beside):
+    for beside in (beside for layer in wanted for beside in layer.unpacked):
         files: dict[str, dict[str, str]] = besides.get(beside.prefix, {})
         for package in beside.packages:
             entry = next((files[name] for name in files if name.startswith(f"{package}_")), {})
@@ -121,7 +121,7 @@ def of_layers(tree: Path, folder: Path, description: Description, layers: Sequen
     return {
         "packages_sha256": hashes,
         "signed_by": sorted(keys),
-        "pypi": {piece.file: piece.sha256 for layer in wanted for piece in layer.pypi},
+        "pypi": {piece.file: piece.sha256 for layer in wanted for piece in layer.pinned},
         "unchecked": sorted(unchecked),
     }
 

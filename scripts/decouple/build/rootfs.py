@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import parse_wheel_filename
+
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
@@ -23,7 +25,7 @@ from decouple.base.mounts import mounts_below, remove_tree
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
 from decouple.build import record
-from decouple.build.description import Description, Layer, PypiPiece, layer_digest
+from decouple.build.description import Bootstrap, Description, Layer, PipTool, PypiPiece, layer_digest
 from decouple.build.sandbox import Bind, Sandbox, as_owner, clean_environment, is_root
 
 _APT = """
@@ -50,6 +52,44 @@ for package in *.deb; do dpkg-deb -x "$package" "$prefix"; done
 sha256sum -- *.deb >"$prefix/.decouple-sha256"
 cd /
 rm -rf "$work"
+"""
+#: $1 prefix, $2 suite, $3 mirror, $4 keyring, then packages. Unpacks them with all that they need: apt sees no package
+#: of the root, so that nothing of the root is taken for theirs.
+_FOREIGN = """
+set -e
+prefix=$1 suite=$2 mirror=$3 keyring=$4
+shift 4
+work=$(mktemp -d)
+chmod 755 "$work"
+mkdir -p "$work/state" "$work/cache/archives/partial"
+: >"$work/status"
+echo "deb [signed-by=$keyring] $mirror $suite main" >"$work/sources.list"
+apt() {
+    apt-get -q -y -o APT::Sandbox::User=root -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=- \\
+        -o Dir::State="$work/state" -o Dir::State::Status="$work/status" -o Dir::Cache="$work/cache" "$@"
+}
+apt update
+apt --no-install-recommends --download-only install "$@"
+rm -rf "$prefix"
+mkdir -p "$prefix"
+for package in "$work"/cache/archives/*.deb; do dpkg-deb -x "$package" "$prefix"; done
+(cd "$work/cache/archives" && sha256sum -- *.deb) >"$prefix/.decouple-sha256"
+# for the record of what vouches for them; apt's next update sweeps them away
+cp "$work"/state/lists/*_InRelease "$work"/state/lists/*_Packages /var/lib/apt/lists/
+rm -rf "$work"
+"""
+#: $1 prefix, then programs below it: they start with the loader and the libraries of the prefix.
+_LINK_FOREIGN = """
+set -e
+prefix=$1
+shift
+for loader in "$prefix"/usr/lib64/ld-linux-*.so.* "$prefix"/lib64/ld-linux-*.so.*; do [ -e "$loader" ] && break; done
+libraries=$(cd "$prefix" && ls -d "$PWD"/usr/lib/*-linux-gnu "$PWD"/lib/*-linux-gnu 2>/dev/null | paste -sd:)
+for program; do
+    patchelf --set-interpreter "$loader" --force-rpath --set-rpath "$libraries" "$prefix$program"
+    ln -sfn "$prefix$program" "/usr/local/bin/${program##*/}"
+    "/usr/local/bin/${program##*/}" --version
+done
 """
 
 
@@ -113,8 +153,8 @@ def ensure(
             if recorded and recorded["digest"] == layer_digest(layer):
                 continue
             progress.start(f"layer {layer.name}", None)
-            _install(root, layer, cache, log)
-            prefixes = [beside.prefix for beside in layer.beside]
+            _install(root, layer, cache, log, description.bootstrap)
+            prefixes = [piece.prefix for piece in layer.unpacked]
             record.add(root.tree, folder, Path(description.bootstrap.keyring), prefixes)
             done["layers"][layer.name] = {"digest": layer_digest(layer), **layer.content()}
             _write_done(folder, done)
@@ -142,7 +182,8 @@ def verify(root: Root) -> list[str]:
     for name in root.layers:
         layer = root.description.layer(name)
         faults += [f"package {package} is not installed" for package in layer.packages if package not in versions]
-        for prefix in (*(piece.prefix for piece in layer.pypi), *(piece.prefix for piece in layer.beside)):
+        prefixes = [piece.prefix for piece in layer.pypi] + [piece.prefix for piece in layer.unpacked]
+        for prefix in prefixes:
             if not (root.tree / prefix.lstrip("/")).is_dir():
                 faults.append(f"{prefix} was not unpacked")
     return faults
@@ -210,7 +251,10 @@ def _write_done(folder: Path, done: dict[str, Any]) -> None:
 def _extends(recorded: dict[str, Any], layer: Layer) -> bool:
     """Whether the layer of today is what was recorded, with nothing taken away."""
     content = json.loads(json.dumps(layer.content()))
-    return all(all(item in content[kind] for item in recorded[kind]) for kind in ("packages", "pypi", "beside"))
+    return all(
+        all(item in content.get(kind, ()) for item in recorded.get(kind, ()))
+        for kind in ("packages", "pypi", "beside", "pip", "foreign")
+    )
 
 
 def _bootstrap(description: Description, folder: Path, log: Path) -> None:
@@ -237,7 +281,7 @@ def _bootstrap(description: Description, folder: Path, log: Path) -> None:
     )
 
 
-def _install(root: Root, layer: Layer, cache: Path, log: Path) -> None:
+def _install(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootstrap) -> None:
     def inside(script: str, arguments: Sequence[str], what: str, *binds: Bind, network: bool = True) -> None:
         resolver = Bind(Path("/etc/resolv.conf"), "/etc/resolv.conf")
         argv = [*clean_environment({}, network=network), "sh", "-c", script, "sh", *arguments]
@@ -246,19 +290,33 @@ def _install(root: Root, layer: Layer, cache: Path, log: Path) -> None:
     if layer.packages:
         step(f"install layer {layer.name}")
         inside(_APT, layer.packages, f"apt-get install (layer {layer.name})")
+    if layer.pip:
+        files = [fetch_pypi(tool, cache / "pypi", log) for tool in layer.pip]
+        step(f"install tools of layer {layer.name}")
+        binds = [Bind(file, f"/run/pip/{file.name}") for file in files]
+        script = 'exec python3 -m pip install -q --no-index --no-deps --ignore-installed "$@"'
+        inside(script, [bind.inside for bind in binds], f"pip install (layer {layer.name})", *binds, network=False)
+    for foreign in layer.foreign:
+        step(f"unpack {foreign.prefix}")
+        keyring = Bind(Path(bootstrap.keyring), "/run/keyring.gpg")
+        given = (foreign.prefix, foreign.suite, bootstrap.mirror, keyring.inside, *foreign.packages)
+        inside(_FOREIGN, given, f"unpack {foreign.prefix}", keyring)
+        inside(_LINK_FOREIGN, (foreign.prefix, *foreign.programs), f"link {foreign.prefix}", network=False)
     for piece in layer.beside:
         step(f"unpack {piece.prefix}")
         inside(_BESIDE, (piece.prefix, *piece.packages), f"unpack {piece.prefix}")
     for wheel in layer.pypi:
         file = fetch_pypi(wheel, cache / "pypi", log)
         step(f"unpack {wheel.prefix}")
-        links = "".join(f' && ln -sfn "{target}" "$1/{name}"' for name, target in wheel.links)
-        script = f'rm -rf "$1" && mkdir -p "$1" && python3 -m zipfile -e "$2" "$1"{links}'
+        links = "".join(f' && mkdir -p "$(dirname "$1/{name}")" && ln -sfn "{target}" "$1/{name}"' for name, target in wheel.links)
+        script = f'mkdir -p "$1" && python3 -m zipfile -e "$2" "$1"{links}'
+        if wheel.prefix not in {other.prefix for other in layer.pypi[: layer.pypi.index(wheel)]}:  # several may share it
+            script = f'rm -rf "$1" && {script}'
         bind = Bind(file, f"/run/{wheel.file}")
         inside(script, (wheel.prefix, bind.inside), f"unpack {wheel.prefix}", bind, network=False)
 
 
-def fetch_pypi(piece: PypiPiece, folder: Path, log: Path, run: Callable[..., None] = run_logged) -> Path:
+def fetch_pypi(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Callable[..., None] = run_logged) -> Path:
     """The file of PyPI in ``folder``, by pip, which resumes, verifies the hash and knows the user's own index settings.
 
     Raises DecoupleError when it cannot be had or is not the one described.
@@ -269,9 +327,18 @@ def fetch_pypi(piece: PypiPiece, folder: Path, log: Path, run: Callable[..., Non
         wanted = folder / f"{piece.project}.requirements"
         write_atomically(wanted, f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}\n")
         argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(folder)]
-        run([*argv, "-r", str(wanted)], log=log, what=f"pip download {piece.project}=={piece.version}")
+        run([*argv, *_for_whom(piece.file), "-r", str(wanted)], log=log, what=f"pip download {piece.project}=={piece.version}")
     if not path.exists() or sha256_of(path) != piece.sha256:
         raise DecoupleError(
             f"{path}: not the file with SHA-256 {piece.sha256[:12]}…", next_step=f"delete {path} and run again"
         )
     return path
+
+
+def _for_whom(file: str) -> list[str]:
+    """pip's options for a wheel of a Python or a platform that is not the running one's (PEP 425 tags of its name)."""
+    _, _, _, tags = parse_wheel_filename(file)
+    options = [f"--platform={platform}" for platform in sorted({tag.platform for tag in tags} - {"any"})]
+    for interpreter, abi in sorted({(tag.interpreter, tag.abi) for tag in tags if tag.interpreter.startswith("cp")}):
+        options += [f"--python-version={interpreter[2:]}", "--implementation=cp", f"--abi={abi}"]
+    return options

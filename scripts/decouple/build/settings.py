@@ -106,6 +106,14 @@ class Host:
 
 
 @dataclass(frozen=True)
+class Portable:
+    """What is special about wheels for most machines: the first release with the C++11 ABI, and how libraries go in."""
+
+    cxx11_abi_from: str
+    graft: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Facts:
     """All of ``stages.toml``."""
 
@@ -117,6 +125,7 @@ class Facts:
     toolchain: Mapping[str, tuple[str, ...]]
     toolchain_cuda: Mapping[str, tuple[str, ...]]
     host: Host
+    portable: Portable
 
 
 @functools.cache

@@ -238,7 +238,20 @@ class Stage1(Stage):
             raise DecoupleError(
                 f"{raw.name}: its version is {said}, expected {self.version}", next_step=f"read {self.log}"
             )
-        return raw
+        return self._graft(raw) if self.environment.kind == "portable" else raw
+
+    def _graft(self, raw: Path) -> Path:
+        """The wheel with the libraries that it may not expect on another machine, tagged for what it does expect."""
+        inside, folder = f"{self.names['raw']}/stage1", "grafted"
+        command = [*settings.facts().portable.graft, f"{inside}/{folder}", f"{inside}/{raw.name}"]
+        self.run("graft stage 1", command, inside)
+        found = sorted((raw.parent / folder).glob("*.whl"))
+        if len(found) != 1 or "-manylinux" not in found[0].name:
+            raise DecoupleError(
+                f"{raw.name}: no manylinux wheel came of it ({', '.join(one.name for one in found) or 'none'})",
+                next_step=f"read {self.log}: a library needs what no old system has",
+            )
+        return found[0]
 
     def _configure(self) -> None:
         """Run upstream's configure step unless the same variables were configured before."""

@@ -29,6 +29,9 @@ def register(subparsers: Any) -> None:
     build.add_argument(
         "--revision", type=int, default=0, metavar="N", help="version 2.6.0+decoupled.N, to follow what was published"
     )
+    build.add_argument(
+        "--third-party", type=Path, metavar="DIR", help="with portable: a folder laid out as upstream's third_party"
+    )
     build.add_argument("--resume", action="store_true", help="go on where the last run stopped (the default)")
     build.add_argument("--estimate", action="store_true", help="say what it would cost, build nothing")
     build.set_defaults(run=_build)
@@ -51,7 +54,12 @@ def register(subparsers: Any) -> None:
 
 def _shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("release")
-    parser.add_argument("--env", choices=["auto", "host", "rootfs"], default="auto", help="whose toolchain builds")
+    parser.add_argument(
+        "--env",
+        choices=["auto", "host", "rootfs", "portable"],
+        default="auto",
+        help="whose toolchain builds; portable: wheels for most machines",
+    )
     parser.add_argument("--jobs", type=int, help="compile jobs at once (default: what cores and memory allow)")
     parser.add_argument("--tree", type=Path, help="the applied tree (default: build/<release>/src)")
 
@@ -62,6 +70,7 @@ def _build(arguments: argparse.Namespace) -> int:
         arguments.release,
         arguments.env,
         arguments.tree,
+        arguments.third_party,
         stage=arguments.stage,
         core=arguments.core,
         profile=arguments.profile,

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from decouple.base.errors import UsageError
 from decouple.build import settings, stages
@@ -27,6 +27,7 @@ from decouple.build.estimate import (
 )
 from decouple.build.probe import check_archs, split_archs
 from decouple.build.stages import Choices, Outcome, Provenance
+from decouple.flows import portable
 from decouple.flows.environment import Work, need_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import provenance
@@ -95,6 +96,10 @@ def build(request: Build, listener: Listener = QUIET) -> tuple[Outcome, ...]:
     layers = [one for n in request.stages for one in settings.layers(n, profile=choices.profile, core=choices.core)]
     environment = open_environment(request, places, list(dict.fromkeys(layers)), listener)
     known = provenance(places)
+    if request.env == portable.KIND:
+        bundled = portable.bundle(places, request.third_party, QUIET)
+        choices = replace(choices, variables={**bundled.variables, **choices.variables})
+        known = replace(known, sources=(*known.sources, *bundled.rows))
     builders = {1: stages.build_stage1, 2: stages.build_stage2}
     made = []
     for stage in request.stages:

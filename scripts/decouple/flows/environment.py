@@ -10,6 +10,7 @@ from decouple.base.paths import cache_dir
 from decouple.build import description, host, rootfs
 from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
 from decouple.build.stages import overrides
+from decouple.flows import portable
 from decouple.flows.apply import Apply, apply
 from decouple.flows.listener import Listener
 
@@ -22,9 +23,11 @@ class Work:
     """The checkout."""
     release: str
     env: str = "auto"
-    """Whose toolchain: "host", "rootfs", or "auto" (the host's when it suffices)."""
+    """Whose toolchain: "host", "rootfs", "portable", or "auto" (the host's when it suffices, else "rootfs")."""
     tree: Path | None = None
     """The applied tree; None: ``build/<release>/src``, made when it is not there."""
+    third_party: Path | None = None
+    """With "portable": a folder laid out as upstream's third_party; None: the source's, or the listed components."""
 
     @property
     def places(self) -> Places:
@@ -34,6 +37,8 @@ class Work:
 
 def open_environment(work: Work, places: Places, layers: list[str], listener: Listener) -> Environment:
     """The environment that ``work.env`` names, with ``layers`` of the root. Raises DecoupleError naming what lacks."""
+    if work.env == portable.KIND:
+        return portable.open_portable(places, layers, portable.bundle(places, work.third_party, listener), listener)
     if _on_host(work, places, cuda="cuda" in layers):
         listener.say("environment: this machine's own toolchain")
         return HostEnvironment(places)
@@ -48,20 +53,25 @@ def open_environment(work: Work, places: Places, layers: list[str], listener: Li
 def need_tree(work: Work, places: Places, listener: Listener) -> None:
     """Fetch and apply first when there is no fitting tree, so that one command goes from nothing to wheels.
 
-    The Debian root has no third_party: there the tree carries Debian's own patches below ours.
+    The Debian root has no third_party: there the tree carries Debian's own patches below ours. The portable one builds
+    upstream's own tree, with the components shown in it.
     """
     if work.tree is not None and not places.tree.is_dir():
         raise UsageError(
             f"{places.tree}: no such folder", next_step="leave --tree out: the release is fetched and applied"
         )
     for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
-        debian = not _on_host(work, places, cuda=False)
-        if places.tree.is_dir() and (not debian or (places.tree / "debian" / "patches").is_dir()):
+        bundled = work.env == portable.KIND
+        debian = not bundled and not _on_host(work, places, cuda=False)
+        has = (places.tree / "debian" / "patches").is_dir()
+        if places.tree.is_dir() and (has or not debian) and not (has and bundled):
             return
         if work.tree is not None:
             raise UsageError(
-                f"{places.tree}: without Debian's patches, which the Debian root needs",
-                next_step=f"decouple apply {work.release} --debian-patches",
+                f"{places.tree}: with Debian's patches, which replace the third-party code that portable wheels bundle"
+                if bundled
+                else f"{places.tree}: without Debian's patches, which the Debian root needs",
+                next_step=f"decouple apply {work.release}" + ("" if bundled else " --debian-patches"),
             )
         apply(Apply(work.project, work.release, debian_patches=debian), listener)
 

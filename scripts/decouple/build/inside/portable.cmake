@@ -1,0 +1,5 @@
+# Included by CMake right after upstream's project() (CMAKE_PROJECT_Torch_INCLUDE) where third_party comes from
+# Debian's source packages: what those ask of the system is answered with what the build has.
+list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}/modules")
+# XNNPACK compiles 3,100 more objects for its own tests and benchmarks; nothing of PyTorch links them.
+set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")

@@ -1,0 +1,207 @@
+"""Third-party code that upstream keeps in submodules, for a source that comes without it (Debian's has none).
+
+``series/third_party/<release>.toml`` names an archive for each component that the build wants: mostly what Debian has
+of it as a source package, by size and SHA-256. Its version is near what the tag's submodule names, seldom the same;
+every row says both, and the rows go into the manifest of the wheel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from decouple.base import toml
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import locked, sha256_of
+from decouple.base.progress import SILENT, Progress
+from decouple.release.manifest import NOT_KNOWN, RemoteFile
+from decouple.upstream.deb import data_of
+from decouple.upstream.download import Downloader, storage_error
+from decouple.upstream.unpack import new_folder, unpack_tar
+
+_RECORD = "components.json"
+
+
+@dataclass(frozen=True)
+class Component:
+    """One folder below third_party and the archive that fills it.
+
+    ``version`` is the archive's (a git snapshot's ends in the commit); ``pin`` the commit that the tag's submodule
+    names, "not known" where it could not be read. ``part`` is the folder of the archive that is wanted; ``top`` says
+    how many leading folders all its entries share; entries below ``without`` stay away (tests with large data, say).
+    """
+
+    folder: str
+    version: str
+    pin: str
+    name: str
+    urls: tuple[str, ...]
+    size: int
+    sha256: str
+    top: int = 1
+    part: str = ""
+    without: tuple[str, ...] = ()
+    why: str = ""
+
+    @property
+    def file(self) -> RemoteFile:
+        """The archive."""
+        return RemoteFile(self.name, self.urls, self.size, self.sha256)
+
+    def row(self) -> dict[str, Any]:
+        """What the manifest of a wheel says of it."""
+        made = {"folder": self.folder, "version": self.version, "pin": self.pin, "file": self.name}
+        return {**made, "sha256": self.sha256, "differs": self.differs()}
+
+    def differs(self) -> bool | str:
+        """Whether the archive is of another commit than the tag's; "not known" where the pin is not."""
+        if self.pin == NOT_KNOWN:
+            return NOT_KNOWN
+        return not any(
+            len(part) >= 7 and self.pin.startswith(part) for part in self.version.replace("-", ".").split(".")
+        )
+
+
+@dataclass(frozen=True)
+class Absent:
+    """What no reachable registry has: the switch of upstream's build that stays off without it."""
+
+    folder: str
+    switch: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Components:
+    """All of a release. ``path`` names the file in errors."""
+
+    path: Path
+    components: tuple[Component, ...]
+    absent: tuple[Absent, ...]
+
+
+@dataclass(frozen=True)
+class _File:
+    release: str
+    component: tuple[Component, ...]
+    absent: tuple[Absent, ...] = ()
+
+
+@dataclass(frozen=True)
+class ThirdParty:
+    """A folder laid out as upstream's third_party: its path, a digest of what is in it, and a row per component."""
+
+    path: Path
+    digest: str
+    rows: tuple[dict[str, Any], ...]
+
+    def folders(self) -> list[str]:
+        """The names that belong into third_party."""
+        return sorted(entry.name for entry in self.path.iterdir() if entry.is_dir())
+
+
+def load(project: Path, release: str) -> Components:
+    """The components of ``release``. Raises DecoupleError when nobody has listed them, or the list is wrong."""
+    path = project / "series" / "third_party" / f"{release}.toml"
+    try:
+        file = toml.read(path, _File, mend="compare with series/third_party/2.6.toml")
+    except FileNotFoundError:
+        raise DecoupleError(
+            f"{path}: no list of third-party components for release {release}",
+            next_step="name a folder laid out as upstream's third_party with --third-party, or a source that has it",
+        ) from None
+    return Components(path, file.component, file.absent)
+
+
+def ensure(listed: Components, downloader: Downloader, *, progress: Progress = SILENT) -> ThirdParty:
+    """The components in the cache, fetched and unpacked as needed; a second call reads one record.
+
+    Raises DecoupleError naming the archive that cannot be had or is not what the list says.
+    """
+    rows = tuple(component.row() for component in listed.components)
+    content = [{**asdict(component), "urls": (), "pin": "", "why": ""} for component in listed.components]
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    shelf = downloader.cache / "components" / digest[:16]
+    if not (shelf / _RECORD).exists():
+        files = [downloader.get(component.file)[0] for component in listed.components]
+        try:
+            with locked(shelf.with_name(f".{shelf.name}.lock")):
+                if not (shelf / _RECORD).exists():
+                    with new_folder(shelf) as temporary:
+                        _fill(temporary, listed.components, files, progress)
+                        (temporary / _RECORD).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise storage_error(error, shelf, "unpacking third-party components") from None
+    return ThirdParty(shelf / "third_party", digest, rows)
+
+
+def given(folder: Path) -> ThirdParty:
+    """A folder of the user's own, laid out as upstream's third_party. Raises UsageError when it is none.
+
+    The digest covers path, executable bit and content of every file, so that a changed one is another build.
+    """
+    folder = folder.expanduser().resolve()
+    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir()) if folder.is_dir() else []
+    if not names:
+        raise UsageError(
+            f"{folder}: no folder with components in it",
+            next_step="name the third_party of an unpacked release, with its submodules",
+        )
+    whole, rows = hashlib.sha256(), []
+    for name in names:
+        digest = _content_of(folder / name)
+        whole.update(f"{name}\0{digest}\n".encode())
+        rows.append({"folder": name, "version": NOT_KNOWN, "pin": NOT_KNOWN, "file": str(folder / name)})
+        rows[-1] |= {"sha256": digest, "differs": NOT_KNOWN}
+    return ThirdParty(folder, whole.hexdigest(), tuple(rows))
+
+
+def _fill(shelf: Path, components: Sequence[Component], files: Sequence[Path], progress: Progress) -> None:
+    """Unpack every archive into ``shelf/third_party``; a component inside another one comes after it."""
+    pairs = sorted(zip(components, files, strict=True), key=lambda pair: pair[0].folder.count("/"))
+    for component, file in pairs:
+        part = tuple(component.part.split("/")) if component.part else ()
+        without = [(*part, *path.split("/")) for path in component.without]
+
+        def leave_out(
+            parts: Sequence[str], part: tuple[str, ...] = part, without: list[tuple[str, ...]] = without
+        ) -> bool:
+            below = tuple(parts)
+            outside = below[: len(part)] != part and part[: len(below)] != below
+            return outside or any(below[: len(path)] == path for path in without)
+
+        target, scratch = shelf / "third_party" / component.folder, shelf / "unpacked"
+        with data_of(file, shelf / "data.tar") as archive:
+            unpack_tar(archive, scratch, strip=component.top, leave_out=leave_out, progress=progress)
+        source = scratch.joinpath(*part)
+        if not source.is_dir():
+            raise DecoupleError(
+                f"{component.name}: no folder {component.part!r} in it",
+                next_step=f"correct `part` of {component.folder} in the list of components",
+            )
+        if target.is_dir() and not any(target.iterdir()):  # the empty folder of a submodule
+            target.rmdir()
+        if target.exists():
+            raise DecoupleError(
+                f"{component.name}: third_party/{component.folder} is there already",
+                next_step="name that folder under `without` of the component that brings it",
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _content_of(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            digest.update(f"{name}\0link\0{path.readlink()}\n".encode())
+        elif path.is_file():
+            digest.update(f"{name}\0{path.stat().st_mode & 0o100}\0{sha256_of(path)}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,63 @@
+"""The portable root as it was made: whose compiler runs, and what its tools make of a library that needs OpenMP."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.utils import parse_wheel_filename
+
+from decouple.base.paths import cache_dir
+from decouple.build import description, rootfs, settings
+from decouple.build.rootfs import Root
+from decouple.build.sandbox import Bind, clean_environment
+from decouple.verify import audit
+
+
+@pytest.fixture(scope="module")
+def root() -> Root:
+    """The one in the cache; a test does not make it, which takes minutes and 3 GiB."""
+    shipped = description.load(description.PORTABLE)
+    made = Root(shipped, rootfs.folder_of(cache_dir(), shipped), ("core",))
+    if not made.tree.is_dir() or rootfs.verify(made):
+        pytest.skip("the portable root is not there (decouple build 2.6 --env portable makes it)")
+    return made
+
+
+def inside(root: Root, work: Path, *command: str) -> str:
+    """What a command says that runs in the root, in ``work``."""
+    argv = root.sandbox([Bind(work, "/run/work")]).command([*clean_environment({}), *command], start="/run/work")
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+
+def test_programs_of_a_younger_suite_start_the_roots_own_compiler(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("#include <gnu/libc-version.h>\nint main(void) { return __GLIBC_MINOR__; }\n")
+    assert "ccache version 4." in inside(root, tmp_path, "ccache", "--version")
+    inside(root, tmp_path, "env", "CCACHE_DIR=/run/work/cache", "ccache", "gcc", "-c", "a.c", "-o", "a.o")
+    inside(root, tmp_path, "gcc", "a.o", "-o", "a")
+    code = subprocess.run(root.sandbox([Bind(tmp_path, "/run/work")]).command(["/run/work/a"])).returncode
+    assert code == 31, "the program was compiled with glibc 2.31's headers"
+
+
+def test_a_library_that_needs_openmp_becomes_a_manylinux_wheel(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("#include <omp.h>\nint threads(void) { return omp_get_max_threads(); }\n")
+    inside(root, tmp_path, "gcc", "-shared", "-fPIC", "-fopenmp", "a.c", "-o", "_tiny.so")
+    wheel = tmp_path / "tiny-1.0-cp39-cp39-linux_x86_64.whl"
+    info = "tiny-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write(tmp_path / "_tiny.so", "tiny/_tiny.so")
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        tags = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: cp39-cp39-linux_x86_64\n"
+        archive.writestr(f"{info}/WHEEL", tags)
+        names = [*archive.namelist(), f"{info}/RECORD"]
+        archive.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in names))
+    inside(root, tmp_path, *settings.facts().portable.graft, "made", wheel.name)
+    (made,) = (tmp_path / "made").glob("*.whl")
+    platforms = {tag.platform for tag in parse_wheel_filename(made.name)[3]}
+    assert any(re.fullmatch(r"manylinux_2_([12]?\d|3[01])_x86_64", one) for one in platforms), platforms
+    with audit.opened(made) as folder:
+        names = {library.path.name for library in audit.libraries(folder)}
+    assert any(name.startswith("libgomp") for name in names), names

@@ -1,0 +1,73 @@
+"""The portable environment: which C++ ABI, which third-party code, and what a tree must be."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import UsageError
+from decouple.build.environment import Places
+from decouple.flows import portable
+from decouple.flows.environment import Work, need_tree
+from decouple.flows.listener import QUIET
+
+PROJECT = Path(__file__).parents[3]
+
+
+def places(tmp_path: Path) -> Places:
+    """Of release 2.6, with an empty tree elsewhere."""
+    (tmp_path / "tree/third_party").mkdir(parents=True)
+    return Places.of(PROJECT, "2.6", tmp_path, tmp_path / "tree")
+
+
+@pytest.mark.parametrize(("release", "new"), [("2.4", False), ("2.6", False), ("2.7", True), ("2.10", True)])
+def test_the_abi_is_the_official_wheels(release: str, new: bool) -> None:
+    assert portable.cxx11_abi(release) is new
+
+
+def test_a_source_with_its_submodules_keeps_them(tmp_path: Path) -> None:
+    here = places(tmp_path)
+    for name in ("pybind11", "onnx", "protobuf", "gloo", "cpuinfo", "fmt", "ideep"):
+        (here.tree / "third_party" / name).mkdir()
+        (here.tree / "third_party" / name / "LICENSE").write_text("")
+    bundled = portable.bundle(here, None, QUIET)
+    assert bundled.third_party is None
+    assert bundled.variables == {"_GLIBCXX_USE_CXX11_ABI": "0"}
+
+
+def test_a_folder_of_the_users_own_switches_on_what_it_has(tmp_path: Path) -> None:
+    here, mine = places(tmp_path), tmp_path / "mine"
+    for name in ("fbgemm", "gloo"):
+        (mine / name).mkdir(parents=True)
+        (mine / name / "CMakeLists.txt").write_text("")
+    bundled = portable.bundle(here, mine, QUIET)
+    assert "USE_FBGEMM" not in bundled.variables
+    assert bundled.variables["USE_NNPACK"] == "OFF"
+    assert [row["folder"] for row in bundled.rows] == ["fbgemm", "gloo"]
+    (mine / "gloo/gloo.cc").write_text("")
+    assert portable.bundle(here, mine, QUIET).variables != bundled.variables, "another build"
+
+
+def test_a_tree_with_debians_patches_is_refused(tmp_path: Path) -> None:
+    here = places(tmp_path)
+    (here.tree / "debian/patches").mkdir(parents=True)
+    with pytest.raises(UsageError, match="with Debian's patches, which replace the third-party code"):
+        need_tree(Work(PROJECT, "2.6", "portable", here.tree), here, QUIET)
+
+
+def test_the_timing_prefix_records_processor_time_and_passes_failures_on(tmp_path: Path) -> None:
+    script = PROJECT / "scripts/decouple/build/inside/timed.sh"
+    record = tmp_path / "seconds.tsv"
+    busy = 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; : "$@"'
+    subprocess.run([script, "sh", "-c", busy, "sh", "-o", "a.o"], env={"DECOUPLE_SECONDS": str(record)}, check=True)
+    (line,) = record.read_text().splitlines()
+    name, user, system = line.split("\t")
+    assert name == "a.o"
+    assert float(user.removeprefix("0m").removesuffix("s")) > 0.01 and system.endswith("s")
+    failed = subprocess.run([script, "sh", "-c", "exit 7"], env={"DECOUPLE_SECONDS": str(record)})
+    assert failed.returncode == 7
+    assert len(record.read_text().splitlines()) == 1, "what failed says nothing about the cost of the object"
+    assert [path.name for path in tmp_path.iterdir()] == ["seconds.tsv"]
+    assert subprocess.run([script, "true"], env={}).returncode == 0
