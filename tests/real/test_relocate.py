@@ -49,6 +49,11 @@ def test_the_patch_is_what_the_rules_generate(plan: Plan, rules: RuleFile) -> No
     assert render(plan, rules, "2.6") == stored
 
 
+def test_the_guide_says_how_many_move_and_stay(plan: Plan) -> None:
+    page = (find_project() / "docs" / "relocation.md").read_text(encoding="utf-8")
+    assert f"{len(plan.moves)} files move, {len(plan.stays)} that look like CUDA's stay." in page
+
+
 def test_nothing_that_a_real_stage_1_build_opened_moves(plan: Plan) -> None:
     opened = set(OPENED.read_text().split())
     assert len(opened) == 2852

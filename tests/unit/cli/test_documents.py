@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
+from decouple.build import description
 from decouple.cli import parser
+from decouple.release.manifest import DebianSource, load_release
 
 PROJECT = find_project()
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
@@ -58,3 +60,12 @@ def test_every_file_that_is_linked_or_run_exists(page: Path) -> None:
 def test_each_way_of_naming_a_command_is_seen() -> None:
     text = "`decouple one`, `nox -s two-2.6`:\n\n$ decouple three x\n    decouple four\n    nox -s five -- a\n"
     assert named(text) == ({"one", "three", "four"}, {"two-2.6", "five"})
+
+
+def test_the_sizes_that_readme_names_are_those_of_the_data_files() -> None:
+    text, root = (PROJECT / "README.md").read_text(encoding="utf-8"), description.load()
+    mib = root.bootstrap.disk_mib + sum(root.layer(name).disk_mib for name in ("core", "cuda", "stock"))
+    assert f"it makes that root, {mib // 1024} GiB of disk" in text
+    source = load_release(PROJECT, "2.6").source("debian")
+    assert isinstance(source, DebianSource) and source.orig.size
+    assert f"fetched once ({source.orig.size // 10**6} MB)" in text
