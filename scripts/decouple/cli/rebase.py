@@ -27,6 +27,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--from-source", default="auto", help="where FROM's source comes from")
     parser.add_argument("--debian-patches", action="store_true", help="lay Debian's own patches under TO")
+    parser.add_argument(
+        "--replace", action="store_true", help="let a local tree replace a series proven on the official wheel"
+    )
     parser.add_argument("--report", action="store_true", help="judge every patch, stop at none, write nothing")
     parser.add_argument(
         "--history", type=Path, metavar="CLONE", help="a clone of upstream: name the commits behind a conflict"
@@ -52,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.report,
         arguments.history,
         arguments.step,
+        arguments.replace,
     )
     found = rebase(request, output.listener(), lambda judged: _tell(arguments, judged))
     if found.judged is None:

@@ -61,6 +61,8 @@ class Rebase:
     """A clone of upstream: name the commits behind a conflict."""
     step: str | None = None
     """One of STEPS."""
+    replace: bool = False
+    """Replace a series that is proven on the official wheel by one for a local tree."""
 
     @property
     def folder(self) -> Path:
@@ -139,7 +141,14 @@ def _start(request: Rebase) -> Waiting:
         )
     if old not in have:
         raise UsageError(f"no series {old!r} to start from", next_step=f"name one of: {', '.join(have) or 'none'}")
-    return Waiting(old, _release(project, named[-1]), request.source, request.debian_patches)
+    new = _release(project, named[-1])
+    asked = request.replace or request.report
+    if request.source.startswith("local:") and new in Checkout(project).partial() and not asked:
+        raise UsageError(
+            f"series/{new} is proven on the official wheel's text; nothing says that {request.source} is that release",
+            next_step="--report judges every patch and writes nothing; --replace writes the series, git keeps the old",
+        )
+    return Waiting(old, new, request.source, request.debian_patches)
 
 
 def _release(project: Path, text: str) -> str:
@@ -172,6 +181,7 @@ def _go(
     if request.report:
         return Rebased(judged, waiting.new)
     if outcome.stopped and outcome.waiting:
+        dataclasses.replace(waiting, stopped_at=None, tip=None).save(state_file)  # so that --abort always can
         stop.show_conflict(_work_tree(work, source), outcome.tips[-1], outcome.waiting)
         name = outcome.stopped.name
         dataclasses.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)

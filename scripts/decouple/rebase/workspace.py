@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 
 
 def open_workspace(folder: Path, borrowed: Iterable[Path]) -> Repository:
     """The repository in ``folder``, made if need be, that reads the objects of ``borrowed`` (bare repositories or
-    ``.git`` folders) through alternates. Raises DecoupleError when git refuses."""
+    ``.git`` folders) through alternates. What it borrowed from before stays: its work tree may stand on a commit from
+    there. Raises DecoupleError when git refuses."""
     repository = Repository(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not (repository.git_dir / "HEAD").exists():
         repository.run("init", "-q", "--template=")
     info = repository.git_dir / "objects" / "info"
     info.mkdir(parents=True, exist_ok=True)
-    lines = [f"{(place / 'objects').resolve()}\n" for place in borrowed if (place / "objects").is_dir()]
-    (info / "alternates").write_text("".join(lines), encoding="utf-8")
+    alternates = info / "alternates"
+    known = alternates.read_text(encoding="utf-8").splitlines() if alternates.exists() else []
+    wanted = [*(str((place / "objects").resolve()) for place in borrowed), *known]
+    found = [place for place in dict.fromkeys(wanted) if Path(place).is_dir()]
+    write_atomically(alternates, "".join(f"{place}\n" for place in found))
     return repository
