@@ -19,12 +19,10 @@ nox.options.sessions = ["lint", "tests", "smoke-2.6", "tests-real", "tests-contr
 
 ROOT = Path(__file__).parent
 VENV = ROOT / ".nox" / "decouple"
-RELEASES = sorted(
-    path.name
-    for path in (ROOT / "series").iterdir()
-    # of a partial series (one that says what it lacks) nothing can be applied or built
-    if path.is_file() and path.suffix != ".toml" and "\n# not carried: " not in path.read_text(encoding="utf-8")
-)
+sys.path.insert(0, str(ROOT / "scripts"))
+from decouple.base.checkout import Checkout  # noqa: E402 - needs nothing that is not there before an install
+
+RELEASES = Checkout(ROOT).whole()  # of a partial series nothing can be applied or built
 
 #: verb -> what the menu says; the session ``<verb>-<release>`` runs ``decouple <verb> <release> [arguments]``
 PER_RELEASE = {

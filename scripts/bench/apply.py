@@ -3,7 +3,7 @@
     python scripts/bench/apply.py [--rounds 5] [--json FILE] [--scratch FOLDER]
 
 All work on the same series and the same tree, in alternating rounds of one run, each as a new process. The floor is
-``git apply --cached`` of the whole series into one index: no commits, no work tree. Aims (issue 2): at most the time
+``git apply --cached`` of the whole series into one index: no commits, no work tree. Aims: at most the time
 of ``git am``; a one-patch push that does not depend on the size of the tree.
 """
 

@@ -4,7 +4,7 @@
 
 Both start as new processes with an empty cache and end with the same unpacked tree; ours also checks size and SHA-256
 and every path. Without ``--archive`` the real .orig of the first release with a Debian source is taken (from the cache,
-downloaded once). Aim: a ratio of at most 1.3 (issue 2).
+downloaded once). Aim: a ratio of at most 1.3.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 The yardstick of the rebase is ``git am -3`` of the same patches on the same tree (Debian's patched 2.6.0), process
 starts included. The forecast is told in seconds and in bytes fetched per release against the size of that release's
-wheel (issue 5: seconds, and bytes far below one wheel per release).
+wheel. Aims: seconds, and bytes far below one wheel per release.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def test_parity_of_the_monolith_with_itself_and_with_the_cpu_build(inside: RootE
     folder, seen = inside.places.verify, inside.names()["verify"]
     theirs = checks.monolith(Workplace(inside, folder, seen, folder / "log"))
     assert all(one.percent == 100.0 and not one.extra for one in parity.compare(theirs, theirs))
-    # DESIGN section 5 counts these in trixie's builds.
+    # counted in trixie's builds before there was a parity check
     assert {key: len(value) for key, value in theirs["dispatcher"].items()} == {
         "CUDA": 1265,
         "SparseCUDA": 172,

@@ -13,7 +13,7 @@ class DecoupleError(Exception):
     """A failure told in one line: what is wrong, in which file, patch or key, and what to do next.
 
     ``cli`` prints it without a traceback and exits with ``code`` (1: the check or the work failed,
-    2: the call itself was wrong; DESIGN section 6. 75: this machine cannot do it, another can).
+    2: the call itself was wrong, 75: this machine cannot do it, another can).
     """
 
     def __init__(self, what: str, *, next_step: str | None = None, code: int = CHECK_FAILED) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from decouple.base.errors import CHECK_FAILED, OK
-
-if TYPE_CHECKING:
-    from decouple.prebuilt.symbols import Report
+from decouple.base.errors import CHECK_FAILED, OK, UsageError
+from decouple.base.paths import find_project
+from decouple.flows.stage2_symbols import Symbols, look
+from decouple.prebuilt.symbols import Report, source_of
 
 OFFICIAL = "official"
 
@@ -36,52 +36,22 @@ def register(subparsers: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from decouple.base.errors import UsageError
-
-    if len(arguments.release) > 1 and (arguments.core or arguments.kernels != OFFICIAL):
+    kernels = None if arguments.kernels == OFFICIAL else Path(arguments.kernels)
+    if len(arguments.release) > 1 and (arguments.core or kernels):
         raise UsageError("--core and --kernels are of one release", next_step="name one release")
     documents, good = {}, True
     for release in arguments.release:
-        report, received = _report(release, arguments.core, arguments.kernels)
-        good &= not report.lacking and not report.other_abi
-        documents[release] = {**report.to_dict(), "received": received}
+        found = look(Symbols(find_project(), release, arguments.core, kernels))
+        good &= found.ok
+        documents[release] = {**found.report.to_dict(), "received": found.received}
         if not arguments.json:
-            _print(release, report, received, None if arguments.all else 5)
+            _print(release, found.report, found.received, None if arguments.all else 5)
     if arguments.json:
         print(json.dumps(documents, indent=2))
     return OK if good else CHECK_FAILED
 
 
-def _report(release: str, core: Path | None, kernels: str) -> tuple[Report, int]:
-    from decouple.prebuilt import official, symbols
-
-    received = 0
-    core_faces = official.of_folder(core, official.CORE) if core else ()
-    kernel_faces = official.of_folder(Path(kernels), official.KERNELS) if kernels != OFFICIAL else ()
-    if not core_faces or not kernel_faces:
-        faces = _of_wheel(release, core=core is None)
-        received = faces.received
-        core_faces, kernel_faces = core_faces or faces.core, kernel_faces or faces.kernels
-    return symbols.compare(kernel_faces, core_faces), received
-
-
-def _of_wheel(release: str, *, core: bool) -> Any:
-    from decouple.base.errors import DecoupleError
-    from decouple.base.paths import cache_dir, find_project
-    from decouple.prebuilt import official
-    from decouple.release.manifest import WheelSource, load_release
-    from decouple.upstream.download import Downloader
-    from decouple.upstream.ranges import RemoteZip
-
-    source = load_release(find_project(), release).source("wheel")
-    if not isinstance(source, WheelSource):
-        raise DecoupleError(f"{release}: its manifest names no wheel", next_step=f"decouple manifest fill {release}")
-    return official.of_wheel(RemoteZip(source.wheel, Downloader(cache_dir())), core=core)
-
-
 def _print(release: str, report: Report, received: int, limit: int | None) -> None:
-    from decouple.prebuilt.symbols import source_of
-
     total = sum(report.asked.values())
     fetched = f", {received / (1 << 20):.1f} MiB fetched" if received else ""
     print(f"{release}: {', '.join(report.libraries)} ask a core for {total} symbols{fetched}")

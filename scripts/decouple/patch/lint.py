@@ -16,7 +16,7 @@ from decouple.patch.faults import Fault
 from decouple.patch.header import Header
 from decouple.patch.parse import FilePatch, Hunk, Patch
 
-#: Header fields that each patch needs, and why (DESIGN section 4); Origin and Forwarded stand in for each other.
+#: Header fields that each patch needs, and why (docs/patches.md); Origin and Forwarded stand in for each other.
 REQUIRED = {
     "Last-Update": "the day of the last change, YYYY-MM-DD",
     "Decouple-Id": "the id that ties its bodies together across releases",

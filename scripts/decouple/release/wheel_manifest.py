@@ -27,7 +27,7 @@ _MEND = "build the wheel again, or tell its publisher"
 
 @dataclasses.dataclass(frozen=True)
 class WheelManifest:
-    """The build manifest of one wheel (DESIGN section 4; issue 4 calls it the build manifest).
+    """The build manifest of one wheel: what it was made from, as ``decouple.json`` in its dist-info.
 
     ``series_digest`` is the SHA-256 over the patches of the series in order, ``tree`` the git tree id of the patched
     source, ``cuda`` a version such as ``"12.4"`` or None for a core without it.

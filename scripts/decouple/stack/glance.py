@@ -21,7 +21,7 @@ def applied(project: Path, words: list[str], here: Path) -> list[str] | None:
         return None
     own = project / "build" / release / "src" / ".git" / "decouple"
     try:
-        if "\n# not carried: " in (project / "series" / release).read_text("utf-8") or (own / "journal.json").exists():
+        if not (project / "series" / release).is_file() or (own / "journal.json").exists():
             return None
         state = json.loads((own / "state.json").read_text("utf-8"))
         return [item["name"] for item in state["applied"]] if state["version"] == 1 else None

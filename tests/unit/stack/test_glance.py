@@ -32,16 +32,13 @@ def test_words_that_need_an_answer_in_words_are_the_engines(pushed: World, tmp_p
     assert applied(pushed.project, words, tmp_path) is None
 
 
-def test_a_command_under_way_a_partial_series_and_another_version_are_the_engines(pushed: World) -> None:
+def test_a_command_under_way_and_a_state_of_another_version_are_the_engines(pushed: World) -> None:
     own = pushed.source / ".git/decouple"
     (own / "journal.json").write_text("{}")
     assert applied(pushed.project, ["2.6"], pushed.project) is None
     (own / "journal.json").unlink()
     state = json.loads((own / "state.json").read_text())
     (own / "state.json").write_text(json.dumps(state | {"version": 2}))
-    assert applied(pushed.project, ["2.6"], pushed.project) is None
-    (own / "state.json").write_text(json.dumps(state))
-    pushed.series.write_text("# PARTIAL\n# not carried: 2.6/0002-hooks.patch: why\n2.6/0001-relocate.patch\n")
     assert applied(pushed.project, ["2.6"], pushed.project) is None
 
 

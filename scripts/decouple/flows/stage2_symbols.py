@@ -1,0 +1,70 @@
+"""Would libraries with kernels find in a core what they need, told from their symbols before anything is built?
+
+>>> from decouple.flows.stage2_symbols import Symbols, look
+>>> look(Symbols(project, "2.6", core=python, kernels=python))
+Traceback (most recent call last):
+decouple.base.errors.UsageError: ...python: no libtorch_cpu and libc10 in it (...)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.paths import cache_dir
+from decouple.flows.listener import QUIET, Listener
+from decouple.prebuilt import official, symbols
+from decouple.prebuilt.official import Faces
+from decouple.prebuilt.symbols import Report
+from decouple.release.manifest import WheelSource, load_release
+from decouple.upstream.download import Downloader
+from decouple.upstream.ranges import RemoteZip
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Whose kernels, on whose core."""
+
+    project: Path
+    release: str
+    core: Path | None = None
+    """A torch package or its lib; None: the official wheel's."""
+    kernels: Path | None = None
+    """A folder of libraries; None: the official wheel's."""
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What the core lacks, and how many bytes were fetched to know."""
+
+    report: Report
+    received: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is lacking and both have one C++ ABI."""
+        return not self.report.lacking and not self.report.other_abi
+
+
+def look(request: Symbols, listener: Listener = QUIET) -> Looked:
+    """Compare the dynamic symbols. Of an official wheel only the parts that hold names are fetched.
+
+    Raises DecoupleError when there is no such library, or the release has no wheel.
+    """
+    core = official.of_folder(request.core, official.CORE) if request.core else ()
+    kernels = official.of_folder(request.kernels, official.KERNELS) if request.kernels else ()
+    if core and kernels:
+        return Looked(symbols.compare(kernels, core))
+    faces = _of_wheel(request, listener)
+    return Looked(symbols.compare(kernels or faces.kernels, core or faces.core), faces.received)
+
+
+def _of_wheel(request: Symbols, listener: Listener) -> Faces:
+    source = load_release(request.project, request.release).source("wheel")
+    if not isinstance(source, WheelSource):
+        raise DecoupleError(
+            f"{request.release}: its manifest names no wheel", next_step=f"decouple manifest fill {request.release}"
+        )
+    wheel = RemoteZip(source.wheel, Downloader(cache_dir(), progress=listener.progress))
+    return official.of_wheel(wheel, core=request.core is None)
