@@ -42,6 +42,16 @@ def register(subparsers: Any) -> None:
     tests.add_argument("--results", type=Path, help="where results are kept (default: build/<release>/verify/suites)")
     tests.add_argument("--against", metavar="LABEL|FILE", help="compare with stored results of another build")
     tests.add_argument("--record", action="store_true", help="write the figures to ci/status/, for the status table")
+    tests.add_argument(
+        "--compare",
+        nargs=2,
+        type=Path,
+        metavar=("OURS", "THEIRS"),
+        help="run nothing: compare stored results of two builds",
+    )
+    tests.add_argument(
+        "--sides", default="", metavar="OURS/THEIRS", help="with --compare: whose known differences hold"
+    )
     tests.add_argument("--keep", type=Path, metavar="FILE", help="write the results as one file to compare with later")
     tests.add_argument("-k", dest="words", default="", help="as pytest's -k, besides the suite's own")
     tests.add_argument("--slice", type=int, metavar="N", help="N tests, chosen by --seed")
@@ -62,6 +72,11 @@ def _run(arguments: argparse.Namespace) -> int:
         for suite in catalog.load():
             print(f"{suite.name}: {' '.join(suite.files)}" + (f" (-k {suite.select!r})" if suite.select else ""))
         return OK
+    if arguments.compare:
+        ours, theirs = (store.read(path) for path in arguments.compare)
+        seen = compare.compare(ours, theirs, arguments.sides)
+        print_comparison(seen, arguments.compare[0].name, arguments.compare[1].name, None if arguments.all else 10)
+        return OK if seen.ok else CHECK_FAILED
     project = find_project()
     tests = arguments.tests or Checkout(project).tree(arguments.release) / "test"
     if not (tests / "run_test.py").exists():

@@ -69,10 +69,18 @@ def suites(torch: Target, tests: Path, choice: Choice, *, progress: Progress = S
     files = [(suite, file) for suite in chosen for file in suite.found(tests)]
     progress.start(f"collecting {len(files)} files", float(len(files)), "files")
     collected = []
+    before = store.collected()
     for suite, file in files:
         words = " and ".join(f"({part})" for part in (suite.select, choice.words) if part)
         patient = replace(suite, select=words, seconds=suite.seconds * choice.patience)
-        collected.append(run.collect(torch, patient, file))
+        key = f"{file} {(tests / file).stat().st_mtime_ns} -k {words}"
+        if key in before:
+            collected.append(run.Collected(patient, file, tuple(before[key])))
+        else:
+            collected.append(run.collect(torch, patient, file))
+            if collected[-1].ids:
+                before[key] = list(collected[-1].ids)
+                store.keep_collected(before)
         progress.advance()
     progress.finish()
     every = [test for one in collected for test in one.ids]

@@ -25,7 +25,8 @@ from decouple.suites.shards import Shard, cut
 from decouple.suites.store import Result, Store
 from decouple.suites.target import Target
 
-#: Seconds that a process may take before its first test: torch is imported and the whole file collected again.
+#: Seconds that a process may take before its first test, or four times what a test may take: torch is imported and the
+#: whole file collected again.
 START = 240.0
 _PYTEST = ("-m", "pytest", "-q", "-c", "/dev/null", "--noconftest", "-p", "no:cacheprovider", "--no-header")
 _BAD = {"failed", "died", "too slow"}
@@ -172,7 +173,7 @@ def process(
             ended = Result(watched.begun, "died", why=how, suite=suite.name)
         watched.add(ended)
     elif not watched.found:
-        why = f"no test began in {START:.0f} s" if slow else _last(log)
+        why = f"no test began in {max(START, 4 * suite.seconds):.0f} s" if slow else _last(log)
         for test in shard.ids:
             watched.add(Result(test, "died", why=f"no test ran: {why}", suite=suite.name))
     for path in (names, answer, *(() if any(one.outcome in _BAD for one in watched.found) else (log,))):
@@ -231,7 +232,7 @@ def _wait(running: subprocess.Popen[bytes], watched: _Watched, seconds: float) -
                 return False
             if watched.look():
                 last, began = time.monotonic(), True
-            if time.monotonic() - last > (seconds if began else START):
+            if time.monotonic() - last > (seconds if began else max(START, 4 * seconds)):
                 return True
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -43,9 +43,10 @@ class Store:
     def __init__(self, folder: Path, about: Mapping[str, Any], digest: str, *, again: bool = False) -> None:
         self.folder = folder
         self._file = folder / "results.jsonl"
+        self._names = folder / "collected.json"
         head = folder / "about.json"
         if again:
-            for path in (self._file, head):
+            for path in (self._file, self._names, head):
                 path.unlink(missing_ok=True)
         if head.exists():
             before = json.loads(head.read_text(encoding="utf-8"))
@@ -65,9 +66,20 @@ class Store:
                 self.results[one.id] = one
                 file.write(json.dumps(asdict(one), sort_keys=True) + "\n")
 
+    def collected(self) -> dict[str, list[str]]:
+        """What pytest was asked before: which tests of a file are chosen."""
+        if not self._names.exists():
+            return {}
+        found: dict[str, list[str]] = json.loads(self._names.read_text(encoding="utf-8"))
+        return found
+
+    def keep_collected(self, found: Mapping[str, list[str]]) -> None:
+        """Remember that for the next run on the same torch."""
+        write_atomically(self._names, json.dumps(found))
+
 
 def read(path: Path) -> dict[str, Result]:
-    """Id -> result. Reads ``results.jsonl``, the folder it is in, or the same packed with xz.
+    """Id -> result. Reads ``results.jsonl``, the folder it is in, the same packed with xz, or what the plug-in wrote.
 
     A last line that was cut off by a kill is left out. Raises DecoupleError when the file is not of this kind.
     """
@@ -80,17 +92,26 @@ def read(path: Path) -> dict[str, Result]:
             if not line:
                 continue
             try:
-                row = Result(**json.loads(line))
+                row = _result(json.loads(line))
             except ValueError:
                 if number == len(lines) - 1 and line.startswith("{"):
                     break
                 raise
-            found[row.id] = row
-    except (OSError, ValueError, TypeError, lzma.LZMAError) as error:
+            if row:
+                found[row.id] = row
+    except (OSError, ValueError, TypeError, KeyError, lzma.LZMAError) as error:
         raise DecoupleError(
             f"{path}: no results of test-cuda: {error}", next_step="decouple test-cuda RELEASE"
         ) from None
     return found
+
+
+def _result(row: dict[str, Any]) -> Result | None:
+    """A stored result, or a line of the plug-in's (``simcuda.plugin``); None for one that says that a test began."""
+    if row["outcome"] == "started":
+        return None
+    known = {name: value for name, value in row.items() if name in Result.__dataclass_fields__ and value is not None}
+    return Result(**{"suite": row["id"].partition("::")[0], **known})
 
 
 def keep(found: Iterable[Result], path: Path) -> None:

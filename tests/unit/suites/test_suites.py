@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from decouple import cli
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
 from decouple.suites import catalog, compare, junit, run, shards, store, target
@@ -194,6 +196,21 @@ def test_results_are_kept_as_one_file(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("hello")
     with pytest.raises(DecoupleError, match="no results of test-cuda"):
         store.read(tmp_path / "other")
+
+
+def test_what_the_plug_in_wrote_is_compared_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, outcome in (("ours", "failed"), ("theirs", "passed")):
+        rows = [
+            {"id": "t.py::A::x", "outcome": "started"},
+            {"id": "t.py::A::x", "outcome": outcome, "seconds": 0.1, "why": None, "ledger": None},
+        ]
+        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    words = ["test-cuda", "2.6", "--compare", str(tmp_path / "ours")]
+    assert cli.main([*words, str(tmp_path / "theirs")]) == 1
+    assert "outcome: t.py::A::x: failed; theirs: passed" in capsys.readouterr().out
+    assert cli.main([*words, str(tmp_path / "ours")]) == 0
 
 
 def test_junit_says_what_failed(tmp_path: Path) -> None:
