@@ -204,7 +204,7 @@ def test_what_the_plug_in_wrote_is_compared_on_the_command_line(
     for name, outcome in (("ours", "failed"), ("theirs", "passed")):
         rows = [
             {"id": "t.py::A::x", "outcome": "started"},
-            {"id": "t.py::A::x", "outcome": outcome, "seconds": 0.1, "why": None, "ledger": None},
+            {"id": "test/t.py::A::x", "outcome": outcome, "seconds": 0.1, "why": None, "ledger": None},
         ]
         (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     words = ["test-cuda", "2.6", "--compare", str(tmp_path / "ours")]
