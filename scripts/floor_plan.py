@@ -19,6 +19,7 @@ from decouple.base.paths import find_project
 PACKAGE = Path(__file__).parent / "decouple"
 PAGE = "docs/architecture.md"
 BEGIN, END = "<!-- plan:begin -->", "<!-- plan:end -->"
+WIDTH = 118
 
 LAYERS = (
     {"base"},
@@ -80,22 +81,20 @@ def cycle(modules: Mapping[str, set[str]]) -> list[str]:
 
 
 def plan(package: Path = PACKAGE) -> str:
-    """The drawing: a box per layer, the highest on top; in it each room, what it is for, and the rooms that it uses."""
+    """The drawing: a line between layers, the highest on top; each room, what it is for, and the rooms that it uses."""
     uses: dict[str, set[str]] = {}
     for module, imported in graph(package).items():
         room = _room(module)
         uses.setdefault(room, set()).update({_room(one) for one in imported} - {room, "decouple"})
-    edge = "+" + "-" * 11 + "+" + "-" * 70
-    lines = [edge]
+    lines = []
     for rooms in reversed(LAYERS[:-1]):
         for room in sorted(rooms):
-            below = [one for layer in reversed(LAYERS) for one in sorted(layer) if one in uses.get(room, ())]
-            words = textwrap.wrap(_purpose(package, room), 68) + textwrap.wrap(
-                f"uses {', '.join(below) or 'nothing'}", 68, initial_indent="-> ", subsequent_indent="   "
-            )
-            lines += [f"| {name:<9} | {text}" for name, text in zip([room, *[""] * len(words)], words, strict=False)]
-        lines.append(edge)
-    return "```text\n" + "\n".join(lines) + "\n```\n"
+            below = [one for layer in reversed(LAYERS[1:]) for one in sorted(layer) if one in uses.get(room, ())]
+            text = _purpose(package, room) + (f" -> {', '.join(below)}" if below else "")
+            rows = textwrap.wrap(text, WIDTH - 11, subsequent_indent="  ")
+            lines += [f"{name:<10} {row}" for name, row in zip([room, *[""] * len(rows)], rows, strict=False)]
+        lines.append("-" * WIDTH)
+    return "```text\n" + "\n".join(lines[:-1]) + "\n```\n"
 
 
 def _room(module: str) -> str:

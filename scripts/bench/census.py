@@ -62,7 +62,7 @@ def half_tree(tree: Path, rules: RuleFile, files: list[str]) -> Iterator[Path]:
 
 
 def measure(tree: Path, rounds: int = 3) -> dict[str, Any]:
-    """Seconds of each side and the ratios the design asks for. Raises DecoupleError, CalledProcessError."""
+    """Seconds of each side and the ratios aimed at. Raises DecoupleError, CalledProcessError."""
     rules = load()
     words = taxonomy.load(undefined=rules.stage1.undefined)
     files = files_of(tree)

@@ -1,1 +1,1 @@
-"""The build room: environments (host or Debian root), the two stages, wheels and their manifests."""
+"""Environments (host or Debian root), the two stages, wheels and their manifests. Knows not how patches are made."""

@@ -81,7 +81,7 @@ def make_context(
 
 
 def _kind(path: str, listed: bool, rules: RuleFile) -> str:
-    """The first of the design's four ways to see that a file is CUDA's."""
+    """The first of four ways to see that a file is CUDA's."""
     for kind in ("directory", "suffix", "file-name"):
         if any(rule.kind == kind and rule.place(path) and matches(path, rule.match) for rule in rules.rules):
             return kind

@@ -135,7 +135,7 @@ class Taxonomy:
         return known[name]
 
     def module(self, origin: str) -> str:
-        """The module of the design's table."""
+        """The row of the tables that the file counts in."""
         return next(module for prefix, module in self.modules if origin.startswith(prefix))
 
     def interesting(self, data: bytes) -> bool:

@@ -1,1 +1,1 @@
-"""Series files, patches and their headers, the stack, lint, rebase, forecast. Knows no CUDA."""
+"""Judging a series without a checkout: lint, check on a source, forecast, what depends on what. Knows no CUDA."""

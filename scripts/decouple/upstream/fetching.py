@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Protocol
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
-from decouple.release.manifest import DebianSource, GithubSource, GitSource, Manifest, Source, WheelSource
+from decouple.release.manifest import Manifest, Source, WheelSource
 from decouple.upstream.download import Downloader
 from decouple.upstream.fetched import Fetched
 from decouple.upstream.providers import debian, git, github, local, wheel
 from decouple.upstream.providers.context import Context
 
 LOCAL = "local:"
+
+
+class Provider(Protocol):
+    """A module of ``providers``. ``source`` is what the manifest says, of the class that ``release.manifest`` has."""
+
+    def cached(self, manifest: Manifest, source: Any, context: Context) -> Fetched | None:
+        """What is unpacked already."""
+
+    def fetch(self, manifest: Manifest, source: Any, context: Context) -> Fetched:
+        """Get, verify and unpack it. Raises DecoupleError."""
+
+
+PROVIDERS: dict[str, Provider] = {"github": github, "git": git, "debian": debian, "wheel": wheel}
+"""A provider is its module, a row here, and what a manifest says of it in ``release.manifest.SOURCES``."""
 
 
 def fetch(
@@ -52,27 +67,11 @@ def fetch(
 
 def cached(manifest: Manifest, source: Source, context: Context) -> Fetched | None:
     """What an earlier fetch of this source left in the cache, None when there is nothing."""
-    match source:
-        case GithubSource():
-            return github.cached(manifest, source, context)
-        case GitSource():
-            return git.cached(manifest, source, context)
-        case DebianSource():
-            return debian.cached(manifest, source, context)
-        case WheelSource():
-            return wheel.cached(manifest, source, context)
+    return PROVIDERS[source.provider].cached(manifest, source, context)
 
 
 def _from(manifest: Manifest, source: Source, context: Context) -> Fetched:
-    match source:
-        case GithubSource():
-            return github.fetch(manifest, source, context)
-        case GitSource():
-            return git.fetch(manifest, source, context)
-        case DebianSource():
-            return debian.fetch(manifest, source, context)
-        case WheelSource():
-            return wheel.fetch(manifest, source, context)
+    return PROVIDERS[source.provider].fetch(manifest, source, context)
 
 
 def _auto(manifest: Manifest, context: Context) -> Fetched:

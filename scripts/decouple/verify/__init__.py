@@ -1,1 +1,1 @@
-"""The verify room: is what was built what was promised? ELF audit, parity with the monolith, imports, status files."""
+"""Is what was built what was promised? ELF audit, parity with the monolith, imports. Knows not how wheels are made."""
