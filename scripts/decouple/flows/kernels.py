@@ -19,7 +19,7 @@ from decouple.base.progress import SILENT, Progress
 from decouple.build.environment import Environment, RootEnvironment
 from decouple.build.wheels import read_manifest
 from decouple.flows.listener import QUIET, Listener
-from decouple.release.manifest import load_release
+from decouple.release.manifest import Manifest, load_release
 from decouple.upstream.download import Downloader
 from decouple.verify import audit, checks, elf, facts
 from decouple.verify.kernels import compare as comparing
@@ -83,7 +83,7 @@ def of_backend(
     ``part`` compares only the sources that the wheel has; the architectures are those of the wheel.
     """
     places = environment.places
-    archs = [one for one in facts.arch_flags(read_manifest(backend).arch_list) if one.startswith("sm_")]
+    archs = _archs(backend)
     word = against
     if against == "official":
         word = f"{OFFICIAL}{places.release}"
@@ -95,6 +95,18 @@ def of_backend(
     sides = f"built/{against}" if against in ("official", "monolith") else ""
     ours = dump([backend], backend.name, archs, progress)
     return comparing.compare(ours, _side(places.project, word, archs, progress), part=part, sides=sides)
+
+
+def official_kept(release: Manifest, backend: Path) -> bool:
+    """Whether the official wheel's machine code for the architectures of ``backend`` is kept here: nothing to fetch."""
+    archs = _archs(backend)
+    return len(archs) == 1 and official.kept(release.version, archs[0]).exists()
+
+
+def _archs(backend: Path) -> list[str]:
+    """The architectures of a wheel of ours; "sm_90" means "sm_90a" too."""
+    flags = facts.arch_flags(read_manifest(backend).arch_list)
+    return sorted({one.rstrip("a") for one in flags if one.startswith("sm_")})
 
 
 def _libraries(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[Path]:
