@@ -224,6 +224,7 @@ class Stage1(Stage):
 
     def make(self) -> Path:
         tree = self.names["tree"]
+        self._clear_other_environment()
         for prepare in self.facts.prepare:
             made = self.places.tree / prepare.unless
             if prepare.environment == self.environment.kind and not made.exists():
@@ -252,6 +253,18 @@ class Stage1(Stage):
                 next_step=f"read {self.log}: a library needs what no old system has",
             )
         return found[0]
+
+    def _clear_other_environment(self) -> None:
+        """Delete a build directory that another environment configured: CMake keeps what it found there for good.
+
+        The environment's name lies beside the stamp; directories from before it was written are no portable ones.
+        """
+        note, kind = self.places.state / "stage1.environment", self.environment.kind
+        before = note.read_text() if note.exists() else ""
+        if self.folder.exists() and (before != kind if before else kind == "portable"):
+            self.job.say(f"stage 1: the objects in {self.folder} are of another environment: deleted")
+            remove_tree(self.folder)
+        write_atomically(note, kind)
 
     def _configure(self) -> None:
         """Run upstream's configure step unless the same variables were configured before."""

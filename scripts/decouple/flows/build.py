@@ -87,6 +87,10 @@ def build(request: Build, listener: Listener = QUIET) -> tuple[Outcome, ...]:
     Raises DecoupleError: the machine is too small (with numbers), a step failed (with its log).
     """
     choices, places = _choices(request), request.places
+    if request.env == portable.KIND and 2 in request.stages:
+        raise UsageError(
+            "--env portable: its root has no CUDA yet, so it makes the core only", next_step="add --stage 1"
+        )
     costs = estimates(request)
     for cost in costs:
         listener.say(cost.line())
@@ -104,7 +108,8 @@ def build(request: Build, listener: Listener = QUIET) -> tuple[Outcome, ...]:
     made = []
     for stage in request.stages:
         outcome = builders[stage](environment, known, choices, progress=listener.progress, say=listener.say)
-        if outcome.built and choices.slice == "all" and (stage == 1 or choices.core == "built"):
+        counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and request.env != portable.KIND
+        if outcome.built and counts:  # the table has one row per stage: the usual environment's
             _record(outcome, places, known, request.jobs or cores())
         listener.say(_line(outcome))
         made.append(outcome)

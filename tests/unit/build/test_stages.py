@@ -212,3 +212,20 @@ def test_what_an_earlier_build_installed_does_not_come_into_the_wheel(
     lists.write_text(lists.read_text() + "set_target_properties(tiny PROPERTIES OUTPUT_NAME renamed)\n")
     with zipfile.ZipFile(build_stage1(host, provenance, NO_CACHE).wheel) as wheel:
         assert [name for name in wheel.namelist() if ".so" in name] == ["tiny/lib/librenamed.so"]
+
+
+def test_objects_of_another_environment_are_not_linked_into_this_one(
+    host: HostEnvironment, provenance: Provenance
+) -> None:
+    """CMake would go on with the compiler and libraries that it found before."""
+    build_stage1(host, provenance, NO_CACHE)
+    note = host.places.state / "stage1.environment"
+    assert note.read_text() == "host"
+    note.write_text("portable")
+    (host.places.state / "stage1.json").unlink()
+    left = host.places.stage1 / "left-over"
+    left.write_text("")
+    said: list[str] = []
+    build_stage1(host, provenance, NO_CACHE, say=said.append)
+    assert any("are of another environment: deleted" in line for line in said)
+    assert not left.exists() and note.read_text() == "host"

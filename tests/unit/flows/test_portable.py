@@ -10,6 +10,7 @@ import pytest
 from decouple.base.errors import UsageError
 from decouple.build.environment import Places
 from decouple.flows import portable
+from decouple.flows.build import Build, build
 from decouple.flows.environment import Work, need_tree
 from decouple.flows.listener import QUIET
 
@@ -55,6 +56,12 @@ def test_a_tree_with_debians_patches_is_refused(tmp_path: Path) -> None:
     (here.tree / "debian/patches").mkdir(parents=True)
     with pytest.raises(UsageError, match="with Debian's patches, which replace the third-party code"):
         need_tree(Work(PROJECT, "2.6", "portable", here.tree), here, QUIET)
+
+
+@pytest.mark.parametrize("stage", [None, 2])
+def test_the_portable_root_makes_only_the_core(stage: int | None) -> None:
+    with pytest.raises(UsageError, match="its root has no CUDA yet"):
+        build(Build(PROJECT, "2.6", portable.KIND, stage=stage))
 
 
 def test_the_timing_prefix_records_processor_time_and_passes_failures_on(tmp_path: Path) -> None:
