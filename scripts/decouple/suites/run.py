@@ -13,7 +13,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -97,8 +97,10 @@ def run(
     lock = threading.Lock()
     ran = 0
 
+    stopped = threading.Event()
+
     def late() -> bool:
-        return minutes is not None and time.monotonic() - began > 60 * minutes
+        return stopped.is_set() or (minutes is not None and time.monotonic() - began > 60 * minutes)
 
     def done(result: Result) -> None:
         nonlocal ran
@@ -112,27 +114,49 @@ def run(
         left, number = shard.ids, 0
         while left and not late():
             number += 1
-            results = process(target, suite, replace(shard, ids=left, name=f"{shard.name}.{number}"), done)
+            results = process(target, suite, replace(shard, ids=left, name=f"{shard.name}.{number}"), done, stopped)
             ended = {one.id for one in results}
             left = tuple(test for test in left if test not in ended)
             for one in results:
                 if len(shard.ids) > 1 and one.outcome in _BAD and not expected(one.id) and not late():
-                    better = alone(target, suite, shard, one, retries)
+                    better = alone(target, suite, shard, one, retries, stopped)
                     with lock:
                         store.add([better])
 
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for future in [pool.submit(whole, work) for work in shards]:
-            future.result()
+    with _terminated_as_interrupted(), ThreadPoolExecutor(max_workers=jobs) as pool:
+        try:
+            for future in [pool.submit(whole, work) for work in shards]:
+                future.result()
+        except BaseException:
+            stopped.set()  # ends the processes: they are in sessions of their own, and hear of no interrupt
+            pool.shutdown(cancel_futures=True)
+            raise
     progress.finish(f"{ran} tests run")
     return ran
 
 
-def alone(target: Target, suite: Suite, shard: Shard, result: Result, retries: int) -> Result:
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """A termination of this process ends the tests as an interrupt does; for the main thread."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    old = signal.signal(signal.SIGTERM, stop) if main else None
+    try:
+        yield
+    finally:
+        if main:
+            signal.signal(signal.SIGTERM, old)
+
+
+def alone(target: Target, suite: Suite, shard: Shard, result: Result, retries: int, stopped: threading.Event) -> Result:
     """What became of a test that failed, tried again up to ``retries`` times in processes of its own."""
     found = result
     for attempt in range(1, retries + 1):
-        again = process(target, suite, replace(shard, ids=(found.id,), name=f"{shard.name}-alone-{attempt}"))
+        one = replace(shard, ids=(found.id,), name=f"{shard.name}-alone-{attempt}")
+        again = process(target, suite, one, stopped=stopped)
         if again:
             better = again[0].outcome not in _BAD
             found = replace(again[0], attempts=attempt + 1, flaky=better, why=again[0].why or result.why)
@@ -142,11 +166,16 @@ def alone(target: Target, suite: Suite, shard: Shard, result: Result, retries: i
 
 
 def process(
-    target: Target, suite: Suite, shard: Shard, heard: Callable[[Result], None] = lambda result: None
+    target: Target,
+    suite: Suite,
+    shard: Shard,
+    heard: Callable[[Result], None] = lambda result: None,
+    stopped: threading.Event | None = None,
 ) -> list[Result]:
     """Run ``shard`` in one process: a result for each of its tests up to the one that ended the process, if one did.
 
-    ``heard`` gets each result as soon as it is known.
+    ``heard`` gets each result as soon as it is known. When ``stopped`` is set the process is ended; the test that it was
+    at has no result.
     """
     folder = target.folder / "shards"
     folder.mkdir(parents=True, exist_ok=True)
@@ -161,7 +190,9 @@ def process(
         running = subprocess.Popen(
             target.argv(argv), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
         )
-        slow = _wait(running, watched, suite.seconds)
+        slow = _wait(running, watched, suite.seconds, stopped)
+    if stopped is not None and stopped.is_set():
+        return watched.found
     if watched.begun:
         code = running.returncode
         how = f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
@@ -222,13 +253,15 @@ class _Watched:
             self._heard(result)
 
 
-def _wait(running: subprocess.Popen[bytes], watched: _Watched, seconds: float) -> bool:
+def _wait(running: subprocess.Popen[bytes], watched: _Watched, seconds: float, stopped: threading.Event | None) -> bool:
     """Wait for the process; kill it when nothing happened for too long, and say so."""
     last, began = time.monotonic(), False
     try:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 running.wait(timeout=0.5)
+                return False
+            if stopped is not None and stopped.is_set():
                 return False
             if watched.look():
                 last, began = time.monotonic(), True

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
+import threading
+import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
@@ -96,6 +101,24 @@ def test_a_run_goes_on_where_it_was_stopped(here: Target) -> None:
     again = Store(here.folder, ABOUT, "d")
     assert run.run(here, collected, again) == 1
     assert run.run(here, collected, again) == 0
+
+
+@needs_plugin
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_tests_and_keeps_what_was_done(here: Target, number: signal.Signals) -> None:
+    def interrupt() -> None:
+        while not any('test_e_hangs"' in path.read_text() for path in here.folder.glob("shards/*.jsonl")):
+            time.sleep(0.1)
+        os.kill(os.getpid(), number)
+
+    patient = dataclasses.replace(SUITE, select="test_c_skipped or test_e_hangs", seconds=500.0)
+    collected = [run.collect(here, patient, "test_things.py")]
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        run.run(here, collected, Store(here.folder, ABOUT, "d"))
+    assert [name.rpartition("::")[2] for name in Store(here.folder, ABOUT, "d").results] == ["test_c_skipped"]
+    left = subprocess.run(["pgrep", "-f", str(here.folder)], capture_output=True, text=True).stdout.split()
+    assert left == []
 
 
 def test_results_of_another_build_are_not_mixed_in(tmp_path: Path) -> None:
