@@ -174,8 +174,8 @@ def process(
 ) -> list[Result]:
     """Run ``shard`` in one process: a result for each of its tests up to the one that ended the process, if one did.
 
-    ``heard`` gets each result as soon as it is known. When ``stopped`` is set the process is ended; the test that it was
-    at has no result.
+    ``heard`` gets each result as soon as it is known. When ``stopped`` is set the process is ended; the test that
+    it was at has no result.
     """
     folder = target.folder / "shards"
     folder.mkdir(parents=True, exist_ok=True)
