@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +15,18 @@ from decouple.census import taxonomy
 from decouple.census.context import make_context
 from decouple.census.scan import scan
 from decouple.inventory.rules import load as load_rules
+from decouple.release import manifest as manifests
 from decouple.release.manifest import Manifest
-from decouple.upstream import fetching
+from decouple.release.render import render
+from decouple.upstream.download import Downloader
 from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifest_sources import open_provided
+from decouple.upstream.providers import table
 from decouple.upstream.providers.context import Context
+from decouple.upstream.providers.table import Provider
 from floor_plan import BEGIN, END, PACKAGE, PAGE, plan
-from tests.support.releases import manifest
+from tests.support.releases import manifest, sample_tree
 
 PROJECT = find_project()
 
@@ -30,8 +37,8 @@ def test_the_drawing_is_that_of_the_imports() -> None:
 
 def test_every_place_that_the_page_names_is_there() -> None:
     page = (PROJECT / PAGE).read_text(encoding="utf-8")
-    table = page.partition("## Where a new line goes")[2]
-    named = [name for name in re.findall(r"`([a-z_0-9/-]+(?:\.py|\.toml|/))`", table) if "NAME" not in name]
+    places = page.partition("## Where a new line goes")[2]
+    named = [name for name in re.findall(r"`([a-z_0-9/-]+(?:\.py|\.toml|/))`", places) if "NAME" not in name]
     assert len(named) > 10
     assert [name for name in named if not (PACKAGE / name).exists() and not (PROJECT / name).exists()] == []
 
@@ -57,26 +64,37 @@ def test_a_made_up_macro_is_one_name_in_one_file(tmp_path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class MadeUpSource:
-    """What a manifest says of it."""
+class ShareSource:
+    """A folder on a share that everybody in the house can read."""
 
-    folder: str
-    provider: str = "madeup"
-
-
-class MadeUp:
-    """A provider: the two functions of a module in ``upstream/providers``."""
-
-    def cached(self, manifest: Manifest, source: MadeUpSource, context: Context) -> Fetched | None:
-        return None
-
-    def fetch(self, manifest: Manifest, source: MadeUpSource, context: Context) -> Fetched:
-        return Fetched("madeup", "source", Path(source.folder), "madeup-1", ())
+    path: str
+    provider: str = "share"
 
 
-def test_a_made_up_provider_is_one_module_and_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(fetching.PROVIDERS, "madeup", MadeUp())
-    release = manifest(MadeUpSource(str(tmp_path)))  # type: ignore[arg-type]
-    for word in ("madeup", "auto"):
-        fetched = fetching.fetch(release, word, cache=tmp_path / "cache", offline=True)
-        assert (fetched.provider, fetched.path) == ("madeup", tmp_path)
+def cached(release: Manifest, source: ShareSource, context: Context) -> Fetched | None:
+    return context.unpacked(release, "share-1")
+
+
+def copied(release: Manifest, source: ShareSource, context: Context) -> Fetched:
+    def make(folder: Path) -> Fetched:
+        shutil.copytree(source.path, folder / "tree", symlinks=True)
+        return Fetched("share", "source", folder / "tree", "share-1")
+
+    return context.unpack(release, "share-1", make)
+
+
+def test_a_made_up_provider_is_one_module_and_a_row_in_two_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(manifests.SOURCES, "share", ShareSource)
+    monkeypatch.setitem(table.PROVIDERS, "share", Provider(cached, copied))
+    tree = sample_tree(tmp_path / "share")
+    path = tmp_path / "2.6.toml"
+    path.write_text(render(manifest(ShareSource(str(tree)))), encoding="utf-8")  # type: ignore[arg-type]
+
+    release = manifests.load(path)
+    downloader = Downloader(tmp_path / "cache")
+    opened, _ = open_provided(release, "share", {"version.txt"}, downloader)
+    assert opened.source.read("version.txt") == (tree / "version.txt").read_bytes()
+    fetched = fetch(release, "auto", cache=tmp_path / "cache", downloader=downloader)
+    assert (fetched.provider, fetched.why) == ("share", "the first of the manifest's sources that is in the cache")

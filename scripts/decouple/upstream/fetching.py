@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
-from decouple.release.manifest import Manifest, Source, WheelSource
+from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader
 from decouple.upstream.fetched import Fetched
-from decouple.upstream.providers import debian, git, github, local, wheel
+from decouple.upstream.providers import local
 from decouple.upstream.providers.context import Context
+from decouple.upstream.providers.table import PROVIDERS
 
 LOCAL = "local:"
-
-
-class Provider(Protocol):
-    """A module of ``providers``. ``source`` is what the manifest says, of the class that ``release.manifest`` has."""
-
-    def cached(self, manifest: Manifest, source: Any, context: Context) -> Fetched | None:
-        """What is unpacked already."""
-
-    def fetch(self, manifest: Manifest, source: Any, context: Context) -> Fetched:
-        """Get, verify and unpack it. Raises DecoupleError."""
-
-
-PROVIDERS: dict[str, Provider] = {"github": github, "git": git, "debian": debian, "wheel": wheel}
-"""A provider is its module, a row here, and what a manifest says of it in ``release.manifest.SOURCES``."""
 
 
 def fetch(
@@ -62,16 +48,7 @@ def fetch(
         raise UsageError(
             f"release {manifest.release} has no source {source!r}", next_step=f"choose auto, {have} or local:PATH"
         )
-    return replace(_from(manifest, chosen, context), why=f"asked for with --source {source}")
-
-
-def cached(manifest: Manifest, source: Source, context: Context) -> Fetched | None:
-    """What an earlier fetch of this source left in the cache, None when there is nothing."""
-    return PROVIDERS[source.provider].cached(manifest, source, context)
-
-
-def _from(manifest: Manifest, source: Source, context: Context) -> Fetched:
-    return PROVIDERS[source.provider].fetch(manifest, source, context)
+    return replace(PROVIDERS[source].fetch(manifest, chosen, context), why=f"asked for with --source {source}")
 
 
 def _auto(manifest: Manifest, context: Context) -> Fetched:
@@ -81,17 +58,19 @@ def _auto(manifest: Manifest, context: Context) -> Fetched:
     reached is asked just once: the next provider is the better second try.
     """
     for source in manifest.sources:
-        found = None if isinstance(source, WheelSource) else cached(manifest, source, context)
+        provider = PROVIDERS[source.provider]
+        found = None if provider.lacks else provider.cached(manifest, source, context)
         if found:
             return replace(found, why="the first of the manifest's sources that is in the cache")
     impatient = replace(context, downloader=context.downloader.impatient())
     failures: list[str] = []
     for source in manifest.sources:
-        if isinstance(source, WheelSource):
-            failures.append("wheel: has Python files and headers only, nothing can be built from it")
+        provider = PROVIDERS[source.provider]
+        if provider.lacks:
+            failures.append(f"{source.provider}: {provider.lacks}")
             continue
         try:
-            fetched = _from(manifest, source, impatient)
+            fetched = provider.fetch(manifest, source, impatient)
         except UsageError:
             raise
         except DecoupleError as error:

@@ -72,6 +72,11 @@ class Folder:
         )
 
 
+def unpacked(provider: str, tree: Path, *, partial: bool) -> Opened:
+    """A tree that an earlier fetch left in the cache."""
+    return Opened(Folder(tree), f"{provider}, unpacked in the cache", partial=partial)
+
+
 class Listed:
     """A Source with a table of all its paths; subclasses give the bytes."""
 

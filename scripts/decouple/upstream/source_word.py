@@ -39,7 +39,7 @@ def open_named(
         if debian_patches:
             raise UsageError("a path brings no patches of Debian's", next_step="lay them under with --under FOLDER")
         if path.suffix == ".whl" and path.is_file():
-            from decouple.upstream.manifest_sources import wheel_file
+            from decouple.upstream.providers.wheel import wheel_file
 
             return wheel_file(path, wanted), []
         return open_path(path, revision, wanted, cache), []

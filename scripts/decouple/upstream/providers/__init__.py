@@ -1,1 +1,1 @@
-"""One module per place a release can come from; each has ``fetch(...) -> Fetched`` and ``cached(...)``."""
+"""One module per place that a release can come from, each with ``fetch`` and ``cached``; `table` lists them."""

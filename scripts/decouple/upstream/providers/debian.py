@@ -7,6 +7,7 @@ what the manifest says, must name the same two archives with the same sizes and 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from decouple.release.manifest import DebianSource, Manifest, RemoteFile
 from decouple.upstream import dsc, pristine
 from decouple.upstream.fetched import Fetched, VerifiedFile
 from decouple.upstream.providers.context import Context, check_version
+from decouple.upstream.readers import Opened, from_archive
 from decouple.upstream.unpack import unpack_tar
 
 
@@ -29,6 +31,14 @@ def identity(source: DebianSource) -> str:
 def cached(manifest: Manifest, source: DebianSource, context: Context) -> Fetched | None:
     """The package if it was unpacked before."""
     return context.unpacked(manifest, identity(source))
+
+
+def opened(source: DebianSource, wanted: Collection[str], context: Context) -> Opened:
+    """The wanted files, straight from the .orig archive. Raises DecoupleError."""
+    control, _ = context.downloader.get(source.dsc)
+    orig, _ = agree(control, source)
+    archive, _ = context.downloader.get(orig)
+    return Opened(from_archive(archive, wanted, context.cache), f"debian, {orig.name}")
 
 
 def fetch(manifest: Manifest, source: DebianSource, context: Context) -> Fetched:

@@ -12,14 +12,17 @@ import hashlib
 import io
 import re
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
+from decouple.base.git import REGULAR
 from decouple.release.manifest import Manifest, WheelSource
 from decouple.upstream.fetched import Fetched, VerifiedFile
 from decouple.upstream.providers.context import Context
 from decouple.upstream.ranges import TEXT_TAIL, Member, RemoteZip
+from decouple.upstream.readers import Kept, Opened, cached_names, from_cache, shelf, to_cache
 from decouple.upstream.unpack import TreeWriter
 
 #: What is not text, by its name; anything else that holds a NUL byte is left out when it is read.
@@ -167,3 +170,47 @@ def _lay_out(remote: RemoteZip, members: list[Member], recorded: dict[str, str],
     context.progress.finish()
     writer.finish()
     return len(written)
+
+
+def opened(source: WheelSource, wanted: Collection[str], context: Context) -> Opened:
+    """Just the wanted members of the wheel, by range; each is checked against the wheel's own RECORD, and kept."""
+    kept = shelf(context.cache, identity(source))
+    if found := from_cache(kept, wanted):
+        return Opened(found, f"{source.wheel.name}, kept in the cache", partial=True)
+    wanted = {*wanted, *cached_names(kept)}
+    remote = RemoteZip(source.wheel, context.downloader, context.progress)
+    targets = {member.info.filename: source_path(member.info.filename) for member in remote.members}
+    chosen = remote.load(lambda info: targets[info.filename] in wanted)
+    recorded = record(remote)
+    data: dict[str, bytes] = {}
+    for member in chosen:
+        name = member.info.filename
+        path = targets[name]
+        assert path is not None
+        content = remote.read(member)
+        if hashlib.sha256(content).hexdigest() != recorded.get(name):
+            raise DecoupleError(
+                f"{remote.url}: {name} is not what the wheel's RECORD says", next_step="try again later"
+            )
+        data[path] = source_text(name, content)
+    modes = {path: REGULAR for path in targets.values() if path}
+    to_cache(kept, modes, data)
+    described = f"{source.wheel.name} by range, {remote.requests} requests, {remote.received / 2**20:.1f} MiB"
+    return Opened(Kept(modes, data), described, partial=True)
+
+
+def wheel_file(path: Path, wanted: Collection[str]) -> Opened:
+    """The wanted members of a wheel on disk, under the paths they have in the source tree."""
+    data: dict[str, bytes] = {}
+    modes: dict[str, int] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                target = None if name.endswith("/") else source_path(name)
+                if target:
+                    modes[target] = REGULAR
+                    if target in wanted:
+                        data[target] = source_text(name, archive.read(name))
+    except (zipfile.BadZipFile, EOFError, ValueError) as error:
+        raise DecoupleError(f"{path} cannot be read: {error}", next_step="fetch it again") from None
+    return Opened(Kept(modes, data), f"wheel {path.name}", partial=True)
