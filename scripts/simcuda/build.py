@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -81,12 +82,14 @@ def stand_in(one: library.Library, fills: tuple[library.Fill, ...], kit: vendor.
     written = [path for pattern in one.sources for path in sorted(NATIVE.glob(pattern))]
     parts = compile.objects(written, work, [*flags(kit, one), *defines])
     own = frozenset(name for part in parts for name in symbols.defined(part, dynamic=False))
+    plain_names = {re.sub(r"_v\d$", "", name): name for name in sorted(own)} if one.unversioned else {}
+    aliases = {plain: name for plain, name in plain_names.items() if plain not in own}
     declared = {}
     if one.headers:
         text = declarations.preprocess(one.headers, kit.include(one.header_wheels), one.defines)
         declared = {function.name: function for function in declarations.functions(text)}
     wanted = kit.exported(one.wheel, one.soname) if one.wheel else prefixed(declared, one)
-    rest = wanted - own
+    rest = wanted - own - aliases.keys()
     if rest:
         generated = {work / name: text for name, text in generate.sources(one, declared, rest, fills).items()}
         for path, text in generated.items():
@@ -97,6 +100,7 @@ def stand_in(one: library.Library, fills: tuple[library.Fill, ...], kit: vendor.
     script.write_text(one.version_script(), encoding="utf-8")
     link = [f"-Wl,--version-script={script}", f"-L{out}", *(f"-l:{name}" for name in one.needs), "-ldl", "-lpthread"]
     link += ["-static-libstdc++", "-static-libgcc", "-Wl,--no-undefined"]
+    link += [f"-Wl,--defsym={plain}={name}" for plain, name in sorted(aliases.items())]
     compile.shared(one.soname, parts, out / one.soname, link)
     success = sum(one.answers_success(name) for name in rest)
     return f"{len(wanted & own)} functions written, {success} recorded only, {len(rest) - success} not supported"

@@ -42,6 +42,7 @@ class Library:
     own_export: tuple[str, ...] = ()
     defines: tuple[str, ...] = ()
     headers_of: tuple[str, ...] = ()
+    unversioned: bool = False  # ``name_v2`` is exported as ``name`` too, as dlsym asks for it
 
     @property
     def header_wheels(self) -> tuple[str, ...]:

@@ -4,9 +4,11 @@
 ledger. Works without the simulated device as well (on a GPU, on the CPU): the ledger is then null. A line::
 
     {"id": "test_cuda.py::TestCuda::test_x", "outcome": "passed", "seconds": 0.1, "why": null,
+     "known": null,
      "ledger": {"exact": "…", "loose": "…", "launches": 3, "copies": 1, …}, "entries": [["copy","HD",1024,0,[0,512]]]}
 
-A test that ended the process has a line ``{"id": …, "outcome": "started"}`` and no other.
+``known`` is the reason, where ``known.toml`` says that the test cannot pass on the simulated device. A test that ended
+the process has a line ``{"id": …, "outcome": "started"}`` and no other.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from simcuda import known
 from simcuda.ledger import Ledger
 
 
@@ -41,6 +44,7 @@ class Recorder:
         self.path: Path = config.getoption("--simcuda-results").resolve()
         self.entries: bool = config.getoption("--simcuda-entries")
         self.ledger = Ledger.here()
+        self.known = known.load() if self.ledger else ()
         self.current: dict[str, Any] = {}
 
     def write(self, row: dict[str, Any]) -> None:
@@ -56,6 +60,7 @@ class Recorder:
         if self.ledger:
             self.ledger.reset(keep_entries=self.entries)
         yield
+        self.current["known"] = known.reason(item.nodeid, self.known)
         if self.ledger:
             self.current["ledger"] = self.ledger.totals().as_dict()
             if self.entries:

@@ -250,3 +250,12 @@ ok(cu.cuMemUnmap(at, size(MB2)))
 ok(rt.cudaMemGetInfo(c.byref(free), c.byref(total))); assert total.value == free.value
 """,
     )
+
+
+def test_the_driver_answers_to_names_without_a_version(built: Path) -> None:
+    run(
+        built,
+        """
+assert c.cast(cu.cuStreamWriteValue32, c.c_void_p).value == c.cast(cu.cuStreamWriteValue32_v2, c.c_void_p).value
+""",
+    )

@@ -4,6 +4,8 @@
 
 #include <unordered_map>
 
+#include "recurrent.h"
+
 namespace shadow {
 namespace {
 
@@ -70,6 +72,74 @@ void cudnn_affine_grid_generator(Stack& stack) {  // theta, N, C, H, W
   Arguments a(stack);
   stack.emplace_back(at::affine_grid_generator(
       a.tensor(0), {a.values[1].toInt(), a.values[2].toInt(), a.values[3].toInt(), a.values[4].toInt()}, true));
+}
+
+// The parts of synchronised batch normalisation. Statistics are over all dimensions but the second.
+Tensor over_channels(const Tensor& t, const Tensor& like) {
+  std::vector<int64_t> shape(size_t(like.dim()), 1);
+  shape[1] = like.size(1);
+  return t.view(shape);
+}
+std::vector<int64_t> all_but_channels(const Tensor& t) {
+  std::vector<int64_t> dims;
+  for (int64_t i = 0; i < t.dim(); i++)
+    if (i != 1) dims.push_back(i);
+  return dims;
+}
+void batch_norm_stats(Stack& stack) {  // input, eps
+  Arguments a(stack);
+  auto x = a.tensor(0).to(at::promoteTypes(a.tensor(0).scalar_type(), at::kFloat));
+  auto dims = all_but_channels(x);
+  stack.emplace_back(x.mean(dims)), stack.emplace_back((x.var(dims, false) + a.values[1].toDouble()).rsqrt());
+}
+void batch_norm_elemt(Stack& stack) {  // input, weight, bias, mean, invstd, eps
+  Arguments a(stack);
+  auto x = a.tensor(0);
+  auto y = (x - over_channels(a.tensor(3), x)) * over_channels(a.tensor(4), x);
+  if (a.maybe(1)) y = y * over_channels(a.tensor(1), x);
+  if (a.maybe(2)) y = y + over_channels(a.tensor(2), x);
+  stack.emplace_back(y.to(x.scalar_type()));
+}
+void gather_stats(const Tensor& mean, const Tensor& invstd, const Tensor& running_mean, const Tensor& running_var,
+                  double momentum, double eps, const Tensor& counts, Stack* stack) {
+  auto n = counts.to(mean.scalar_type()).unsqueeze(1);
+  auto total = n.sum();
+  auto all_mean = (mean * n).sum(0) / total;
+  auto var = invstd.pow(-2) - eps;
+  auto all_var = ((var + (mean - all_mean).pow(2)) * n).sum(0) / total;
+  if (running_mean.defined()) Tensor(running_mean).mul_(1 - momentum).add_(all_mean.to(running_mean.scalar_type()), momentum);
+  if (running_var.defined())
+    Tensor(running_var).mul_(1 - momentum).add_((all_var * total / (total - 1)).to(running_var.scalar_type()), momentum);
+  stack->emplace_back(all_mean), stack->emplace_back((all_var + eps).rsqrt());
+}
+void batch_norm_gather_stats(Stack& stack) {  // input, mean, invstd, running_mean, running_var, momentum, eps, count
+  Arguments a(stack);
+  auto counts = at::full({a.tensor(1).size(0)}, a.values[7].toInt(), a.tensor(1).options());
+  gather_stats(a.tensor(1), a.tensor(2), a.tensor(3), a.tensor(4), a.values[5].toDouble(), a.values[6].toDouble(), counts, &stack);
+}
+void batch_norm_gather_stats_with_counts(Stack& stack) {
+  Arguments a(stack);
+  gather_stats(a.tensor(1), a.tensor(2), a.tensor(3), a.tensor(4), a.values[5].toDouble(), a.values[6].toDouble(), a.tensor(7), &stack);
+}
+void batch_norm_backward_reduce(Stack& stack) {  // grad_out, input, mean, invstd, weight, input_g, weight_g, bias_g
+  Arguments a(stack);
+  auto g = a.tensor(0).to(a.tensor(2).scalar_type()), x = a.tensor(1).to(a.tensor(2).scalar_type());
+  auto dims = all_but_channels(x);
+  auto sum = g.sum(dims), sum_xmu = (g * (x - over_channels(a.tensor(2), x))).sum(dims);
+  stack.emplace_back(sum), stack.emplace_back(sum_xmu);
+  stack.emplace_back(a.values[6].toBool() ? sum_xmu * a.tensor(3) : Tensor());
+  stack.emplace_back(a.values[7].toBool() ? sum : Tensor());
+}
+void batch_norm_backward_elemt(Stack& stack) {  // grad_out, input, mean, invstd, weight, sum_dy, sum_dy_xmu, count
+  Arguments a(stack);
+  auto x = a.tensor(1);
+  auto total = a.tensor(7).sum().to(a.tensor(2).scalar_type());
+  auto invstd = over_channels(a.tensor(3), x), mean = over_channels(a.tensor(2), x);
+  auto dx = a.tensor(0) - over_channels(a.tensor(5), x) / total -
+            (x - mean) * invstd * invstd * (over_channels(a.tensor(6), x) / total);
+  dx = dx * invstd;
+  if (a.maybe(4)) dx = dx * over_channels(a.tensor(4), x);
+  stack.emplace_back(dx.to(x.scalar_type()));
 }
 
 // Attention: flash, memory-efficient and cuDNN's, all by the formula. Results beyond the output are the device's own.
@@ -195,6 +265,14 @@ Decomposition decomposition(const std::string& name) {
       {"aten::_scaled_dot_product_flash_attention_backward", flash_attention_backward},
       {"aten::_scaled_dot_product_efficient_attention", efficient_attention},
       {"aten::_scaled_dot_product_efficient_attention_backward", efficient_attention_backward},
+      {"aten::batch_norm_stats", batch_norm_stats},
+      {"aten::batch_norm_elemt", batch_norm_elemt},
+      {"aten::batch_norm_gather_stats", batch_norm_gather_stats},
+      {"aten::batch_norm_gather_stats_with_counts", batch_norm_gather_stats_with_counts},
+      {"aten::batch_norm_backward_reduce", batch_norm_backward_reduce},
+      {"aten::batch_norm_backward_elemt", batch_norm_backward_elemt},
+      {"aten::_cudnn_rnn", cudnn_rnn},
+      {"aten::_cudnn_rnn_backward", cudnn_rnn_backward},
       {"aten::_fused_dropout", fused_dropout},
       {"aten::_masked_scale", masked_scale},
       {"aten::_thnn_fused_lstm_cell", lstm_cell},

@@ -1,0 +1,110 @@
+"""The MNIST example's shape on made-up data: two epochs, AMP, pinned memory, DDP over two processes with NCCL.
+
+    python -m simcuda run python scripts/simcuda/examples/mnist.py
+
+Trains on two devices, then on the CPU, and compares the weights. ``--amp`` computes in bfloat16 and compares roughly.
+"""
+
+import argparse
+import os
+import socket
+import sys
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+IMAGES, BATCH, EPOCHS, RANKS = 128, 16, 2, 2
+
+
+def network() -> nn.Module:
+    """Always the same weights."""
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(8 * 144, 10),
+    )
+
+
+def images() -> TensorDataset:
+    """Numbers for pictures: (128, 1, 28, 28) and labels 0 to 9."""
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.randint(0, 10, (IMAGES,), generator=generator)
+    return TensorDataset(torch.randn(IMAGES, 1, 28, 28, generator=generator), labels)
+
+
+def train(rank: int, port: int, amp: bool, answer: Any) -> None:
+    """One process, one device."""
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    dist.init_process_group("nccl", rank=rank, world_size=RANKS)
+    torch.cuda.set_device(rank)
+    model = nn.parallel.DistributedDataParallel(network().cuda(), device_ids=[rank])
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cuda", enabled=amp)
+    data = images()
+    loader = DataLoader(data, BATCH, sampler=DistributedSampler(data, RANKS, rank, shuffle=False), pin_memory=True)
+    for _ in range(EPOCHS):
+        for pictures, labels in loader:
+            assert pictures.is_pinned()
+            optimizer.zero_grad()
+            with torch.autocast("cuda", torch.bfloat16, enabled=amp):
+                output = model(pictures.cuda(non_blocking=True))
+                loss = nn.functional.cross_entropy(output, labels.cuda(non_blocking=True))
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    if rank == 0:
+        answer.put(([p.detach().cpu().numpy() for p in model.module.parameters()], loss.item()))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def on_cpu() -> tuple[nn.Module, float]:
+    """The same steps in one process: each batch is the two ranks' batches together."""
+    model, data = network(), images()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(EPOCHS):
+        for first in range(0, IMAGES, BATCH * RANKS):
+            rows = [data[i] for i in range(first, first + BATCH * RANKS)]
+            optimizer.zero_grad()
+            pictures, labels = torch.stack([r[0] for r in rows]), torch.stack([r[1] for r in rows])
+            loss = nn.functional.cross_entropy(model(pictures), labels)
+            loss.backward()
+            optimizer.step()
+    return model, loss.item()
+
+
+def main() -> int:
+    """0 if the numbers agree."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--amp", action="store_true")
+    options = parser.parse_args()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context = mp.get_context("spawn")
+    answer = context.SimpleQueue()
+    processes = [context.Process(target=train, args=(rank, port, options.amp, answer)) for rank in range(RANKS)]
+    for process in processes:
+        process.start()
+    weights, loss = answer.get()
+    for process in processes:
+        process.join()
+    model, expected = on_cpu()
+    pairs = zip(weights, model.parameters(), strict=True)
+    worst = max((torch.from_numpy(a) - b.detach()).abs().max().item() for a, b in pairs)
+    print(f"largest difference of a weight {worst:.2g}, loss {loss:.4f}, on the CPU {expected:.4f}")
+    agree = worst < (0.05 if options.amp else 1e-5)
+    return 0 if agree and all(process.exitcode == 0 for process in processes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

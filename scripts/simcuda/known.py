@@ -1,0 +1,32 @@
+"""Tests that cannot pass on the simulated device: ``known.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+KINDS = frozenset({"compiler", "race", "slow"})
+
+
+@dataclass(frozen=True)
+class Known:
+    """One test, by file and name, with the reason."""
+
+    file: str
+    test: str
+    kind: str
+    reason: str
+
+
+def load(path: Path = HERE / "known.toml") -> tuple[Known, ...]:
+    """All of them."""
+    return tuple(Known(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8"))["known"])
+
+
+def reason(node: str, known: tuple[Known, ...]) -> str | None:
+    """Why the test of that pytest id cannot pass, or None."""
+    file, _, rest = node.partition("::")
+    name = rest.rpartition("::")[2].partition("[")[0]
+    return next((f"{k.kind}: {k.reason}" for k in known if file.endswith(k.file) and name == k.test), None)

@@ -1,0 +1,102 @@
+#include "nccl_room.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace simnccl {
+
+Room::Room(std::string id, int ranks, int rank)
+    : id_(std::move(id)), folder_("/dev/shm/simcuda-nccl-" + id_), ranks_(ranks), rank_(rank), sent_(ranks), received_(ranks) {
+  mkdir(folder_.c_str(), 0700);
+  int file = open(path("counters").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file >= 0 && ftruncate(file, sizeof(Counters)) == 0) {
+    void* page = mmap(nullptr, sizeof(Counters), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (page != MAP_FAILED) counters_ = (Counters*)page;
+  }
+  if (file >= 0) close(file);
+  write("joined-" + std::to_string(rank), "", 0);
+}
+
+Room::~Room() {
+  if (!counters_) return;
+  bool last = ++counters_->left == uint32_t(ranks_);
+  munmap(counters_, sizeof(Counters));
+  if (!last) return;
+  for (int r = 0; r < ranks_; r++) unlink(path("joined-" + std::to_string(r)).c_str());
+  unlink(path("counters").c_str());
+  rmdir(folder_.c_str());
+}
+
+bool Room::write(const std::string& name, const void* data, size_t size) {
+  std::string part = path("." + name + "." + std::to_string(getpid()));
+  int file = open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  const char* at = (const char*)data;
+  while (size) {
+    ssize_t n = ::write(file, at, size);
+    if (n <= 0) break;
+    at += n, size -= size_t(n);
+  }
+  close(file);
+  return !size && rename(part.c_str(), path(name).c_str()) == 0;  // whole, or not there
+}
+
+bool Room::read(const std::string& name, std::vector<char>* out) {
+  int file;
+  for (useconds_t pause = 20; (file = open(path(name).c_str(), O_RDONLY | O_CLOEXEC)) < 0; pause = pause < 1000 ? pause * 2 : pause) {
+    if (aborted_) return false;
+    usleep(pause);
+  }
+  struct stat info;
+  fstat(file, &info);
+  out->resize(size_t(info.st_size));
+  size_t got = 0;
+  while (got < out->size()) {
+    ssize_t n = ::read(file, out->data() + got, out->size() - got);
+    if (n <= 0) break;
+    got += size_t(n);
+  }
+  close(file);
+  return got == out->size();
+}
+
+bool Room::wait_for_all() {
+  std::vector<char> nothing;
+  for (int r = 0; r < ranks_; r++)
+    if (!read("joined-" + std::to_string(r), &nothing)) return false;
+  return counters_ != nullptr;
+}
+
+bool Room::exchange(const void* data, size_t size, std::vector<std::vector<char>>* all) {
+  std::string stem = "all-" + std::to_string(next_) + "-";
+  auto& done = counters_->done[next_++ % 1024];
+  if (!write(stem + std::to_string(rank_), data, size)) return false;
+  all->resize(size_t(ranks_));
+  for (int r = 0; r < ranks_; r++)
+    if (!read(stem + std::to_string(r), &(*all)[size_t(r)])) return false;
+  if (++done == uint32_t(ranks_)) {
+    done = 0;
+    for (int r = 0; r < ranks_; r++) unlink(path(stem + std::to_string(r)).c_str());
+  }
+  return true;
+}
+
+bool Room::send(int to, const void* data, size_t size) {
+  std::string name = "to-" + std::to_string(to) + "-from-" + std::to_string(rank_) + "-" + std::to_string(sent_[size_t(to)]++);
+  return write(name, data, size);
+}
+
+bool Room::receive(int from, void* data, size_t size) {
+  std::string name = "to-" + std::to_string(rank_) + "-from-" + std::to_string(from) + "-" + std::to_string(received_[size_t(from)]++);
+  std::vector<char> message;
+  if (!read(name, &message) || message.size() != size) return false;
+  unlink(path(name).c_str());
+  memcpy(data, message.data(), size);
+  return true;
+}
+
+}  // namespace simnccl

@@ -1,0 +1,42 @@
+// Where the ranks of a communicator meet, in one process or in several: a folder in shared memory. A message is a file.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace simnccl {
+
+struct Counters {  // shared by all ranks
+  std::atomic<uint32_t> left;
+  std::atomic<uint32_t> done[1024];  // by number of the collective: how many ranks have read it
+};
+
+class Room {
+ public:
+  Room(std::string id, int ranks, int rank);
+  ~Room();  // the last one to leave removes the folder
+  Room(const Room&) = delete;
+
+  bool wait_for_all();  // until every rank has joined
+  // Every rank gives `bytes` and gets everybody's, by rank. False when aborted.
+  bool exchange(const void* data, size_t size, std::vector<std::vector<char>>* all);
+  bool send(int to, const void* data, size_t size);
+  bool receive(int from, void* data, size_t size);
+
+  void abort() { aborted_ = true; }
+  const std::string& id() const { return id_; }
+
+ private:
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  bool write(const std::string& name, const void* data, size_t size);
+  bool read(const std::string& name, std::vector<char>* out);  // waits for the file
+  std::string id_, folder_;
+  int ranks_, rank_;
+  uint64_t next_ = 0;
+  std::vector<uint64_t> sent_, received_;
+  Counters* counters_ = nullptr;
+  std::atomic<bool> aborted_{false};
+};
+
+}  // namespace simnccl
