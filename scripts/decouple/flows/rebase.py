@@ -40,8 +40,6 @@ from decouple.upstream.fetching import fetch
 from decouple.upstream.readers import paths_of
 from decouple.upstream.source_word import open_named
 
-STEPS = ("continue", "skip", "restart", "abort")
-
 
 @dataclass(frozen=True)
 class Rebase:
@@ -60,7 +58,7 @@ class Rebase:
     history: Path | None = None
     """A clone of upstream: name the commits behind a conflict."""
     step: str | None = None
-    """One of STEPS."""
+    """"continue", "skip", "restart" or "abort"; None: start."""
     replace: bool = False
     """Replace a series that is proven on the official wheel by one for a local tree."""
 
