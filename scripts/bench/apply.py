@@ -116,8 +116,8 @@ def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
             assert where.project
             environment = {**os.environ, "DECOUPLE_PROJECT": str(where.project)}
             push = [sys.executable, "-m", "decouple", "push", RELEASE, "--no-overlay"]
-            samples[name].append(timed(functools.partial(_run, push, where.source, environment)))
-            _run([sys.executable, "-m", "decouple", "pop", RELEASE], where.source, environment)
+            samples[name].append(timed(functools.partial(_run, push, where.tree, environment)))
+            _run([sys.executable, "-m", "decouple", "pop", RELEASE], where.tree, environment)
     start = [timed(functools.partial(_run, [sys.executable, "-m", "decouple", "--version"], scratch, dict(os.environ)))]
     return {
         "name": "one-patch push: full tree / 100 files",
