@@ -11,3 +11,7 @@ NVML_API nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t* device) {
 NVML_API nvmlDeviceGetHandleByPciBusId(const char* text, nvmlDevice_t* device) {
   return nvmlDeviceGetHandleByPciBusId_v2(text, device);
 }
+// Before version 3 the records were smaller; there are none either way.
+NVML_API nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_v1_t*) {
+  return nvmlDeviceGetComputeRunningProcesses_v3(device, count, nullptr);
+}

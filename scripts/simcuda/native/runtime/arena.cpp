@@ -9,6 +9,7 @@
 namespace sim {
 namespace {
 
+constexpr size_t kContext = size_t(512) << 20;  // what a context itself takes: a program never gets all of the memory
 constexpr size_t kSmall = 512, kLarge = size_t(2) << 20, kPage = 4096;
 constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
@@ -17,6 +18,7 @@ constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; 
 bool Arena::open(int device, size_t limit) {
   if (base_) return true;
   limit_ = limit;
+  used_ = limit / 32 < kContext ? limit / 32 : kContext;
   // cudaMalloc does not fragment on real devices as long as a program frees whole 2 MiB pages, since the driver
   // maps them anywhere: hence an address range larger than the memory
   span_ = round_up(limit * 4, kLarge);
