@@ -6,9 +6,7 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-import tree_sitter
-import tree_sitter_cpp
+from typing import TYPE_CHECKING
 
 from decouple.recipes.model import RecipeError, Selector
 from decouple.syntax.build_lists import read_cmake
@@ -16,6 +14,9 @@ from decouple.syntax.conditions import names_in
 from decouple.syntax.preprocessor import Branch, branches, directives
 
 _CMAKE = re.compile(r"(?:\.cmake(?:\.in)?|CMakeLists\.txt)$")
+
+if TYPE_CHECKING:
+    import tree_sitter
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,10 @@ def _definitions(text: str) -> tuple[tuple[tree_sitter.Node, str], ...]:
 
 @functools.cache
 def _parser() -> tree_sitter.Parser:
+    # a recipe that names no function needs no grammar, and one is needed only where a patch's text does not fit
+    import tree_sitter
+    import tree_sitter_cpp
+
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cpp.language()))
 
 
