@@ -41,10 +41,11 @@ def sha256_of(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None]:
+def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]:
     """Hold an advisory lock (``flock``) on ``path``; it goes with the process, so a killed run leaves none behind.
 
-    Where another run holds it, ``busy`` is called before the wait: to say so, or to raise instead of waiting.
+    Where another run holds it, ``busy`` is called before the wait: to say so, or to raise instead of waiting. Yields
+    the open file's number: a child that inherits it holds the lock as well, also when it outlives this process.
     """
     import fcntl
 
@@ -56,7 +57,7 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[None
             busy()
             fcntl.flock(handle, fcntl.LOCK_EX)
         try:
-            yield
+            yield handle.fileno()
         finally:
             fcntl.flock(handle, fcntl.LOCK_UN)
 

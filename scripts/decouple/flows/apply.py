@@ -15,8 +15,9 @@ import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from decouple.base.checkout import Checkout
+from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
+from decouple.base.files import locked
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
 from decouple.release.manifest import load_release
@@ -57,22 +58,35 @@ def apply(request: Apply, listener: Listener = QUIET) -> Moved:
     """
     places = Checkout(request.project).places(request.release)
     wanted = request.wanted
-    if (places.tree / ".git" / "decouple" / "state.json").is_file():
-        with Stack.open(places) as stack:
-            for line in stack.recovered:
-                listener.say(line)
+    made = _make(places, request, listener)
+    with Stack.open(places) as stack:
+        for line in stack.recovered:
+            listener.say(line)
+        start = stack.state
+        if not made:
             stack.check_unedited()
-            start = stack.state
             if dict(start.source) != wanted or request.source.startswith("local:"):
                 start = _other_base(stack, request, listener)
             else:
                 listener.say(f"source: unchanged, base {start.base[:12]}")
-            return _finish(stack, start, listener)
-    commit, pristine, repo = _baseline(request, listener)
-    create(places, repo, commit, pristine, wanted)
-    listener.say(f"tree: {places.tree} made")
-    with Stack.open(places) as stack:
-        return _finish(stack, stack.state, listener)
+        return _finish(stack, start, listener)
+
+
+def _make(places: SeriesPlaces, request: Apply, listener: Listener) -> bool:
+    """Make the tree unless it is there; returns whether it was made. Of two runs at once the second waits."""
+    state = places.tree / ".git" / "decouple" / "state.json"
+    if state.exists():
+        return False
+    folder = places.tree.parent
+    with locked(
+        folder.with_name(f".{folder.name}.lock"), lambda: listener.say("waits: another run makes this tree")
+    ) as lock:
+        if state.exists():
+            return False
+        commit, pristine, repo = _baseline(request, listener)
+        create(places, repo, commit, pristine, request.wanted, held=(lock,))
+        listener.say(f"tree: {places.tree} made")
+    return True
 
 
 def _baseline(request: Apply, listener: Listener) -> tuple[str, str, Path]:

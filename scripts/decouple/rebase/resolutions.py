@@ -15,6 +15,7 @@ from pathlib import Path
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
+from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 
 _VERSION = 1
 
@@ -50,7 +51,7 @@ def load(path: Path) -> list[Resolution]:
     if not path.exists():
         return []
     try:
-        document = json.loads(path.read_bytes())
+        document = parse_json(read_bounded(path, JSON_BOUND))
         if document["version"] != _VERSION:
             raise DecoupleError(
                 f"{path}: version {document['version']!r}, expected {_VERSION}", next_step="update decouple"
@@ -59,7 +60,7 @@ def load(path: Path) -> list[Resolution]:
             Resolution(Key(**item["key"]), item["name"], base64.b64decode(item["diff"]))
             for item in document["resolutions"]
         ]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DecoupleError(f"{path}: not a resolutions file: {error!r}", next_step="restore it from git") from error
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
+from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 from decouple.rebase.carry import Step
 from decouple.rebase.series import Decision
 
@@ -42,11 +43,19 @@ def load(path: Path) -> Waiting | None:
     """The rebase under way, None when there is none. Raises DecoupleError for a file of another version."""
     if not path.exists():
         return None
-    data = json.loads(path.read_bytes())
-    if data.pop("version", None) != _VERSION:
-        raise DecoupleError(f"{path}: made by another version of decouple", next_step="decouple rebase --abort")
-    decisions = {name: Decision(**item) for name, item in data.pop("decisions").items()}
-    return Waiting(**data, decisions=decisions)
+    try:
+        data = parse_json(read_bounded(path, JSON_BOUND))
+        if data.pop("version", None) != _VERSION:
+            raise DecoupleError(f"{path}: made by another version of decouple", next_step="decouple rebase --abort")
+        decisions = {name: Decision(**item) for name, item in data.pop("decisions").items()}
+        waiting = Waiting(**data, decisions=decisions)
+        if not all(isinstance(word, str) for word in (waiting.old, waiting.new, waiting.source)):
+            raise TypeError("a value of another type")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DecoupleError(
+            f"{path}: damaged: {error!r}"[:300], next_step=f"rm {path} forgets the rebase under way"
+        ) from error
+    return waiting
 
 
 def show_conflict(repository: Repository, tip: str, step: Step) -> None:

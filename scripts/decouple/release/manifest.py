@@ -30,6 +30,9 @@ Dotted = Annotated[str, Meta(pattern=r"\A\d+(\.\d+)+\Z")]
 Count = Annotated[int, Meta(ge=1)]
 
 
+TreeId = Annotated[str, Meta(pattern=r"\A[0-9a-f]{40}\Z")]
+
+
 @dataclass(frozen=True)
 class RemoteFile:
     """One file to download. ``urls`` are tried in order; ``size`` in bytes; None means not known."""
@@ -45,6 +48,8 @@ class GithubSource:
     """The release archive with all submodules in it, as the project publishes it on GitHub."""
 
     archive: RemoteFile
+    #: Id of the git tree that the unpacked archive gives; None: not pinned.
+    tree: TreeId | None = None
     provider: str = "github"
 
 
@@ -53,6 +58,8 @@ class GitSource:
     """The repository; the manifest's tag is checked out with its submodules and must be the manifest's commit."""
 
     url: Annotated[str, Meta(pattern=r"\A(https?|ssh|git|file)://\S+\Z")]
+    #: Id of the git tree of the files, submodules in it; None: not pinned.
+    tree: TreeId | None = None
     provider: str = "git"
 
 
@@ -65,6 +72,9 @@ class DebianSource:
     dsc: RemoteFile
     orig: RemoteFile
     debian: RemoteFile
+    #: Ids of the git trees that the unpacked source gives, pristine and with Debian's own patches; None: not pinned.
+    tree: TreeId | None = None
+    patched_tree: TreeId | None = None
     provider: str = "debian"
 
 

@@ -8,6 +8,8 @@ import json
 from decouple.base.toml import SCHEMA
 from decouple.release.manifest import NOT_KNOWN, Manifest, RemoteFile
 
+PINS = ("tree", "patched_tree")
+"""Keys that a manifest leaves out where they are not known: what an earlier one had was made by unpacking."""
 _HEAD = """\
 # PyTorch {version}: facts read off published files. Written by `decouple manifest fill {release} --write`, and only by
 # it: what is edited by hand is overwritten. "{not_known}" stands where a fact could not be read; nothing is guessed.
@@ -25,6 +27,7 @@ def render(manifest: Manifest) -> str:
         lines += ["", "[[source]]", f"provider = {_value(source.provider)}"]
         values = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}
         del values["provider"]
+        values = {name: value for name, value in values.items() if value is not None or name not in PINS}
         lines += [f"{name} = {_value(value)}" for name, value in values.items() if not isinstance(value, RemoteFile)]
         for name, value in values.items():
             if isinstance(value, RemoteFile):

@@ -310,11 +310,18 @@ class Stack:
             )
 
 
-def create(places: SeriesPlaces, baseline: Path, commit: str, upstream: str, source: Mapping[str, str]) -> None:
+def create(
+    places: SeriesPlaces,
+    baseline: Path,
+    commit: str,
+    upstream: str,
+    source: Mapping[str, str],
+    held: tuple[int, ...] = (),
+) -> None:
     """Make ``places.tree`` from a bare repository: its objects by hard link, ``commit`` checked out.
 
-    The tree is made beside its place and moved there when it is complete. Raises DecoupleError if something else is
-    in the way.
+    ``held`` are open files that git inherits: a lock, so that a git that outlives a killed run still holds it. The tree
+    is made beside its place and moved there when it is complete. Raises DecoupleError if something else is in the way.
     """
     target = places.tree
     if target.exists() and any(target.iterdir()):
@@ -327,6 +334,7 @@ def create(places: SeriesPlaces, baseline: Path, commit: str, upstream: str, sou
         shutil.rmtree(part)
     part.parent.mkdir(parents=True, exist_ok=True)
     repository = Repository(part)
+    repository.held = held
     step("make the repository")
     part.mkdir()
     repository.run("init", "-q", "--template=")

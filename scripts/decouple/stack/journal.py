@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,11 +20,14 @@ from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
+from decouple.base.outside import parse_json, read_bounded
 from decouple.stack import worktree
 from decouple.stack.applier import Offset
 from decouple.stack.trees import Change, differences
 
 _VERSION = 1
+_BOUND = 64 << 20  # bytes of a state file or journal
+_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -74,16 +78,33 @@ class State:
 
     @classmethod
     def from_json(cls, text: str) -> State:
-        """Read :meth:`to_json`. Raises DecoupleError for a version this program does not know."""
-        data: dict[str, Any] = json.loads(text)
-        if data.pop("version", None) != _VERSION:
-            raise DecoupleError("the applied tree was made by another version of decouple", next_step="apply it anew")
-        data["applied"] = tuple(
-            Applied(**{**item, "offsets": tuple(Offset(**offset) for offset in item["offsets"])})
-            for item in data["applied"]
-        )
-        data["overlay"] = Overlaid(**data["overlay"]) if data["overlay"] else None
-        return cls(**data)
+        """Read :meth:`to_json`. Raises DecoupleError for a version this program does not know, and for anything that
+        is not what it wrote."""
+        try:
+            data: dict[str, Any] = parse_json(text)
+            version = data.pop("version", None)
+            if version != _VERSION and isinstance(version, int):
+                raise DecoupleError(
+                    "the applied tree was made by another version of decouple", next_step="apply it anew"
+                )
+            data["applied"] = tuple(
+                Applied(**{**item, "offsets": tuple(Offset(**offset) for offset in item["offsets"])})
+                for item in data["applied"]
+            )
+            data["overlay"] = Overlaid(**data["overlay"]) if data["overlay"] else None
+            made = cls(**data)
+            ids = (made.upstream, made.base, made.head, *(item.commit for item in made.applied))
+            good = (
+                all(isinstance(one, str) and _ID.fullmatch(one) for one in ids)
+                and all(isinstance(word, str) for item in made.applied for word in (item.name, item.sha256))
+                and isinstance(made.release, str)
+                and isinstance(made.source, dict)
+            )
+            if not good:
+                raise ValueError("an id that is none")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DecoupleError(f"not a state of the stack: {error!r}"[:200], next_step="apply it anew") from error
+        return made
 
 
 @dataclass(frozen=True)
@@ -120,13 +141,23 @@ class Journal:
         return (self._own / "state.json").is_file()
 
     def load(self) -> State:
-        """The current state. Raises DecoupleError if the repository holds no stack."""
+        """The current state. Raises DecoupleError if the repository holds no stack, or a damaged state file."""
+        path = self._own / "state.json"
         try:
-            return State.from_json((self._own / "state.json").read_text("utf-8"))
+            return State.from_json(read_bounded(path, _BOUND).decode("utf-8"))
         except FileNotFoundError:
             raise DecoupleError(
                 f"{self.repository.root} holds no applied series", next_step="run `decouple apply RELEASE`"
             ) from None
+        except UnicodeDecodeError as error:
+            raise DecoupleError(f"{path}: {error}", next_step=self._away) from error
+        except DecoupleError as error:
+            raise DecoupleError(f"{path}: {error.what}", next_step=self._away) from error
+
+    @property
+    def _away(self) -> str:
+        """What to do when the state is lost: the commits, and with them a person's work, are git's and still there."""
+        return f"move {self.repository.root} away and run `decouple apply`; its commits are in git's hands"
 
     def save(self, state: State) -> None:
         """Write the state file. Only for a new stack: everything else goes through :meth:`commit`."""
@@ -156,27 +187,57 @@ class Journal:
             raise DecoupleError("HEAD names no commit", next_step="`git checkout` the series' branch")
         self._stage(plan, head)
         try:
-            changes = self._perform(json.loads(self._path.read_text("utf-8")), resumed=False)
+            changes = self._perform(self._record(), resumed=False)
         except worktree.EditedError:
             self._drop()
             raise
-        except (OSError, DecoupleError):
-            self._drop_if_not_begun()
-            raise
+        except (OSError, DecoupleError) as error:
+            if self._drop_if_not_begun():
+                raise
+            raise self._cut_off(plan.verb, error) from error
         return changes
+
+    def _cut_off(self, verb: str, error: OSError | DecoupleError) -> DecoupleError:
+        """What to tell when a move ended in the middle: the journal stays, and the next command goes on with it."""
+        what = error.what if isinstance(error, DecoupleError) else f"{error.filename or ''}: {error.strerror or error}"
+        return DecoupleError(
+            f"`{verb}` stopped in the middle: {what.removeprefix(': ')}",
+            next_step="mend that (a full disk: free some) and run any command on the tree: it finishes this one first",
+        )
+
+    def _record(self) -> dict[str, Any]:
+        """The journal. Raises FileNotFoundError, DecoupleError when it is damaged."""
+        try:
+            record: dict[str, Any] = parse_json(read_bounded(self._path, _BOUND))
+            State.from_json(record["state"])
+            files = [(item["path"], item["staged"]) for item in record["files"]]
+            words = (record["verb"], record["old"], record["new"], record["head"], *(path for path, _ in files))
+            if not all(isinstance(word, str) for word in words) or not isinstance(record["index"], bool):
+                raise TypeError("a value of another type")
+            if any(name is not None and not (isinstance(name, str) and name.isdecimal()) for _, name in files):
+                raise ValueError("a staged file of an odd name")
+        except (ValueError, KeyError, TypeError, AttributeError, DecoupleError) as error:
+            raise DecoupleError(
+                f"{self._path}: damaged, so what a command was in the middle of is not known: {error!r}"[:300],
+                next_step=f"`git -C {self.repository.root} status` shows what moved; remove the file when that is well",
+            ) from error
+        return record
 
     def recover(self) -> list[str]:
         """Bring a transaction that was cut off to its end, or drop it. Returns what was done, in words."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         try:
-            record = json.loads(self._path.read_text("utf-8"))
+            record = self._record()
         except FileNotFoundError:
             shutil.rmtree(self._staged, ignore_errors=True)
             return []
         verb = record["verb"]
         if self._drop_if_not_begun():
             return [f"an earlier `{verb}` was cut off before it changed anything: dropped"]
-        rescued = self._perform(record, resumed=True)
+        try:
+            rescued = self._perform(record, resumed=True)
+        except (OSError, DecoupleError) as error:
+            raise self._cut_off(verb, error) from error
         words = [f"an earlier `{verb}` was cut off: finished it"]
         words += [f"{change.path} had other content than either state: saved in {self._rescue}" for change in rescued]
         return words
@@ -219,7 +280,7 @@ class Journal:
             staged_index.replace(repository.git_dir / "index")
         if resumed:
             changes = differences(repository, record["old"], record["new"])
-            rescued = set(worktree.settle(repository, changes, self._rescue))
+            rescued = set(worktree.settle(repository, changes, self._rescue, self._path.stat().st_mtime))
             changes = [change for change in changes if change.path in rescued]
         else:
             changes = worktree.move(repository, record["old"], record["new"])
@@ -236,7 +297,7 @@ class Journal:
             if resumed:
                 branch = repository.try_run("symbolic-ref", "-q", "HEAD").out.decode().strip()
                 for name in filter(None, ("HEAD", branch)):
-                    (repository.git_dir / f"{name}.lock").unlink(missing_ok=True)
+                    worktree.forget_stale_lock(repository, f"{name}.lock", self._path.stat().st_mtime)
             repository.run("update-ref", "-m", f"decouple: {record['verb']}", "HEAD", record["new"])
         write_atomically(self._own / "state.json", record["state"])
         self._drop()
@@ -245,7 +306,7 @@ class Journal:
     def _drop_if_not_begun(self) -> bool:
         """Remove the journal if its transaction has changed nothing yet; returns whether it did."""
         try:
-            record = json.loads(self._path.read_text("utf-8"))
+            record = self._record()
         except FileNotFoundError:
             return True
         if record["index"] and not (self._staged / "index").exists():

@@ -3,10 +3,13 @@ their mtimes and ninja rebuilds the minimum. A person's uncommitted edits are ne
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -18,7 +21,15 @@ from decouple.stack.trees import Change, TreeEntry, blob_id, blobs, differences,
 #: Up to so many paths are moved one by one: `git read-tree -m -u` walks the whole tree, however little differs
 #: (0.1 s of processor time on PyTorch for one file).
 FEW = 64
-_BLOCKED = re.compile(r"(?:Entry|working tree file|file) '([^']*)'")
+#: git's own words for a person's edit in the way (unpack-trees.c); anything else, "unable to write file" say, is none.
+_BLOCKED = re.compile(
+    r"^error: (?:"
+    r"Entry '(?P<edited>.*)' (?:not uptodate|would be overwritten by merge)"
+    r"|Untracked working tree file '(?P<untracked>.*)' would be (?:overwritten|removed)"
+    r"|Updating '(?P<folder>.*)' would lose untracked files"
+    r")",
+    re.M,
+)
 
 
 class EditedError(DecoupleError):
@@ -58,7 +69,8 @@ def move(repository: Repository, old: str, new: str) -> list[Change]:
             repository.try_run("update-index", "-q", "--really-refresh")
             continue
         if blocked:
-            raise EditedError(blocked.group(1), "has edits that are in no patch")
+            why = "has edits that are in no patch" if blocked["edited"] else "is not under version control"
+            raise EditedError(blocked["edited"] or blocked["untracked"] or blocked["folder"], why)
         raise repository.failed("read-tree", answer)
     return changes
 
@@ -92,7 +104,7 @@ def _move_few(repository: Repository, changes: Sequence[Change]) -> None:
     shutil.copyfile(index, fresh)
     for change in changes:
         step(f"move {change.path}")
-        _put(repository.root, change, contents[change.new.id] if change.new else None)
+        _put(repository, change, contents[change.new.id] if change.new else None)
     listed = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     repository.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=listed, index=fresh)
     step("put the index in place")
@@ -148,6 +160,8 @@ def on_disk(root: Path, path: str) -> tuple[TreeEntry | None, bytes]:
         return TreeEntry(SYMLINK, blob_id(data)), data
     if stat.S_ISDIR(info.st_mode):
         return None, b""
+    if not stat.S_ISREG(info.st_mode):  # a pipe, a socket, a device: a person's, and reading it might never end
+        return TreeEntry(stat.S_IFMT(info.st_mode), ""), b""
     data = full.read_bytes()
     return TreeEntry(EXECUTABLE if info.st_mode & 0o100 else REGULAR, blob_id(data)), data
 
@@ -162,6 +176,8 @@ def begun(repository: Repository, changes: Iterable[Change]) -> bool:
         if _is_submodule(change):
             continue
         entry, data = on_disk(repository.root, change.path)
+        if entry is not None and not entry.id:
+            continue  # a pipe or a socket, which no git leaves
         if entry == change.new or (entry is None and change.old is not None):
             return True
         if entry != change.old and _is_torn(repository, data, change.new):
@@ -169,11 +185,12 @@ def begun(repository: Repository, changes: Iterable[Change]) -> bool:
     return False
 
 
-def settle(repository: Repository, changes: Sequence[Change], rescue: Path) -> list[str]:
+def settle(repository: Repository, changes: Sequence[Change], rescue: Path, since: float) -> list[str]:
     """Finish a move that was cut off: put every path of ``changes`` into its new state, whatever it holds now.
 
     A file with content that is neither old, new nor torn was edited after the cut; it is copied below ``rescue``
-    first. Returns the paths that were copied there. Raises OSError (a full disk): call it again then.
+    first; ``since`` is when the move began (`forget_stale_lock`). Returns the paths that were copied there. Raises
+    OSError (a full disk): call it again then.
     """
     rescued: list[str] = []
     ours = [change for change in changes if not _is_submodule(change)]
@@ -191,8 +208,8 @@ def settle(repository: Repository, changes: Sequence[Change], rescue: Path) -> l
             copy.write_bytes(data)
             rescued.append(change.path)
         step(f"settle {change.path}")
-        _put(repository.root, change, wanted)
-    _forget_stale_lock(repository.git_dir / "index.lock")
+        _put(repository, change, wanted)
+    forget_stale_lock(repository, "index.lock", since)
     lines = "".join(
         f"{change.new.mode:o} {change.new.id} 0\t{change.path}\0" if change.new else f"0 {'0' * 40}\t{change.path}\0"
         for change in sorted(changes, key=lambda change: change.new is not None)
@@ -202,7 +219,10 @@ def settle(repository: Repository, changes: Sequence[Change], rescue: Path) -> l
     return rescued
 
 
-def _put(root: Path, change: Change, data: bytes | None) -> None:
+def _put(repository: Repository, change: Change, data: bytes | None) -> None:
+    """Bring one path into its new state. It is made in the repository and moved: a name in the work tree is a person's
+    or git's, never ours."""
+    root = repository.root
     full = root / change.path
     if change.new is None or data is None:
         full.unlink(missing_ok=True)
@@ -215,7 +235,9 @@ def _put(root: Path, change: Change, data: bytes | None) -> None:
                 break
         return
     full.parent.mkdir(parents=True, exist_ok=True)
-    temporary = full.with_name(f".{full.name}.decouple")
+    scratch = repository.own / "scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    temporary = scratch / "moving"
     temporary.unlink(missing_ok=True)
     try:
         if change.new.mode == SYMLINK:
@@ -223,24 +245,66 @@ def _put(root: Path, change: Change, data: bytes | None) -> None:
         else:
             temporary.write_bytes(data)
             temporary.chmod(0o755 if change.new.mode == EXECUTABLE else 0o644)
-        temporary.replace(full)
-    except BaseException:
+        try:
+            temporary.replace(full)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            _move_across(temporary, full)
+    finally:
         temporary.unlink(missing_ok=True)
-        raise
 
 
-def _forget_stale_lock(lock: Path, patience: float = 5.0) -> None:
-    """Wait for a git that outlived us, then remove the lock file that a killed one left."""
+def _move_across(temporary: Path, full: Path) -> None:
+    """Move a finished file into a folder that is on another file system, by a name there that nobody has."""
+    folder = Path(tempfile.mkdtemp(prefix=".decouple-", dir=full.parent))
+    try:
+        shutil.copy2(temporary, folder / "moving", follow_symlinks=False)
+        (folder / "moving").replace(full)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def forget_stale_lock(repository: Repository, name: str, since: float, patience: float = 5.0) -> None:
+    """Remove the lock file ``name`` that a git of ours left when it was killed, after ``since`` (a file's mtime).
+
+    Another git's is not ours to remove: one that was there before our transaction began, or one of a repository in
+    which a git process still lives. Raises DecoupleError then, after ``patience`` seconds.
+    """
     import time
 
-    waited = 0.0
-    while lock.exists() and waited < patience:
-        age = time.time() - lock.lstat().st_mtime
-        if age > patience:
-            break
+    lock = repository.git_dir / name
+    ends = time.monotonic() + patience
+    while os.path.lexists(lock):
+        ours = lock.lstat().st_mtime >= since - 2  # a file system may round
+        if ours and not lives(repository.git_dir, repository.root):
+            lock.unlink(missing_ok=True)
+            return
+        if time.monotonic() > ends or not ours:
+            raise _busy(lock)
         time.sleep(0.1)
-        waited += 0.1
-    lock.unlink(missing_ok=True)
+
+
+def lives(git_dir: Path, root: Path, processes: Path = Path("/proc")) -> bool:
+    """Whether a git process works in this repository: it stands in it, or has one of its files open (``proc(5)``).
+
+    Without a /proc nobody can tell: then it is taken to be so where ``processes`` is no folder.
+    """
+    if not processes.is_dir():
+        return True
+    for process in processes.iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):  # it ended, or is another user's
+            if not (process / "comm").read_text().startswith("git"):
+                continue
+            links = [process / "cwd", *(process / "fd").iterdir()]
+            for link in links:
+                with contextlib.suppress(OSError):
+                    place = Path(link.readlink())
+                    if place.is_relative_to(root) or place.is_relative_to(git_dir):
+                        return True
+    return False
 
 
 def _is_torn(repository: Repository, data: bytes, new: TreeEntry | None) -> bool:

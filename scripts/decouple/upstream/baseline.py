@@ -11,18 +11,22 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
-from decouple.base.files import locked
-from decouple.base.git import SYMLINK, fast_import_path, git, start, text
+from decouple.base.files import locked, write_atomically
+from decouple.base.git import SYMLINK, GitError, fast_import_path, git, start, text
+from decouple.base.outside import parse_json, read_bounded
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
 from decouple.upstream import pristine
@@ -30,6 +34,7 @@ from decouple.upstream.fetched import Fetched
 
 UPSTREAM_REF = "refs/heads/upstream"
 DEBIAN_REF = "refs/heads/debian"
+_RECORD = "decouple.json"  # beside git's own files, which git does not mind
 
 #: Author and committer of every commit here; the date is the epoch, so that it says "no date".
 _WHO = {
@@ -76,24 +81,97 @@ def ensure_baseline(
         listing = pristine.entries(fetched.path)
         identity = f"{fetched.provider}-{_fingerprint(fetched.path, listing)}"
     repo = shelf / f"{identity}.git"
-    if not repo.is_dir():
-        with locked(shelf / f".{identity}.lock"):
-            _sweep(shelf, identity)
-            if not repo.is_dir():
-                _build(repo, manifest, fetched.path, listing, progress)
-    if not debian_patches:
-        return _read(repo, UPSTREAM_REF)
-    assert fetched.debian is not None
-    if not (repo / DEBIAN_REF).exists():
-        with locked(shelf / f".{identity}.lock"):
+    pinned = manifest.source(fetched.provider)
+    for again in (False, True):
+        if not repo.is_dir():
+            with locked(shelf / f".{identity}.lock"):
+                _sweep(shelf, identity)
+                if not repo.is_dir():
+                    _build(repo, manifest, fetched.path, listing, progress)
+        try:
+            base = _checked(repo, UPSTREAM_REF, getattr(pinned, "tree", None))
+            if not debian_patches:
+                return base
+            assert fetched.debian is not None
             if not (repo / DEBIAN_REF).exists():
-                _lay_debian(repo, manifest, fetched.debian, progress)
-    return _read(repo, DEBIAN_REF)
+                with locked(shelf / f".{identity}.lock"):
+                    if not (repo / DEBIAN_REF).exists():
+                        _lay_debian(repo, manifest, fetched.debian, progress)
+                        _write_record(repo)
+            return _checked(repo, DEBIAN_REF, getattr(pinned, "patched_tree", None))
+        except _Damaged as error:
+            if again:
+                raise DecoupleError(
+                    f"{fetched.path} is not what was fetched: {error}",
+                    next_step=f"rm -r {fetched.path.parent} and run again: it is unpacked anew from the verified files",
+                ) from None
+            with locked(shelf / f".{identity}.lock"):
+                progress.start(f"the baseline in the cache was damaged ({error}): made anew")
+                step("remove a damaged baseline")
+                shutil.rmtree(repo, ignore_errors=True)
+                progress.finish()
+    raise AssertionError("not reached")
+
+
+class _Damaged(Exception):
+    """What is wrong with a baseline; it can be made again."""
+
+
+def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
+    """The baseline, if it is whole and what it should be. Raises _Damaged.
+
+    Its files are looked at (names, sizes, times) against what was recorded when it was made, its refs against the
+    record and the pinned tree. Files that are not those recorded are read whole by ``git fsck``, once: then they are
+    recorded.
+    """
+    record = _record(repo)
+    try:
+        base = _read(repo, ref)
+        if record.get("files") != _files(repo):
+            git("fsck", "--full", "--no-dangling", "--no-progress", cwd=repo)
+    except (GitError, OSError, ValueError) as error:
+        what = error.what if isinstance(error, DecoupleError) else str(error)
+        raise _Damaged(what[:200]) from None
+    if pinned is not None and base.tree != pinned:
+        raise _Damaged(f"its tree is {base.tree[:12]}…, the manifest pins {pinned[:12]}…")
+    known = record.get("refs", {}).get(ref)
+    if known not in (None, base.commit):
+        raise _Damaged(f"{ref} is {base.commit[:12]}…, it was made as {str(known)[:12]}…")
+    if record.get("files") != _files(repo) or known is None:
+        _write_record(repo)
+    return base
+
+
+def _record(repo: Path) -> dict[str, Any]:
+    """What `_write_record` wrote; empty when there is none, or none that can be read."""
+    try:
+        found = parse_json(read_bounded(repo / _RECORD, 1 << 20))
+    except (OSError, ValueError, DecoupleError):
+        return {}
+    good = isinstance(found, dict) and isinstance(found.get("files"), dict) and isinstance(found.get("refs"), dict)
+    return found if good else {}
+
+
+def _write_record(repo: Path) -> None:
+    """Record the files and refs as they are; a cache that cannot be written costs time, never the baseline."""
+    refs = {ref: text("rev-parse", ref, cwd=repo) for ref in (UPSTREAM_REF, DEBIAN_REF) if (repo / ref).exists()}
+    with contextlib.suppress(OSError):
+        write_atomically(repo / _RECORD, json.dumps({"files": _files(repo), "refs": refs}) + "\n")
+
+
+def _files(repo: Path) -> dict[str, list[int]]:
+    """Size, time and inode of each file with objects; not the time of the inode, which hard links change."""
+    found: dict[str, list[int]] = {}
+    for path in sorted((repo / "objects").rglob("*")):
+        info = path.lstat()
+        if not stat.S_ISDIR(info.st_mode):
+            found[str(path.relative_to(repo))] = [info.st_size, info.st_mtime_ns, info.st_ino]
+    return found
 
 
 def _read(repo: Path, ref: str) -> Baseline:
-    out = text("rev-parse", ref, f"{ref}^{{tree}}", UPSTREAM_REF, cwd=repo)
-    commit, tree, upstream = out.split()
+    names = (f"{ref}^{{commit}}", f"{ref}^{{tree}}", f"{UPSTREAM_REF}^{{commit}}")
+    commit, tree, upstream = text("rev-parse", *names, cwd=repo).split()
     return Baseline(repo, commit, tree, upstream)
 
 
@@ -127,6 +205,7 @@ def _build(
         _import(temporary, UPSTREAM_REF, _message(manifest), tree, listing or pristine.entries(tree), progress)
         git("symbolic-ref", "HEAD", UPSTREAM_REF, cwd=temporary)
         git("config", "gc.auto", "0", cwd=temporary)
+        _write_record(temporary)
         temporary.chmod(0o755)
         step("rename the baseline into place")
         temporary.rename(repo)

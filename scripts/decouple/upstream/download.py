@@ -52,6 +52,10 @@ _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 _MAGIC = {".gz": b"\x1f\x8b", ".tgz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".bz2": b"BZh", ".whl": b"PK\x03\x04"}
 
 
+class StorageError(DecoupleError):
+    """The disk of the cache, not a server: another URL or source would fail as well."""
+
+
 class Refused(Exception):
     """This URL will not give the file; the next one may."""
 
@@ -119,7 +123,7 @@ class Downloader:
 
     def trusted_hash(self, file: RemoteFile) -> str | None:
         """The SHA-256 that ``file`` must have: the manifest's, else the one recorded at first use, else None."""
-        return _expected(file, _read_json(_sibling(self.cache / "downloads" / _key(file) / file.name, ".pin.json")))[1]
+        return _expected(file, _read_pin(_sibling(self.cache / "downloads" / _key(file) / file.name, ".pin.json")))[1]
 
     def answer(self, url: str, headers: Mapping[str, str]) -> requests.Response:
         """The head of the answer for ``url``; its body is still to be read (`read_some`, `read_small`).
@@ -139,7 +143,7 @@ class Downloader:
 
     def _verified(self, file: RemoteFile, final: Path, *, discard: bool = False) -> tuple[Path, VerifiedFile] | None:
         """The cached file if it is what it should be; with ``discard`` a damaged one is removed."""
-        pin = _read_json(_sibling(final, ".pin.json"))
+        pin = _read_pin(_sibling(final, ".pin.json"))
         try:
             size = final.stat().st_size
         except FileNotFoundError:
@@ -174,7 +178,7 @@ class Downloader:
     def _keep(self, file: RemoteFile, final: Path, url: str, size: int, sha256: str) -> tuple[Path, VerifiedFile]:
         """Give a verified .part its final name, pinned first when this is the only time it can be trusted."""
         pin_file = _sibling(final, ".pin.json")
-        pin = _read_json(pin_file)
+        pin = _read_pin(pin_file)
         _, want_hash, against = _expected(file, pin)
         if want_hash is None:
             now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -298,7 +302,7 @@ class Downloader:
         """Compare ``.part`` with what the manifest, else the pin, says. Raises Refused."""
         part = _part(final)
         size, sha256 = part.stat().st_size, sha256_of(part)
-        want_size, want_hash, against = _expected(file, _read_json(_sibling(final, ".pin.json")))
+        want_size, want_hash, against = _expected(file, _read_pin(_sibling(final, ".pin.json")))
         if want_size not in (None, size):
             raise Refused(f"wrong size: {size} bytes, {want_size} expected by the {against}")
         if want_hash not in (None, sha256):
@@ -306,21 +310,21 @@ class Downloader:
         return sha256, size
 
 
-def storage_error(error: OSError, where: Path, doing: str, needed: int | None = None) -> DecoupleError:
+def storage_error(error: OSError, where: Path, doing: str, needed: int | None = None) -> StorageError:
     """The one line for a full disk, a read-only cache and the like, met while ``doing`` something below ``where``."""
     if error.errno in NO_SPACE:
         size = f"; it needs {needed / 2**20:.0f} MiB" if needed else ""
-        return DecoupleError(
+        return StorageError(
             f"no space left in {where} while {doing}{size}",
             next_step="free some, or set DECOUPLE_CACHE to another disk",
         )
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return DecoupleError(
+        return StorageError(
             f"{where} cannot be written while {doing}: {error.strerror}",
             next_step="set DECOUPLE_CACHE to a folder of yours",
         )
     name = f"{error.filename}: " if error.filename else ""
-    return DecoupleError(f"{name}{error.strerror or error} while {doing}", next_step="run the same command again")
+    return StorageError(f"{name}{error.strerror or error} while {doing}", next_step="run the same command again")
 
 
 def refuse_useless(response: requests.Response, name: str) -> None:
@@ -382,6 +386,26 @@ def _expected(file: RemoteFile, pin: dict[str, Any] | None) -> tuple[int | None,
     if pin is not None:
         return pin["size"], pin["sha256"], f"first use on {pin['first_seen'][:10]}"
     return file.size, None, "manifest"
+
+
+def _read_pin(path: Path) -> dict[str, Any] | None:
+    """What the first use recorded; None when there was none. Raises DecoupleError when the record is damaged: without
+    it anything would be taken for a first use."""
+    if not path.exists():
+        return None
+    pin = _read_json(path) or {}
+    good = (
+        is_sha256(pin.get("sha256"))
+        and isinstance(pin.get("size"), int)
+        and isinstance(pin.get("first_seen"), str)
+        and isinstance(pin.get("url"), str)
+    )
+    if not good:
+        raise DecoupleError(
+            f"{path}: damaged, so what {path.name.removesuffix('.pin.json')} was at its first use is not known",
+            next_step=f"rm {path} takes what comes next for the first use",
+        )
+    return pin
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

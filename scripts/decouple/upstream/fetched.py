@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import DecoupleError
+from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 
 #: Name of the record that lies beside an unpacked tree.
 RECORD = "provenance.json"
@@ -65,7 +66,7 @@ def read_record(folder: Path) -> Fetched | None:
     Raises DecoupleError when it is damaged: it is written with the tree, so a power cut that hurt it hurt the tree too.
     """
     try:
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        record = parse_json(read_bounded(folder / RECORD, JSON_BOUND))
         record["path"] = folder / record["path"]
         record["debian"] = folder / record["debian"] if record["debian"] else None
         record["files"] = tuple(VerifiedFile(**item) for item in record["files"])
@@ -73,7 +74,7 @@ def read_record(folder: Path) -> Fetched | None:
         return Fetched(**record)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DecoupleError(
             f"{folder / RECORD}: damaged ({error!r})", next_step=f"remove {folder} and run the same command again"
         ) from None

@@ -9,7 +9,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
-from decouple.upstream.download import Downloader
+from decouple.upstream.download import Downloader, StorageError
 from decouple.upstream.fetched import Fetched
 from decouple.upstream.providers import local
 from decouple.upstream.providers.context import Context
@@ -71,7 +71,7 @@ def _auto(manifest: Manifest, context: Context) -> Fetched:
             continue
         try:
             fetched = provider.fetch(manifest, source, impatient)
-        except UsageError:
+        except (UsageError, StorageError):
             raise
         except DecoupleError as error:
             failures.append(f"{source.provider}: {error.what}")

@@ -88,11 +88,23 @@ def fill(release: str, downloader: Downloader, *, known: Manifest | None = None,
         version=str(version),
         tag=f"v{version}",
         commit=git_version(remote),
-        sources=(*sources, wheel),
+        sources=(*(_pinned(source, known) for source in sources), wheel),
         toolchain=toolchain,
     )
     progress.finish()
     return Filled(manifest, tuple(remarks))
+
+
+def _pinned(source: Source, known: Manifest | None) -> Source:
+    """The source with the tree ids that the manifest had for these very files."""
+    match source, known.source(source.provider) if known else None:
+        case GithubSource(), GithubSource() as old if replace(old, tree=None) == source:
+            return old
+        case GitSource(), GitSource() as old if replace(old, tree=None) == source:
+            return old
+        case DebianSource(), DebianSource() as old if replace(old, tree=None, patched_tree=None) == source:
+            return old
+    return source
 
 
 def _is_linux(wheel: pypi.Wheel) -> bool:

@@ -18,11 +18,13 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """16 MiB that can really run out."""
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """16 MiB that can really run out, or as much as a test asks for with ``disk(MIB)``."""
+    mark = request.node.get_closest_marker("disk")
+    size = mark.args[0] if mark else 16
     folder = tmp_path / "disk"
     folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)], check=False)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}m", "tmpfs", str(folder)], check=False)
     if done.returncode:
         pytest.skip("this container may not mount a tmpfs")
     try:

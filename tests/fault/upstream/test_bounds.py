@@ -114,7 +114,8 @@ class Dripping:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._head, self._pause, self._over = head, pause, threading.Event()
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/simple/"
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         while True:
@@ -136,6 +137,8 @@ class Dripping:
 
     def close(self) -> None:
         self._over.set()
+        self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for somebody; closing alone does not
+        self._thread.join()
         self._socket.close()
 
 

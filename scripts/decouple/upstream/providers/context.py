@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +14,10 @@ from packaging.version import InvalidVersion, Version
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
+from decouple.base.git import GitError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
-from decouple.upstream.download import Downloader, storage_error
+from decouple.upstream.download import NO_SPACE, Downloader, storage_error
 from decouple.upstream.fetched import Fetched, read_record, write_record
 from decouple.upstream.unpack import new_folder
 
@@ -59,6 +63,14 @@ class Context:
             yield
         except OSError as error:
             raise storage_error(error, self.cache, doing) from None
+        except GitError as error:
+            said = error.answer.err
+            full = next((number for number in NO_SPACE if os.strerror(number) in said), None)
+            if full is None and re.search(r"^error: unable to (write|create) file", said, re.M):
+                full = errno.ENOSPC  # git does not always say why it could not
+            if full is None:
+                raise
+            raise storage_error(OSError(full, os.strerror(full)), self.cache, doing) from None
 
 
 def check_version(tree: Path, manifest: Manifest, where: str) -> tuple[str, ...]:

@@ -1,0 +1,65 @@
+"""A full cache disk is told as one, whichever source was being fetched, and damaged records are never forgotten."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.rebase import stop
+from decouple.release.manifest import GitSource, RemoteFile
+from decouple.upstream import fetch
+from decouple.upstream.download import Downloader
+from tests.fault.stack.test_full_disk import fill, small_disk
+from tests.support.releases import GithubSource, git_repository, manifest, remote, sample_tree, tar_of
+from tests.support.server import FaultyServer
+
+__all__ = ["small_disk"]
+
+
+@pytest.mark.parametrize("leave", [0, 64 << 10, 1 << 20])
+def test_git_and_an_archive_say_that_the_disk_is_full(small_disk: Path, tmp_path: Path, leave: int) -> None:
+    tree = sample_tree(tmp_path / "source")
+    (tree / "large.bin").write_bytes(bytes(range(256)) * 8192)  # 2 MiB
+    (tmp_path / "repo").mkdir()
+    commit = git_repository(tree, tmp_path / "repo")
+    with FaultyServer({"/a.tar.gz": tar_of(tree, "top")}) as server:
+        archive = GithubSource(remote(server.url("/a.tar.gz")))
+        release = manifest(archive, GitSource((tmp_path / "repo").as_uri()), commit=commit)
+        cache = small_disk / "cache"
+        cache.mkdir()
+        filler = fill(small_disk, leave)
+        for source in ("auto", "git", "github"):
+            with pytest.raises(DecoupleError, match="no space left in") as raised:
+                fetch(release, source, cache=cache)
+            assert "network" not in str(raised.value)
+        filler.unlink()
+        assert fetch(release, "auto", cache=cache).provider == "github"
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"{", b'{"sha256": "x", "size": 1}', b"\xff", b"[" * 100_000])
+def test_a_pin_that_was_emptied_is_no_first_use(tmp_path: Path, data: bytes) -> None:
+    with FaultyServer({"/a.bin": b"first\n"}) as server:
+        file = RemoteFile("a.bin", (server.url("/a.bin"),), None, None)
+        path, _ = Downloader(tmp_path).get(file)
+        pin = path.with_name("a.bin.pin.json")
+        assert json.loads(pin.read_bytes())["size"] == 6
+        pin.write_bytes(data)
+        server.files["/a.bin"] = b"evil!\n"
+        path.unlink()
+        with pytest.raises(DecoupleError, match=r"a\.bin\.pin\.json: damaged") as raised:
+            Downloader(tmp_path).get(file)
+        assert raised.value.next_step == f"rm {pin} takes what comes next for the first use"
+        assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"[]", b"{", b'{"version": 1}', b'{"version": 1, "decisions": 3}', b"\xff"]
+)
+def test_a_damaged_rebase_file_is_named(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "rebase.json"
+    path.write_bytes(data)
+    with pytest.raises(DecoupleError, match=r"rebase\.json"):
+        stop.load(path)

@@ -1,0 +1,692 @@
+"""What others could hand us, by the ten thousand: one generator for each reader, and what no input may do.
+
+An attack gives hypothesis a strategy and a check; `run` feeds it. Whatever comes in, a reader returns or raises
+DecoupleError; it writes nowhere outside the folder it was given, and is back within `SECONDS`.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import io
+import json
+import lzma
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+from decouple.base.errors import DecoupleError
+from decouple.base.git import environment
+from decouple.base.outside import parse_json
+from decouple.index import catalog, dependencies, provenance, wheel
+from decouple.index.remote import Index
+from decouple.release import manifest
+from decouple.release.wheel_manifest import WheelManifest
+from decouple.stack.journal import State
+from decouple.upstream import dsc, pypi
+from decouple.upstream.unpack import Limits, unpack_tar
+
+SECONDS = 10.0
+"""No reader may take longer for one input."""
+
+# ---- pieces
+
+NASTY_TEXT = st.one_of(
+    st.sampled_from(
+        [
+            "", ".", "..", "/", "//x", "../../../../tmp/x", "/tmp/x", "a/../../b", "\0", "a\0b", "\x1b[2J", "\u202e",
+            "\\..\\x", "C:\\x", "file:///dev/zero", "http://[::1", "http://u:p@h/", "javascript:x", "A" * 300,
+            "9" * 5000, "1e999", "\ud800", "torch", "torch-2.6.0-py3-none-any.whl", "2.6.0+x", "$(id)", "%2e%2e%2f",
+            "{}", "NaN", "true",
+        ]
+    ),
+    st.text(max_size=12),
+)  # fmt: skip
+NASTY_JSON = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.just(10**4000),
+        st.floats(),
+        NASTY_TEXT,
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NASTY_TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def places(document: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every value inside a document."""
+    yield at
+    items = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
+    for key, value in items:
+        yield from places(value, (*at, key))
+
+
+def replaced(document: Any, at: tuple[Any, ...], value: Any) -> Any:
+    """A copy with another value at ``at``."""
+    if not at:
+        return value
+    copy = dict(document) if isinstance(document, dict) else list(document)
+    copy[at[0]] = replaced(document[at[0]], at[1:], value)
+    return copy
+
+
+@st.composite
+def changed_json(draw: st.DrawFn, document: Any) -> bytes:
+    """A document with up to three values replaced, as bytes that may be damaged as well."""
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.sampled_from(list(places(document))))
+        document = replaced(document, at, draw(NASTY_JSON))
+        if not isinstance(document, dict | list):
+            break
+    sys.set_int_max_str_digits(0)
+    try:
+        data = json.dumps(document).encode()
+    finally:
+        sys.set_int_max_str_digits(4300)
+    return draw(damaged(data))
+
+
+@st.composite
+def damaged(draw: st.DrawFn, data: bytes) -> bytes:
+    """Bytes as they are, or cut, flipped, repeated, nested deeply."""
+    how = draw(st.sampled_from(["whole", "whole", "whole", "cut", "flip", "insert", "deep", "repeat"]))
+    at = draw(st.integers(0, max(0, len(data) - 1)))
+    if how == "cut":
+        return data[:at]
+    if how == "flip" and data:
+        return data[:at] + bytes([data[at] ^ (1 << draw(st.integers(0, 7)))]) + data[at + 1 :]
+    if how == "insert":
+        return data[:at] + draw(st.binary(max_size=8)) + data[at:]
+    if how == "deep":
+        return data[:at] + b"[" * 100_000 + data[at:]
+    if how == "repeat":
+        return data[:at] + data
+    return data
+
+
+# ---- the attacks
+
+
+@dataclass(frozen=True)
+class Attack:
+    """``inputs`` for ``reader``, which is given one and an empty folder of its own."""
+
+    inputs: st.SearchStrategy[Any]
+    reader: Callable[[Any, Path], object]
+
+
+SHA = "a" * 64
+ROW = {
+    "filename": "torch-2.6.0+decoupled.1-py3-none-any.whl",
+    "url": "../../files/2.6/torch-2.6.0%2Bdecoupled.1-py3-none-any.whl",
+    "hashes": {"sha256": SHA},
+    "size": 100,
+    "requires-python": ">=3.9",
+    "core-metadata": {"sha256": SHA},
+    "yanked": False,
+}
+PAGE = {"meta": {"api-version": "1.1"}, "name": "torch", "versions": ["2.6.0"], "files": [ROW, ROW]}
+FRONT = {"meta": {"api-version": "1.1"}, "projects": [{"name": "torch"}, {"name": "torch-cuda"}]}
+
+
+class Served(Index):
+    """An index on a server that answers every question with the same bytes."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__("https://example.org/simple/")
+        self._body = body
+
+    def read(self, url: str, bound: int = 0) -> bytes:
+        assert url.startswith("https://example.org/simple/"), f"asked for {url}"
+        return self._body
+
+
+def json_page(body: bytes, folder: Path) -> None:
+    page = Served(body).project_json("torch")
+    assert all(offer.project == "torch" and "/" not in offer.filename for offer in page.offers)
+    assert all(offer.url.startswith(("http://", "https://")) for offer in page.offers)
+    assert all(offer.sha256 is None or len(offer.sha256) == 64 for offer in page.offers)
+
+
+def html_page(body: bytes, folder: Path) -> None:
+    page = Served(body).project_html("torch")
+    assert all(offer.url.startswith(("http://", "https://")) and "/" not in offer.filename for offer in page.offers)
+
+
+@st.composite
+def html(draw: st.DrawFn) -> bytes:
+    attributes = ["href", "data-yanked", "data-requires-python", "data-core-metadata", "data-dist-info-metadata", "x"]
+    parts = []
+    for _ in range(draw(st.integers(0, 5))):
+        tag = draw(st.sampled_from(["a", "a", "a", "base", "meta", "!--", "script", "a" * 500]))
+        given_ = "".join(
+            f' {draw(st.sampled_from(attributes))}="{draw(NASTY_TEXT)}"' for _ in range(draw(st.integers(0, 3)))
+        )
+        parts.append(f"<{tag}{given_}>{draw(NASTY_TEXT)}" + draw(st.sampled_from([f"</{tag}>", "", ">" * 10])))
+    text = "<html><body>" + "".join(parts) * draw(st.sampled_from([1, 1, 1, 200]))
+    return draw(damaged(text.encode("utf-8", "surrogatepass")))
+
+
+def front_page(body: bytes, folder: Path) -> None:
+    Served(body).projects()
+
+
+def pypi_page(body: bytes, folder: Path) -> None:
+    try:
+        text = body.decode()
+        found = pypi._from_json(text, "https://pypi.org/simple/torch/")
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError):
+        return  # what `pypi.wheels` tells in one line
+    assert all(one.file.urls[0].startswith("http") and "/" not in one.file.name for one in found)
+
+
+MANIFEST = {
+    "schema": 1,
+    "release": "2.6",
+    "project": "torch",
+    "version": "2.6.0+decoupled.1",
+    "upstream": {"tag": "v2.6.0", "commit": "0" * 40},
+    "sources": [{"name": "o", "url": "https://example.org", "size": 1, "sha256": SHA}],
+    "series": {"digest": SHA, "patches": [{"path": "2.6/0001-x.patch", "sha256": SHA}]},
+    "overlay": {"digest": SHA},
+    "tree": "f" * 40,
+    "cuda": None,
+    "arch_list": ["9.0"],
+    "toolchain": {"gcc": "14"},
+    "flags": {},
+    "environment": {},
+    "times": {},
+}
+INFO = "torch-2.6.0+decoupled.1.dist-info"
+WHEEL = "torch-2.6.0+decoupled.1-py3-none-any.whl"
+METADATA = b"Metadata-Version: 2.1\nName: torch\nVersion: 2.6.0+decoupled.1\nRequires-Python: >=3.9\n\n"
+
+
+def wheel_manifest(body: bytes, folder: Path) -> None:
+    read = WheelManifest.from_json(body, "hostile")
+    json.dumps(list(read.arch_list) + list(read.flags))
+    read.to_json()
+
+
+@st.composite
+def wheel_file(draw: st.DrawFn) -> bytes:
+    """A zip with true or false RECORD, odd names, kinds and packing, perhaps damaged."""
+    members: dict[str, bytes] = {
+        "torch/__init__.py": b"x = 1\n",
+        f"{INFO}/METADATA": draw(st.one_of(st.just(METADATA), damaged(METADATA))),
+        f"{INFO}/WHEEL": b"Wheel-Version: 1.0\nTag: py3-none-any\n",
+        f"{INFO}/decouple.json": draw(st.one_of(st.just(json.dumps(MANIFEST).encode()), changed_json(MANIFEST))),
+    }
+    for _ in range(draw(st.integers(0, 2))):
+        members[draw(NASTY_NAMES)] = draw(st.binary(max_size=20))
+    rows = []
+    for name, data in members.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        rows.append(f"{name},sha256={digest},{len(data)}")
+    rows.append(f"{INFO}/RECORD,,")
+    for _ in range(draw(st.integers(0, 2))):
+        rows.insert(draw(st.integers(0, len(rows))), f"{draw(NASTY_NAMES)},{draw(NASTY_TEXT)},{draw(NASTY_TEXT)}")
+    members[f"{INFO}/RECORD"] = ("\n".join(rows) + "\n").encode("utf-8", "surrogatepass")
+    out = io.BytesIO()
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with zipfile.ZipFile(out, "w") as archive:
+            for name, data in members.items():
+                info = zipfile.ZipInfo("x", (1980, 1, 1, 0, 0, 0))
+                info.filename = name.encode("utf-8", "replace").decode()  # as zipfile would write any name
+                info.compress_type = draw(st.sampled_from([0, 0, 8, 8, 12, 14]))
+                info.external_attr = draw(st.sampled_from([0, 0o100644 << 16, 0o120777 << 16, 0o020644 << 16]))
+                archive.writestr(info, data)
+    return draw(damaged(out.getvalue()))
+
+
+NASTY_NAMES = st.one_of(
+    st.sampled_from(
+        [
+            "../x", "/tmp/x", "./torch/__init__.py", "torch//__init__.py", "Torch/__init__.py", "torch/__init__.py/x",
+            "torch", "torch/", "a\\b", "C:x", f"{INFO}/RECORD", f"{INFO}/x", "other-1.dist-info/METADATA", "x" * 300,
+            "a/" * 200 + "b", "a\nb", "caf\u00e9", "cafe\u0301", "torch/x.py",
+        ]
+    ),
+    NASTY_TEXT.filter(bool),
+)  # fmt: skip
+
+
+def wheel_reader(body: bytes, folder: Path) -> None:
+    path = folder / WHEEL
+    path.write_bytes(body)
+    read = wheel.read(path)
+    assert read.name == "torch"
+    with zipfile.ZipFile(path) as archive:  # whatever was let through can be unpacked into a folder
+        archive.extractall(folder / "out")
+    path.unlink()
+    shutil.rmtree(folder / "out")
+
+
+@st.composite
+def tar_file(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A tar of odd headers, packed in some way, perhaps damaged."""
+    kinds = [tarfile.REGTYPE] * 4 + [
+        tarfile.DIRTYPE,
+        tarfile.SYMTYPE,
+        tarfile.LNKTYPE,
+        tarfile.FIFOTYPE,
+        tarfile.CHRTYPE,
+    ]
+    kinds += [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_SPARSE, b"z"]
+    data = b""
+    for _ in range(draw(st.integers(0, 5))):
+        info = tarfile.TarInfo(
+            draw(st.sampled_from(["top/a", "top/b/c", "top/b", "top/link/x", "top/link"]) | NASTY_NAMES)
+        )
+        info.type = draw(st.sampled_from(kinds))
+        info.linkname = draw(st.sampled_from(["a", "../a", "../../x", "/etc/passwd", "link", ""]))
+        content = draw(
+            st.sampled_from([b"", b"text\n", b"30 path=../../x\n", b"22 GNU.sparse.major=1\n", b"99999 a=b\n"])
+        )
+        info.size = draw(st.sampled_from([len(content), len(content), len(content), 3 << 30, 0, 512]))
+        info.mode = draw(st.sampled_from([0o644, 0o755, 0o6777]))
+        try:
+            data += info.tobuf(tarfile.GNU_FORMAT, errors="surrogatepass")
+        except ValueError:
+            continue
+        data += content + b"\0" * (-len(content) % 512)
+    data += b"\0" * draw(st.sampled_from([0, 512, 1024, 100_000]))
+    packed = draw(st.sampled_from(["", ".gz", ".xz"]))
+    if packed == ".gz":
+        worker = zlib.compressobj(wbits=31)
+        data = worker.compress(data) + worker.flush()
+    elif packed == ".xz":
+        data = lzma.compress(data, preset=0)
+    return packed, draw(damaged(data))
+
+
+def tar_reader(given_: tuple[str, bytes], folder: Path) -> None:
+    packed, data = given_
+    archive = folder / f"a.tar{packed}"
+    archive.write_bytes(data)
+    try:
+        unpack_tar(archive, folder / "out", limits=Limits(size=1 << 20, members=100))
+    except DecoupleError:
+        assert not (folder / "out").exists()
+        raise
+    for path in (folder / "out").rglob("*"):
+        assert path.resolve().is_relative_to(folder.resolve()), f"{path} leads out"
+        assert path.is_symlink() or path.is_dir() or path.is_file()
+    shutil.rmtree(folder / "out")
+
+
+TOML = (Path(__file__).parents[2] / "series" / "2.6.toml").read_text(encoding="utf-8")
+
+
+@st.composite
+def toml_text(draw: st.DrawFn) -> str:
+    lines = TOML.splitlines()
+    values = [
+        '""',
+        "1",
+        "true",
+        "[]",
+        "{}",
+        '"../x"',
+        "1979-05-27",
+        "nan",
+        '"\\u0000"',
+        "[[[[",
+        '"not known"',
+        "-1",
+        "9" * 5000,
+    ]
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(lines) - 1))
+        key = lines[at].partition("=")[0]
+        lines[at] = draw(
+            st.one_of(st.sampled_from(values).map(lambda value, key=key: f"{key}= {value}"), st.just(""), NASTY_TEXT)
+        )
+    return "\n".join(lines)
+
+
+def release_manifest(text: str, folder: Path) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return  # no file holds it
+    manifest.parse(text, Path("series/2.6.toml"))
+
+
+STATE = {
+    "version": 1,
+    "release": "2.6",
+    "upstream": "1" * 40,
+    "base": "2" * 40,
+    "applied": [
+        {
+            "name": "2.6/0001-x.patch",
+            "sha256": SHA,
+            "commit": "3" * 40,
+            "offsets": [{"path": "a", "hunk": 1, "line": 2, "lines": 3}],
+        }
+    ],
+    "overlay": {"commit": "4" * 40, "digest": SHA},
+    "source": {"source": "auto"},
+}
+
+
+def state(body: bytes, folder: Path) -> None:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return
+    read = State.from_json(text)
+    assert read.head and read.tip
+
+
+CATALOG = {
+    "schema": 1,
+    "release": "2.6",
+    "files": [
+        {
+            "filename": WHEEL,
+            "project": "torch",
+            "version": "2.6.0+decoupled.1",
+            "size": 1,
+            "sha256": SHA,
+            "metadata_sha256": SHA,
+            "manifest_sha256": SHA,
+            "series_digest": SHA,
+            "requires_python": ">=3.9",
+            "cuda": None,
+            "arch_list": ["9.0"],
+            "yanked": None,
+            "signed": True,
+        }
+    ],
+}
+
+
+def catalog_reader(body: bytes, folder: Path) -> None:
+    from decouple.index import landing
+
+    (folder / "2.6.json").write_bytes(body)
+    landing.render({"2.6": catalog.read(folder / "2.6.json")})
+
+
+LINKED = {
+    "schema": 1,
+    "files": [
+        {
+            "project": "sympy",
+            "version": "1.13",
+            "filename": "sympy-1.13-py3-none-any.whl",
+            "url": "https://example.org/sympy-1.13-py3-none-any.whl",
+            "sha256": SHA,
+            "requires_python": None,
+        }
+    ],
+}
+
+
+def linked_reader(body: bytes, folder: Path) -> None:
+    (folder / dependencies.FILE).write_bytes(body)
+    dependencies.read(folder)
+
+
+def envelope(body: bytes, folder: Path) -> None:
+    path, key = _signed()
+    provenance.verify(path, body, key)
+
+
+ENVELOPE = {"payload": "e30=", "payloadType": provenance.PAYLOAD_TYPE, "signatures": [{"keyid": "a", "sig": "AA=="}]}
+_KEPT: list[Any] = []
+
+
+def _signed() -> tuple[wheel.Wheel, Path]:
+    """A wheel and a public key, made once."""
+    if not _KEPT:
+        from tests.unit.index.wheels import make_wheel
+
+        folder = Path(tempfile.mkdtemp(prefix="decouple-hostile-key-"))
+        _KEPT.extend(
+            (wheel.read(make_wheel(folder, "torch", "2.6.0+decoupled.1")), provenance.make_key(folder / "key"))
+        )
+    return _KEPT[0], _KEPT[1]
+
+
+GIT_NAMES = [
+    "ALTERNATE_OBJECT_DIRECTORIES",
+    "ASKPASS",
+    "ATTR_GLOBAL",
+    "ATTR_NOSYSTEM",
+    "ATTR_SOURCE",
+    "AUTHOR_DATE",
+    "AUTHOR_EMAIL",
+    "CEILING_DIRECTORIES",
+    "COMMITTER_DATE",
+    "COMMITTER_EMAIL",
+    "COMMITTER_NAME",
+    "COMMON_DIR",
+    "CONFIG",
+    "CONFIG_COUNT",
+    "CONFIG_KEY_0",
+    "CONFIG_NOSYSTEM",
+    "CONFIG_PARAMETERS",
+    "CONFIG_SYSTEM",
+    "CONFIG_VALUE_0",
+    "CURL_VERBOSE",
+    "DEFAULT_HASH",
+    "DIFF_OPTS",
+    "DIR",
+    "EDITOR",
+    "EXEC_PATH",
+    "EXTERNAL_DIFF",
+    "FLUSH",
+    "GLOB_PATHSPECS",
+    "ICASE_PATHSPECS",
+    "INDEX_FILE",
+    "INDEX_VERSION",
+    "LITERAL_PATHSPECS",
+    "NAMESPACE",
+    "NOGLOB_PATHSPECS",
+    "NO_REPLACE_OBJECTS",
+    "OBJECT_DIRECTORY",
+    "PAGER",
+    "PREFIX",
+    "PROXY_COMMAND",
+    "QUARANTINE_PATH",
+    "REDIRECT_STDERR",
+    "REFLOG_ACTION",
+    "REF_PARANOIA",
+    "REPLACE_REF_BASE",
+    "SEQUENCE_EDITOR",
+    "SHALLOW_FILE",
+    "SKIP_TESTS",
+    "SSH",
+    "SSH_COMMAND",
+    "SSL_NO_VERIFY",
+    "TEMPLATE_DIR",
+    "TEST_DEFAULT_HASH",
+    "TRACE",
+    "TRACE2",
+    "TRACE_PACKET",
+    "WORK_TREE",
+    "X",
+]
+VARIABLES = st.dictionaries(
+    st.sampled_from(
+        [f"GIT_{name}" for name in GIT_NAMES] + ["LC_ALL", "LANG", "TZ", "PAGER", "EMAIL", "POSIXLY_CORRECT"]
+    ),
+    NASTY_TEXT.filter(lambda text: "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)),
+    max_size=8,
+)
+
+
+def environment_reader(variables: dict[str, str], folder: Path) -> None:
+    """No variable of the caller's that git would listen to reaches it."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        made = environment()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    fixed = environment()
+    assert {key: made[key] for key in made if key.startswith("GIT_")} == {
+        key: fixed[key] for key in fixed if key.startswith("GIT_")
+    }
+    assert made["LC_ALL"] == "C"
+
+
+def dsc_reader(text: str, folder: Path) -> None:
+    for fields in dsc.paragraphs(dsc.unsigned(text)):
+        dsc.source_files(fields, "hostile")
+
+
+DSC = f"Format: 3.0 (quilt)\nSource: pytorch\nVersion: 2.6.0\nChecksums-Sha256:\n {SHA} 100 a.tar.xz\n {SHA} 1 b.dsc\n"
+
+
+@st.composite
+def dsc_text(draw: st.DrawFn) -> str:
+    lines = DSC.splitlines()
+    for _ in range(draw(st.integers(0, 3))):
+        lines.insert(
+            draw(st.integers(0, len(lines))), draw(st.sampled_from([" ", "", "-----BEGIN PGP"])) + draw(NASTY_TEXT)
+        )
+    return "\n".join(lines)
+
+
+def plain_json(body: bytes, folder: Path) -> None:
+    try:
+        parse_json(body)
+    except ValueError:
+        return
+
+
+ATTACKS: dict[str, Attack] = {
+    "index page, JSON": Attack(changed_json(PAGE), json_page),
+    "index page, HTML": Attack(html(), html_page),
+    "front page": Attack(changed_json(FRONT), front_page),
+    "PyPI's page": Attack(changed_json(PAGE), pypi_page),
+    "wheel": Attack(wheel_file(), wheel_reader),
+    "tar": Attack(tar_file(), tar_reader),
+    "build manifest": Attack(changed_json(MANIFEST), wheel_manifest),
+    "release manifest": Attack(toml_text(), release_manifest),
+    "state file": Attack(changed_json(STATE), state),
+    "release list": Attack(changed_json(CATALOG), catalog_reader),
+    "dependency list": Attack(changed_json(LINKED), linked_reader),
+    "signed statement": Attack(changed_json(ENVELOPE), envelope),
+    "list of files in a .dsc": Attack(dsc_text(), dsc_reader),
+    "JSON": Attack(changed_json({"a": [1, "x"]}), plain_json),
+    "environment variables": Attack(VARIABLES, environment_reader),
+}
+
+
+@dataclass
+class Tally:
+    """What a run saw: inputs, how many of them were refused, the slowest in seconds."""
+
+    inputs: int = 0
+    refused: int = 0
+    slowest: float = 0.0
+
+
+def run(name: str, count: int, start: int = 1) -> Tally:
+    """Feed ``count`` inputs to one reader. Raises AssertionError with the smallest input that did what none may."""
+    attack, tally = ATTACKS[name], Tally()
+    _signed()
+    with tempfile.TemporaryDirectory(prefix="decouple-hostile-") as where, _watched(Path(where)) as outside:
+        folder = Path(where)
+
+        @seed(start)
+        @settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @given(attack.inputs)
+        def one(value: Any) -> None:
+            outside.clear()
+            began = time.monotonic()
+            try:
+                attack.reader(value, folder)
+            except DecoupleError as error:
+                tally.refused += 1
+                assert error.what
+            took = time.monotonic() - began
+            tally.inputs += 1
+            tally.slowest = max(tally.slowest, took)
+            assert took < SECONDS, f"{took:.1f} s"
+            assert not outside, f"written outside: {outside}"
+
+        one()
+    return tally
+
+
+_WRITING = {
+    "os.mkdir": 0,
+    "os.remove": 0,
+    "os.rmdir": 0,
+    "os.symlink": 1,
+    "os.link": 1,
+    "os.truncate": 0,
+    "os.chmod": 0,
+}
+_watching: list[tuple[Path, list[str]]] = []
+_hooked: list[bool] = []
+
+
+@contextlib.contextmanager
+def _watched(folder: Path) -> Iterator[list[str]]:
+    """Every change of the file system that is not below ``folder``, as Python's audit events tell it."""
+    if not _hooked:
+        sys.addaudithook(_hook)
+        _hooked.append(True)
+    found: list[str] = []
+    _watching.append((folder.resolve(), found))
+    try:
+        yield found
+    finally:
+        _watching.pop()
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if not _watching:
+        return
+    if event == "open":
+        path, _mode, flags = arguments
+        writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+        if not isinstance(path, str | bytes) or not (flags or 0) & writing:
+            return
+        targets = [path]
+    elif event == "os.rename":
+        targets = [arguments[0], arguments[1]]
+    elif event in _WRITING:
+        targets = [arguments[_WRITING[event]]]
+    else:
+        return
+    folder, found = _watching[-1]
+    for target in targets:
+        if isinstance(target, int):
+            continue  # below a folder that was opened, as shutil.rmtree does; opening it was looked at
+        given_ = Path(os.fsdecode(target))
+        place = os.path.normpath(Path.cwd() / given_)
+        relative_to_descriptor = not given_.is_absolute() and event in ("os.remove", "os.rmdir", "open")
+        if place == os.devnull or "/.hypothesis/" in place or relative_to_descriptor:
+            continue
+        if not Path(place).is_relative_to(folder) and not place.endswith(".pyc") and "__pycache__" not in place:
+            found.append(f"{event} {place}")
