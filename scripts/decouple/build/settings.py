@@ -71,6 +71,23 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class Bindings:
+    """``[bindings]``: stage 2 beside libraries with kernels that are compiled already, which lie in ``kernels``."""
+
+    layers: tuple[str, ...]
+    kernels: str
+    objects: int
+    object_seconds: float
+    disk_mib: int
+    job_mib: int
+
+    @property
+    def cost(self) -> Cost:
+        """The estimate of a cold build."""
+        return Cost(self.objects, self.objects * self.object_seconds, self.disk_mib, self.job_mib)
+
+
+@dataclass(frozen=True)
 class Profile:
     """How stage 1 is built; ``local_version`` is the end of its wheel's version."""
 
@@ -120,6 +137,7 @@ class Facts:
     common: Variables
     stage1: Stage
     stage2: Stage
+    bindings: Bindings
     profile: Mapping[str, Profile]
     core: Mapping[str, Core]
     toolchain: Mapping[str, tuple[str, ...]]

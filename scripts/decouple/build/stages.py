@@ -53,6 +53,8 @@ class Choices:
     jobs: int | None = None
     slice: str = "all"
     revision: int = 0
+    wheels: tuple[Mapping[str, Any], ...] = ()
+    """The wheels (name, url, size, sha256) that libraries with kernels are taken from; empty: they are compiled."""
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -116,11 +118,18 @@ class Stage(ABC):
         """What identifies the core wheel that it builds against; "" where that does not count."""
         return ""
 
+    def layers(self) -> Sequence[str]:
+        """The layers of a root that it is built with."""
+        return settings.layers(self.number, profile=self.job.choices.profile, core=self.job.choices.core)
+
+    def toolchain(self) -> dict[str, Any]:
+        """What it is made with: see `toolchain_of`."""
+        return toolchain_of(self.environment, self.number, self.layers(), self.variables)
+
     def build(self) -> Outcome:
         """The stage's wheel in ``dist``, made unless it is up to date. Raises DecoupleError naming the failing step."""
         tree, dirty = inputs.tree_state(self.places.tree)
-        layers = settings.layers(self.number, profile=self.job.choices.profile, core=self.job.choices.core)
-        toolchain = toolchain_of(self.environment, self.number, layers, self.variables)
+        toolchain = self.toolchain()
         relevant = {name: value for name, value in self.variables.items() if name not in ("MAX_JOBS", "CCACHE_MAXSIZE")}
         digest = inputs.digest_of(
             {
@@ -153,12 +162,12 @@ class Stage(ABC):
                 project=self.project,
                 version=raw.name.split("-")[1],
                 upstream=provenance.upstream,
-                sources=provenance.sources,
+                sources=(*provenance.sources, *self.job.choices.wheels),
                 series_digest=provenance.series_digest,
                 patches=provenance.patches,
                 overlay_digest=provenance.overlay_digest,
                 tree=f"{tree}+{dirty[:12]}" if dirty else tree,
-                toolchain=toolchain | {"inputs": self.environment.inputs(layers)},
+                toolchain=toolchain | {"inputs": self.environment.inputs(self.layers())},
                 environment=dict(sorted(relevant.items())),
                 # How long it took differs each time; it stands in the stamp and ci/status, so that wheels can be equal.
                 times={"source_date_epoch": epoch},
@@ -305,6 +314,11 @@ class Stage2(Stage):
         super().__init__(job)
         if job.choices.core == "built":
             unpack_core(job.environment, job.provenance.version)
+        self.check()
+
+    def check(self) -> None:
+        """Whether the environment has what is built with and against. Raises DecoupleError naming what it lacks."""
+        job = self.job
         prefix = self.variables["TORCH_CUDA_CORE_PREFIX"]
         cudnn = self.variables.get("USE_CUDNN", "1") not in ("0", "OFF")
         wanted = probe.Wanted(job.provenance.cuda, job.provenance.version, job.choices.archs, prefix, cudnn)
@@ -334,6 +348,31 @@ class Stage2(Stage):
         return self.pack([*backend, "pack"], project)
 
 
+class Bindings(Stage2):
+    """torch_cuda over libraries with kernels that somebody else compiled: host C++ alone, against a stock core."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        kernels = settings.facts().bindings.kernels.format_map(self.names)
+        self.variables |= {"TORCH_CUDA_CORE": "stock", "TORCH_CUDA_KERNELS": kernels, "TORCH_CUDA_ARCH_LIST": ""}
+
+    def check(self) -> None:
+        """Nothing of CUDA's is needed but headers, which lie beside the kernels."""
+
+    def core(self) -> str:
+        return " ".join(str(wheel["sha256"]) for wheel in self.job.choices.wheels)
+
+    def layers(self) -> Sequence[str]:
+        return settings.facts().bindings.layers
+
+    def toolchain(self) -> dict[str, Any]:
+        return toolchain_of(self.environment, 1, self.layers(), self.variables)
+
+    def said(self) -> dict[str, Any]:
+        flags = {"core": self.job.choices.core, "kernels": self.job.choices.core}
+        return {"flags": flags, "cuda": self.job.provenance.cuda, "arch_list": self.job.choices.archs}
+
+
 def build_stage1(
     environment: Environment,
     provenance: Provenance,
@@ -356,6 +395,18 @@ def build_stage2(
 ) -> Outcome:
     """The torch_cuda wheel. Raises DecoupleError naming what is missing, or the step that failed and its log."""
     return Stage2(Job(environment, provenance, choices, progress, say)).build()
+
+
+def build_bindings(
+    environment: Environment,
+    provenance: Provenance,
+    choices: Choices,
+    *,
+    progress: Progress = SILENT,
+    say: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """The torch_cuda wheel over ``choices.wheels``. Raises DecoupleError naming the step that failed and its log."""
+    return Bindings(Job(environment, provenance, choices, progress, say)).build()
 
 
 def overrides(places: Places, kind: str = "rootfs") -> tuple[Bind, ...]:

@@ -22,6 +22,12 @@ def register(subparsers: Any) -> None:
         "--stage", type=int, choices=[1, 2], help="only this stage (default: both; with --core stock only 2)"
     )
     build.add_argument("--core", choices=["built", "stock"], default="built", help="what stage 2 builds against")
+    build.add_argument(
+        "--kernels",
+        choices=["compiled", "official"],
+        default="compiled",
+        help="compile them (hours), or take those of the release's official wheel and compile bindings only (minutes)",
+    )
     build.add_argument("--profile", default="core", help="core (no CUPTI) or kineto-cupti")
     build.add_argument("--arch", help="CUDA architectures, e.g. '8.0;9.0+PTX' (default: TORCH_CUDA_ARCH_LIST, or 9.0)")
     build.add_argument("--no-flash", action="store_true", help="leave flash and memory-efficient attention out")
@@ -73,6 +79,7 @@ def _build(arguments: argparse.Namespace) -> int:
         arguments.third_party,
         stage=arguments.stage,
         core=arguments.core,
+        kernels=arguments.kernels,
         profile=arguments.profile,
         archs=arguments.arch or "",
         flash=not arguments.no_flash,

@@ -9,6 +9,11 @@ from typing import Any
 from decouple.base.errors import OK
 from decouple.build.wheels import read_manifest
 
+OFFICIAL = (
+    "machine code of upstream's own wheel (the last source), repacked under its licence, unmodified but for run paths; "
+    "only the Python bindings were compiled from the tree"
+)
+
 
 def register(subparsers: Any) -> None:
     """Add the command."""
@@ -35,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"  source      {source['name']} {source['sha256']}")
     if manifest.cuda:
         print(f"  cuda        {manifest.cuda} for {', '.join(manifest.arch_list)}")
+    if manifest.flags.get("kernels", "compiled") != "compiled":
+        print(f"  kernels     {manifest.flags['kernels']}: {OFFICIAL}")
     for name, said in manifest.toolchain.items():
         if name not in ("packages", "inputs"):
             print(f"  {name:<11} {said or 'not there'}")

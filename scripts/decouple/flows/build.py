@@ -14,6 +14,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 
 from decouple.base.errors import UsageError
+from decouple.base.paths import cache_dir
 from decouple.build import settings, stages
 from decouple.build.environment import Places
 from decouple.build.estimate import (
@@ -31,7 +32,9 @@ from decouple.flows import portable
 from decouple.flows.environment import Work, need_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import provenance
+from decouple.prebuilt import folder, official, pairing, symbols
 from decouple.release import status
+from decouple.upstream.download import Downloader
 
 SMOKE = "smoke"
 """The folder below ``build/<release>/`` of a part of stage 2: never that of a whole build."""
@@ -46,6 +49,8 @@ class Build(Work):
     """1 or 2; None: both, or with a stock core only 2."""
     core: str = "built"
     """What stage 2 builds against: "built" or "stock"."""
+    kernels: str = "compiled"
+    """"compiled", or "official": taken from the release's official wheel, beside whose CPU half stage 2 then builds."""
     profile: str = "core"
     archs: str = ""
     """CUDA architectures, e.g. "8.0;9.0+PTX"; empty: TORCH_CUDA_ARCH_LIST, or what ``stages.toml`` says."""
@@ -59,6 +64,8 @@ class Build(Work):
     @property
     def places(self) -> Places:
         places = super().places
+        if self.kernels != "compiled":  # its wheel goes where all go; its name tells it apart
+            return replace(places.beside(self.kernels), dist=places.dist)
         return places.beside(SMOKE) if self.part != "all" else places
 
     @property
@@ -66,7 +73,7 @@ class Build(Work):
         """Which stages are built, in order."""
         if self.stage:
             return (self.stage,)
-        return (2,) if self.core == "stock" else (1, 2)
+        return (2,) if self.core == "stock" or self.kernels != "compiled" else (1, 2)
 
 
 def estimates(request: Build) -> list[Estimate]:
@@ -76,6 +83,8 @@ def estimates(request: Build) -> list[Estimate]:
     made = []
     for stage in request.stages:
         cost = settings.cost(stage, arch_count=len(choices.archs), flash=choices.flash, part=choices.slice != "all")
+        if request.kernels != "compiled":
+            cost = settings.facts().bindings.cost
         done = objects_in(places.stage1 if stage == 1 else places.stage2)
         made.append(estimate(f"stage {stage}", cost, done=done, jobs=request.jobs or cores()))
     return made
@@ -86,6 +95,8 @@ def build(request: Build, listener: Listener = QUIET) -> tuple[Outcome, ...]:
 
     Raises DecoupleError: the machine is too small (with numbers), a step failed (with its log).
     """
+    if request.kernels == "official":
+        return (_over_official_kernels(request, listener),)
     choices, places = _choices(request), request.places
     if request.env == portable.KIND and 2 in request.stages:
         raise UsageError(
@@ -116,6 +127,42 @@ def build(request: Build, listener: Listener = QUIET) -> tuple[Outcome, ...]:
     return tuple(made)
 
 
+def _over_official_kernels(request: Build, listener: Listener) -> Outcome:
+    """Stage 2 without a kernel compiled. Whether the symbols and the ABI fit is asked before anything is."""
+    if request.core != "built" or request.part != "all" or request.stage == 1:
+        raise UsageError(
+            "--kernels official builds stage 2, whole, against the CPU half of the same wheel",
+            next_step="leave --core, --slice and --stage 1 out; for a core of your own: --kernels compiled",
+        )
+    pair = pairing.pair_of(request.release)
+    choices, places = _choices(request), request.places
+    costs = estimates(request)
+    for cost in costs:
+        listener.say(cost.line())
+    refuse_if_too_small(costs, folder=places.dist, memory=available_memory())
+    halves = folder.make(pair, cache_dir(), Downloader(cache_dir(), progress=listener.progress), listener.progress)
+    fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
+    listener.say(f"kernels: {pair.wheel.name}, {fetched}")
+    report = symbols.compare(
+        official.of_folder(halves.kernels, official.KERNELS), official.of_folder(halves.folder, official.CORE)
+    )
+    symbols.refuse(report, pair.wheel.name)
+    origin = halves.origin()
+    need_tree(request, places, listener)
+    places = replace(places, core=halves.folder)
+    places.make()
+    environment = open_environment(request, places, list(settings.facts().bindings.layers), listener)
+    outcome = stages.build_bindings(
+        environment,
+        provenance(places),
+        replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"])),
+        progress=listener.progress,
+        say=listener.say,
+    )
+    listener.say(_line(outcome))
+    return outcome
+
+
 def _choices(request: Build) -> Choices:
     asked = request.archs or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.stage(2).arch_list
     archs = split_archs(asked)
@@ -131,7 +178,7 @@ def _choices(request: Build) -> Choices:
     most = os.environ.get("MAX_JOBS", "")
     return Choices(
         profile=request.profile,
-        core=request.core,
+        core=request.core if request.kernels == "compiled" else request.kernels,
         archs=archs,
         flash=request.flash,
         jobs=request.jobs or (int(most) if most.isdigit() else None),

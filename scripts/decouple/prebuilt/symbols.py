@@ -13,6 +13,7 @@ import msgspec
 from packaging.version import InvalidVersion, Version
 
 from decouple.base import toml
+from decouple.base.errors import DecoupleError
 from decouple.prebuilt.dynamic import Face
 
 _FILE = Path(__file__).with_name("providers.toml")
@@ -133,6 +134,23 @@ def compare(kernels: Sequence[Face], core: Sequence[Face]) -> Report:
         versions,
         tuple(face.name for face in core),
     )
+
+
+def refuse(report: Report, kernels: str) -> None:
+    """Raise DecoupleError, one line, when the kernels of a name would not load on the core of the report."""
+    if report.other_abi:
+        raise DecoupleError(
+            f"{kernels}: its kernels are of the {report.kernels_abi} ABI, the core is of the {report.core_abi} ABI",
+            next_step="take kernels and core of one ABI, or compile the kernels: --kernels compiled",
+        )
+    if report.lacking:
+        first = report.lacking[0]
+        more = f" and {len(report.lacking) - 1} more symbols" if len(report.lacking) > 1 else ""
+        what = f"{first.library} needs {first.symbol}{more}, which the core has not"
+        raise DecoupleError(
+            f"{kernels}: {what}; from {source_of(first.provider)}",
+            next_step="decouple stage2-symbols RELEASE --all --core DIR lists them all",
+        )
 
 
 def _abi(faces: Sequence[Face]) -> str:

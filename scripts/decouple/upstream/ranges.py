@@ -10,7 +10,7 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ TAIL = 2 << 20
 TEXT_TAIL = 6 << 20
 #: Bytes of one answer and of one member; the text of PyTorch's wheel has about 60 MiB in all.
 MOST = 256 << 20
+#: Bytes of a member's own header before its name.
+_LOCAL = 30
 #: Two members with less than this between them are one request.
 GAP = 1 << 20
 
@@ -87,6 +89,31 @@ class RemoteZip:
             self.need(first, end)
         self._progress.finish()
         return chosen
+
+    def stream(self, member: Member, piece: int = 16 << 20) -> Iterator[bytes]:
+        """The content of a member of any size, some MiB at a time; nothing of it is kept.
+
+        Raises DecoupleError when the data are damaged; their CRC is the caller's affair, who knows a better hash.
+        """
+        local = self.at(member.first, _LOCAL)
+        at = member.first + _LOCAL + sum(struct.unpack("<2H", local[-4:]))
+        end = at + member.info.compress_size
+        deflated = member.info.compress_type == zipfile.ZIP_DEFLATED
+        decoder = zlib.decompressobj(-15)
+        try:
+            while at < end:
+                asked = f"bytes={at}-{min(at + piece, end) - 1}"
+                _, data = self._downloader.patiently(lambda asked=asked: self._once(asked))  # type: ignore[misc]
+                at += len(data)
+                yield decoder.decompress(data) if deflated else data
+        except Refused as error:
+            raise DecoupleError(f"{self.url}: bytes from {at}: {error}", next_step="try again later") from None
+        except zlib.error as error:
+            raise DecoupleError(
+                f"{self.url}: {member.info.filename} is damaged: {error}", next_step="try again later"
+            ) from None
+        if deflated and not decoder.eof:
+            raise DecoupleError(f"{self.url}: {member.info.filename} is cut short", next_step="try again later")
 
     def read(self, member: Member | str) -> bytes:
         """The content of a member; its CRC is checked. Raises DecoupleError also when there is none of that name."""

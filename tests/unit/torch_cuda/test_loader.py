@@ -196,6 +196,24 @@ def test_a_torch_with_cuda_inside_is_refused() -> None:
         _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, "2.6.0", "12.4")
 
 
+@needs_cc
+def test_a_torch_of_another_abi_is_refused_by_its_name(site: Path) -> None:
+    """What the dynamic linker says then is one mangled name."""
+    (site / "torch_cuda/lib/libtorch_cuda.so").unlink()
+    compile_c(
+        "extern int of_the_other_abi; int *f(void) { return &of_the_other_abi; }",
+        site / "torch_cuda/lib/libtorch_cuda.so",
+    )
+    info = json.loads((site / "torch_cuda/build_info.json").read_text())
+    (site / "torch_cuda/build_info.json").write_text(json.dumps({**info, "cxx11_abi": "0"}))
+    (site / "torch/lib").mkdir()
+    config = site / "torch/share/cmake/Torch/TorchConfig.cmake"
+    config.parent.mkdir(parents=True)
+    config.write_text('set(TORCH_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=1")\n')
+    told = python(site, "import torch").stderr
+    assert "is of the pre-C++11 ABI of libstdc++, the torch in" in told and "of the C++11 ABI; install" in told
+
+
 @pytest.mark.parametrize("version", ["2.6.0", "2.6.0+debian", "2.6.0+decoupled", "2.6.0a0+git2236df1"])
 def test_local_versions_of_the_same_release_are_accepted(version: str) -> None:
     _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, version, None)

@@ -37,6 +37,16 @@ def test_a_cuda_version_without_pins_is_an_error() -> None:
         wheel.requirements(TABLE, {**INFO, "cuda": "99.9"})
 
 
+def test_a_wheel_over_upstreams_kernels_says_so_and_asks_for_what_they_need() -> None:
+    info = {**INFO, "core": "stock", "kernels": "official", "cusparselt": "ON", "cxx11_abi": "0"}
+    requires = wheel.requirements(TABLE, info)
+    assert any(value.startswith("nvidia-cusparselt-cu12==") for value in requires)
+    assert not any("cusparselt" in value for value in wheel.requirements(TABLE, INFO))
+    text = wheel.metadata(info, requires)
+    assert "those of PyTorch's own wheel" in text and "pre-C++11" in text
+    assert "PyTorch's own wheel" not in wheel.metadata(INFO, [])
+
+
 def test_same_members_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     library = tmp_path / "libtorch_cuda.so"

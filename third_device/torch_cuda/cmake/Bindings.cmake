@@ -2,7 +2,7 @@
 
 if(USE_CUSPARSELT)
   torch_cuda_resolve(cusparselt_bindings torch/csrc/cuda/shared/cusparselt.cpp)
-  list(APPEND PYTHON_SOURCES ${cusparselt_bindings})
+  list(APPEND PYTHON_SOURCES ${cusparselt_bindings}) # libcusparseLt itself is in the process for libtorch_cuda
 endif()
 
 add_library(torch_python_cuda_objects OBJECT ${PYTHON_SOURCES})
@@ -16,9 +16,6 @@ set_target_properties(torch_python_cuda PROPERTIES LINKER_LANGUAGE CXX)
 target_link_libraries(torch_python_cuda PRIVATE core::torch_python core::torch_cpu core::c10 torch_cuda c10_cuda CUDA::cudart CUDA::nvToolsExt)
 if(USE_CUDNN)
   target_link_libraries(torch_python_cuda PRIVATE dep::CUDNN)
-endif()
-if(USE_CUSPARSELT)
-  target_link_libraries(torch_python_cuda PRIVATE dep::CUSPARSELT)
 endif()
 target_link_libraries(torch_python_cuda PRIVATE ${runtime_support})
 foreach(source IN LISTS PYTHON_SOURCES)

@@ -28,6 +28,7 @@ def search_folders(torch_folder: Path, path: Iterable[str] | None = None) -> lis
     found = [torch_folder / "lib"]
     for entry in sys.path if path is None else path:
         found.extend(sorted(Path(entry or ".").glob("nvidia/*/lib")))
+        found.append(Path(entry or ".") / "cusparselt" / "lib")  # where nvidia-cusparselt-cu12 puts itself
     return [folder for folder in found if folder.is_dir()]
 
 

@@ -22,7 +22,7 @@ from torch_cuda._after_import import before_body
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MODULE", "VersionError", "check_version", "preload"]
+__all__ = ["MODULE", "VersionError", "check_abi", "check_version", "preload"]
 
 MODULE = "torch_cuda._CUDAC"
 OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD=0"
@@ -41,8 +41,12 @@ def preload() -> str:
     check_version(build_info(), str(version.__version__), version.cuda)
     torch = sys.modules["torch"]
     folders = _libraries.search_folders(Path(next(iter(torch.__path__))))
-    for name in ("libc10_cuda.so", "libtorch_cuda.so"):
-        _libraries.open_library(library_dir() / name, folders)
+    for name in ("libc10_cuda.so", "libtorch_cuda.so", *_apart()):
+        try:
+            _libraries.open_library(library_dir() / name, folders)
+        except _libraries.LibraryError as error:
+            check_abi(build_info(), folders[0].parent if folders else Path(), error)
+            raise
     _open_nvrtc(folders)
     before_body("torch.cuda", _set_alias)
     return MODULE
@@ -68,17 +72,42 @@ def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_versi
         )
 
 
+def check_abi(built: Mapping[str, Any], torch_folder: Path, error: Exception) -> None:
+    """Say that it is the C++ ABI, where a library does not open because torch has another than we were *built* for.
+
+    Raises VersionError then. torch's own CMake file says which it has.
+    """
+    config = torch_folder / "share/cmake/Torch/TorchConfig.cmake"
+    found = re.search(r"_GLIBCXX_USE_CXX11_ABI=([01])", config.read_text("utf-8")) if config.is_file() else None
+    wanted = str(built.get("cxx11_abi", ""))
+    if found and wanted and found.group(1) != wanted:
+        names = {"0": "pre-C++11", "1": "C++11"}
+        raise VersionError(
+            f"torch-cuda {built['version']} is of the {names.get(wanted, wanted)} ABI of libstdc++, the torch in "
+            f"{torch_folder} of the {names[found.group(1)]} ABI; "
+            f"install torch and torch-cuda of one ABI, or set {OPT_OUT}"
+        ) from error
+
+
 def _release(version: str) -> str:
     """The X.Y.Z of a PEP 440 version with whatever suffix."""
     found = re.match(r"\d+\.\d+\.\d+", version)
     return found.group() if found else version
 
 
+def _apart() -> list[str]:
+    """What upstream's builds have apart from libtorch_cuda (libtorch_cuda_linalg); empty for one that we compiled.
+
+    ATen opens it by its bare name on first use, from libtorch_cpu, whose run path does not lead here.
+    """
+    return sorted(path.name for path in library_dir().glob("libtorch_cuda_*.so"))
+
+
 def _open_nvrtc(folders: list[Path]) -> None:
     """Open libcaffe2_nvrtc where there is a driver.
 
-    ATen opens it by its bare name on first use, from libtorch_cpu, whose run path does not lead here; a library that is
-    in the process already is found by that name. Without a driver it cannot be opened, and will not be asked for.
+    ATen opens it by its bare name on first use too; a library that is in the process already is found by that name.
+    Without a driver it cannot be opened, and will not be asked for.
     """
     try:
         _libraries.open_library(library_dir() / "libcaffe2_nvrtc.so", folders)

@@ -27,6 +27,8 @@ def requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
     pins = tomllib.loads(table.read_text(encoding="utf-8"))[info["cuda"]]
     found = [f"torch=={info['core_version'] if info['core'] == 'built' else info['torch']}"]
     for name, pin in sorted(pins.items()):
+        if "only" in pin and info.get(pin["only"]) != "ON":
+            continue
         version = pin["version"]
         built = str(info.get(pin.get("built", ""), "") or "")
         if built and version != built and not version.startswith(built + "."):
@@ -35,6 +37,12 @@ def requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
     return found
 
 
+_FOREIGN = """
+The machine code is not this project's: `libtorch_cuda` and the libraries beside it are those of PyTorch's own wheel
+(`torch_cuda/kernels.json` names it and the SHA-256 of each file), unmodified but for the paths on which they look for
+their neighbours, and passed on under the licences in `torch_cuda/licenses`. Compiled by this project are
+`libtorch_python_cuda` and `_CUDAC`. It works with a core of the same C++ ABI ({cxx11_abi_text}).
+"""
 _DESCRIPTION = """\
 # torch_cuda
 
@@ -54,7 +62,11 @@ def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
         *(f"Requires-Dist: {value}" for value in requires),
         "Description-Content-Type: text/markdown",
     ]
-    return "\n".join(lines) + f"\n\n{_DESCRIPTION.format_map(info)}"
+    text = _DESCRIPTION.format_map(info)
+    if info.get("kernels", "compiled") != "compiled":
+        abi = "C++11" if info.get("cxx11_abi") == "1" else "pre-C++11"
+        text += _FOREIGN.format(cxx11_abi_text=f"{abi}, as that wheel")
+    return "\n".join(lines) + f"\n\n{text}"
 
 
 def tag(info: Mapping[str, Any], platform: str) -> str:

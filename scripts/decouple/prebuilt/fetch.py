@@ -1,0 +1,81 @@
+"""Members of a wheel on a server, verified one by one: against its RECORD, whose own hash is known."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.progress import SILENT, Progress
+from decouple.prebuilt.pairing import Wheel
+from decouple.upstream.download import Downloader
+from decouple.upstream.ranges import Member, RemoteZip
+
+#: What is larger is written as it comes.
+_LARGE = 8 << 20
+_TAMPERED = "do not use it; compare pairing.toml with the project's index page, then try again"
+
+
+def members(
+    wheel: Wheel,
+    place: Callable[[str], Path | None],
+    downloader: Downloader,
+    progress: Progress = SILENT,
+) -> tuple[dict[str, tuple[Path, str]], int]:
+    """Fetch every member that ``place`` has a path for.
+
+    Returns member name -> (path, SHA-256), and the bytes that came over the network. Raises DecoupleError, naming the
+    member, when the wheel is another one, or a byte of it is not as its RECORD says.
+    """
+    remote = RemoteZip(wheel.file, downloader)
+    known = _record(remote, wheel)
+    found: dict[str, tuple[Path, str]] = {}
+    files = [member for member in remote.members if not member.info.is_dir()]
+    wanted = [(member, target) for member in files if (target := place(member.info.filename)) is not None]
+    large = {member.info.filename for member, _ in wanted if member.info.file_size > _LARGE}
+    small = {member.info.filename for member, _ in wanted} - large
+    remote.load(lambda info: info.filename in small)
+    progress.start(wheel.name, float(sum(member.info.compress_size for member, _ in wanted)), "bytes")
+    for member, target in wanted:
+        name = member.info.filename
+        if name not in known:
+            raise DecoupleError(f"{remote.url}: {name} is not in its RECORD", next_step=_TAMPERED)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        digest, size = _write(remote, member, target, streamed=name in large)
+        progress.advance(member.info.compress_size)
+        if (digest, size) != known[name]:
+            target.unlink()
+            raise DecoupleError(f"{remote.url}: {name} is not the file that its RECORD lists", next_step=_TAMPERED)
+        found[name] = (target, digest)
+    progress.finish()
+    return found, remote.received
+
+
+def _record(remote: RemoteZip, wheel: Wheel) -> dict[str, tuple[str, int]]:
+    """Member -> (SHA-256 in hex, size) from the wheel's RECORD, which must be the one that ``wheel`` means."""
+    names = [name for name in remote.names() if name.endswith(".dist-info/RECORD")]
+    if len(names) != 1:
+        raise DecoupleError(f"{remote.url}: {len(names)} RECORD files, expected one", next_step=_TAMPERED)
+    data = remote.read(names[0])
+    if hashlib.sha256(data).hexdigest() != wheel.record:
+        raise DecoupleError(f"{remote.url}: its RECORD is not the one of {wheel.name}", next_step=_TAMPERED)
+    found = {names[0]: (wheel.record, len(data))}
+    for name, digest, size in csv.reader(io.StringIO(data.decode())):
+        if digest.startswith("sha256="):
+            raw = base64.urlsafe_b64decode(digest.removeprefix("sha256=") + "=")
+            found[name] = (raw.hex(), int(size))
+    return found
+
+
+def _write(remote: RemoteZip, member: Member, target: Path, *, streamed: bool) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    with target.open("wb") as file:
+        for piece in remote.stream(member) if streamed else (remote.read(member),):
+            digest.update(piece)
+            size += len(piece)
+            file.write(piece)
+    return digest.hexdigest(), size

