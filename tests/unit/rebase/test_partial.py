@@ -158,7 +158,7 @@ def test_a_full_source_completes_it_with_what_was_settled(project: Project, caps
     assert project.settle("torch/x.py", numbered(1, 60, {30: "upstream and ours\n"})) == 0
     assert project.series.partial
     capsys.readouterr()
-    assert project.rebase(f"--source=local:{project.sources['1.1']}") == 0
+    assert project.rebase(f"--source=local:{project.sources['1.1']}", "--replace") == 0
     assert "replayed" in capsys.readouterr().out
     assert not project.series.partial
     names = ["0001-relocate", *PATCHES]
