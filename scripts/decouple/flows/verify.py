@@ -131,7 +131,7 @@ def verify(request: Verify, listener: Listener = QUIET, heard: Heard = lambda re
         both = trial.install(request.core, core, backend)
         ours = parity.dump(both.prefix, both.folder, both.inside)
         seen = ours["facts"]
-        found += checks.together(both, ours, trial.expected(backend))
+        found += checks.together(both, ours, trial.expected(request.core, backend))
         if compared:
             same = trial.parity(ours, backend)
         if request.extensions:
@@ -161,7 +161,7 @@ def smoke(request: Smoke, listener: Listener = QUIET, heard: Heard = lambda repo
         heard(reports)
         both = trial.install("stock", None, made.wheel)
         ours = parity.dump(both.prefix, both.folder, both.inside)
-        found = checks.together(both, ours, trial.expected(made.wheel))
+        found = checks.together(both, ours, trial.expected("stock", made.wheel))
         if not kernels.official_kept(load_release(work.project, work.release), made.wheel):
             listener.say(
                 "machine code not compared: for this architecture `decouple verify --kernels official` fetches it"
@@ -193,12 +193,12 @@ class _Trial:
         wheels = [core, backend] if core else [backend]
         return venvs.install(self.place, f"both-{kind}", wheels, packages=table.packages, libraries=libraries)
 
-    def expected(self, backend: Path) -> tuple[Expected, ...]:
-        """What a user must read off the wheel ``backend`` in this environment."""
+    def expected(self, kind: str, backend: Path) -> tuple[Expected, ...]:
+        """What a user must read off the wheel ``backend`` on this kind of core in this environment."""
         places, environment = self.environment.places, self.environment
         installed = environment.root.versions() if isinstance(environment, RootEnvironment) else {}
         toolchain = load_release(places.project, places.release).toolchain
-        return facts.expected(toolchain, read_manifest(backend).arch_list, environment.kind, installed)
+        return facts.expected(toolchain, read_manifest(backend).arch_list, environment.kind, installed, kind)
 
     def upstream_tests(self, core: Path) -> Check:
         """Upstream's CPU tests with the core wheel alone, against the same on the unmodified build of the root."""

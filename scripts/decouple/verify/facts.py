@@ -39,6 +39,8 @@ class Fact:
     release: Literal["cuda", "cuda number"] | None = None
     library: str | None = None
     form: Literal["cudnn", "list"] = "list"
+    on_stock: bool | int | str | None = None
+    """The value where the core is unmodified and cannot give that one."""
 
     def __post_init__(self) -> None:
         if sum(one is not None for one in (self.value, self.build, self.release, self.library)) != 1:
@@ -68,20 +70,24 @@ def rules() -> _File:
 
 
 def expected(
-    toolchain: Toolchain, arch_list: Sequence[str], kind: str, installed: Mapping[str, str]
+    toolchain: Toolchain, arch_list: Sequence[str], kind: str, installed: Mapping[str, str], core: str = "built"
 ) -> tuple[Expected, ...]:
     """What every fact must be.
 
     ``toolchain`` is the official wheel's, ``arch_list`` what our wheel's manifest says ("9.0"), ``kind`` the
-    environment ("host" or "rootfs") and ``installed`` its packages with their versions. Raises DecoupleError when the
+    environment ("host" or "rootfs"), ``installed`` its packages with their versions, ``core`` what torch_cuda is on
+    ("built" or "stock"). Raises DecoupleError when the
     release manifest does not know a version that a fact needs.
     """
     instead = {one.asks: one for one in rules().instead if one.environment == kind}
     found = []
     for fact in rules().fact:
         other = instead.get(fact.asks)
-        if other and other.package in installed:
-            value: Any = _numbers(installed[other.package])
+        if core == "stock" and fact.on_stock is not None:
+            value: Any = fact.on_stock
+            origin = f"an unmodified core; with ours {_official(fact, toolchain, arch_list)[0]}"
+        elif other and other.package in installed:
+            value = _numbers(installed[other.package])
             origin = f"{other.package} {installed[other.package]}: {other.why}"
             official = _official(fact, toolchain, arch_list)[0]
             origin += f"; the official wheel says {official}" if official != value else ""

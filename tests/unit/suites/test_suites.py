@@ -111,11 +111,15 @@ def test_an_interrupt_ends_the_tests_and_keeps_what_was_done(here: Target, numbe
             time.sleep(0.1)
         os.kill(os.getpid(), number)
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     patient = dataclasses.replace(SUITE, select="test_c_skipped or test_e_hangs", seconds=500.0)
     collected = [run.collect(here, patient, "test_things.py")]
     threading.Thread(target=interrupt, daemon=True).start()
-    with pytest.raises(KeyboardInterrupt):
-        run.run(here, collected, Store(here.folder, ABOUT, "d"))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run.run(here, collected, Store(here.folder, ABOUT, "d"))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert [name.rpartition("::")[2] for name in Store(here.folder, ABOUT, "d").results] == ["test_c_skipped"]
     left = subprocess.run(["pgrep", "-f", str(here.folder)], capture_output=True, text=True).stdout.split()
     assert left == []

@@ -63,6 +63,11 @@ def test_each_value_that_is_another_is_found(asks: str, wrong: Any) -> None:
     assert repr(wrong) in fault.seen and "expected" in fault.seen
 
 
+def test_what_an_unmodified_core_cannot_give_is_expected_to_be_missing_there() -> None:
+    wanted = {one.asks: one.value for one in facts.expected(TOOLCHAIN, ["9.0"], "host", {}, "stock")}
+    assert wanted == {**RIGHT, "distributed.is_nccl_available()": False}
+
+
 def test_a_value_that_was_not_asked_for_is_not_taken_as_right() -> None:
     wanted = facts.expected(TOOLCHAIN, ["9.0"], "host", {})
     assert not any(one.ok for one in values({}, wanted))
