@@ -25,7 +25,7 @@ def applied(project: Path, words: list[str], here: Path) -> list[str] | None:
             return None
         state = json.loads((own / "state.json").read_text("utf-8"))
         return [item["name"] for item in state["applied"]] if state["version"] == 1 else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

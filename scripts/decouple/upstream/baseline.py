@@ -124,6 +124,8 @@ def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
     record and the pinned tree. Files that are not those recorded are read whole by ``git fsck``, once: then they are
     recorded.
     """
+    for left in repo.glob(f".{_RECORD}.*.part"):  # of a killed run; another that writes now does without its record
+        left.unlink(missing_ok=True)
     record = _record(repo)
     try:
         base = _read(repo, ref)

@@ -131,7 +131,7 @@ def test_a_pipe_in_place_of_a_file_hangs_nothing(tmp_path: Path, kind: str, verb
 @pytest.mark.parametrize(
     "data",
     [b"", b"{}", b"[]", b"{", b"\xff", b"[" * 100_000, b'{"version": 1}', b'{"version": "1"}', b"null"],
-    ids=repr,
+    ids=lambda data: repr(data[:20]),
 )
 def test_a_damaged_file_of_ours_is_named_and_touches_nothing(tmp_path: Path, name: str, data: bytes) -> None:
     world = usual_world(tmp_path)
