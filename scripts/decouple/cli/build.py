@@ -26,7 +26,7 @@ def register(subparsers: Any) -> None:
         "--kernels",
         choices=["compiled", "official"],
         default="compiled",
-        help="compile them (hours), or take those of the release's official wheel and compile bindings only (minutes)",
+        help="compile them, or take those of the release's official wheel and compile bindings only (for a stock core)",
     )
     build.add_argument("--profile", default="core", help="core (no CUPTI) or kineto-cupti")
     build.add_argument("--arch", help="CUDA architectures, e.g. '8.0;9.0+PTX' (default: TORCH_CUDA_ARCH_LIST, or 9.0)")

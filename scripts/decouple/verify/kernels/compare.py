@@ -271,9 +271,3 @@ def _explained(found: Sequence[Found], sides: str) -> Iterable[Found]:
             if sides in row.sides and counted[one.what, one.source] <= row.looked_at(one.what).get(one.source, 0)
         ]
         yield replace(one, reason=told[0] if told else "")
-
-
-def by_source(found: Iterable[Found]) -> list[tuple[str, str, int]]:
-    """How often each kind was found in each source, the most first."""
-    counted = Counter((one.what, one.source) for one in found)
-    return [(what, source, count) for (what, source), count in counted.most_common()]
