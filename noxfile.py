@@ -22,7 +22,10 @@ VENV = ROOT / ".nox" / "decouple"
 sys.path.insert(0, str(ROOT / "scripts"))
 from decouple.base.checkout import Checkout  # noqa: E402 - needs nothing that is not there before an install
 
-RELEASES = Checkout(ROOT).whole()  # of a partial series nothing can be applied or built
+RELEASES = Checkout(ROOT).whole()
+OTHERS = [release for release in Checkout(ROOT).known() if release not in RELEASES]
+CARRIED = ("fetch", "apply", "check", "build")
+"""The verbs of a release without a whole series: apply carries the nearest one to it, build applies first."""
 
 #: verb -> what the menu says; the session ``<verb>-<release>`` runs ``decouple <verb> <release> [arguments]``
 PER_RELEASE = {
@@ -94,6 +97,9 @@ def define(name: str, summary: str, command: list[str]) -> None:
 for _release in RELEASES:
     for _verb, _summary in PER_RELEASE.items():
         define(f"{_verb}-{_release}", _summary.replace("<release>", _release), [_verb, _release])
+for _release in OTHERS:
+    for _verb in CARRIED:
+        define(f"{_verb}-{_release}", PER_RELEASE[_verb].replace("<release>", _release), [_verb, _release])
 for _verb, _summary in GENERAL.items():
     define(_verb, _summary, [_verb])
 

@@ -73,7 +73,7 @@ def settled(work: Rebase, release: str) -> dict[str, rivals.Effect]:
 
 
 def test_on_debians_patched_tree(project: Path, tmp_path: Path) -> None:  # noqa: F811
-    work, _ = rebase.prepare(project, Waiting("2.6", "2.6", "auto", debian_patches=True))
+    work, *_ = rebase.prepare(project, Waiting("2.6", "2.6", "auto", debian_patches=True))
     rows = compared(work, "debian", tmp_path, {})
     assert len(rows) >= 20
     assert {row[1:4] for row in rows} <= {("unmodified", "right", "right"), ("offset", "right", "right")}
@@ -81,7 +81,7 @@ def test_on_debians_patched_tree(project: Path, tmp_path: Path) -> None:  # noqa
 
 def test_on_a_release_two_years_older(project: Path, tmp_path: Path) -> None:  # noqa: F811
     tarball, _ = Downloader(cache_dir()).get(OLD)
-    work, _ = rebase.prepare(project, Waiting("2.6", "1.13", f"local:{tarball}", debian_patches=False))
+    work, *_ = rebase.prepare(project, Waiting("2.6", "1.13", f"local:{tarball}", debian_patches=False))
     rows = compared(work, "1.13.1", tmp_path, {})
     assert len(rows) >= 20
     assert not [row for row in rows if "WRONG" in row and row[2] != "stops"]
@@ -90,6 +90,6 @@ def test_on_a_release_two_years_older(project: Path, tmp_path: Path) -> None:  #
 @pytest.mark.parametrize("release", WHEELS)
 def test_on_what_the_wheel_of_a_later_release_shows(project: Path, tmp_path: Path, release: str) -> None:  # noqa: F811
     shutil.copy(ROOT / "series" / f"{release}.toml", project / "series")
-    work, _ = rebase.prepare(project, Waiting("2.6", release, "wheel", debian_patches=False))
+    work, *_ = rebase.prepare(project, Waiting("2.6", release, "wheel", debian_patches=False))
     rows = compared(work, release, tmp_path, settled(work, release))
     assert len(rows) == 4

@@ -14,11 +14,19 @@ from decouple.base.errors import DecoupleError, UsageError
 #: How a partial series says which patch it lacks, at the start of a line: ``# not carried: NAME: WHY``.
 NOT_CARRIED = "# not carried: "
 _RELEASE = re.compile(r"\d+(\.\d+)*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
-def version_key(release: str) -> tuple[int, ...]:
-    """To sort releases by: 2.10 is behind 2.9."""
-    return tuple(int(part) for part in release.split("."))
+def is_name(text: str) -> bool:
+    """Whether a series can be called so: ``2.7``, ``2.7.0rc3``, ``main-2026-11-20``, ``acme-2.7``."""
+    return bool(_NAME.fullmatch(text)) and not text.endswith(".toml")
+
+
+def version_key(release: str) -> tuple[bool, tuple[int, ...], str]:
+    """To sort releases by: 2.10 is behind 2.9; what is no released X.Y stands before all that are, so never newest."""
+    digits = re.match(r"\d+(?:\.\d+)*", release)
+    numbers = tuple(int(part) for part in digits.group().split(".")) if digits else ()
+    return bool(_RELEASE.fullmatch(release)), numbers, release
 
 
 @dataclass(frozen=True)
@@ -73,8 +81,16 @@ class Checkout:
         folder = self.root / "series"
         if not folder.is_dir():
             raise DecoupleError(f"no folder {folder}", next_step="run in a checkout, or set DECOUPLE_PROJECT")
-        found = (path.name for path in folder.iterdir() if _RELEASE.fullmatch(path.name) and path.is_file())
+        found = (path.name for path in folder.iterdir() if path.is_file() and self._is_series(path.name))
         return tuple(sorted(found, key=version_key))
+
+    def known(self) -> tuple[str, ...]:
+        """Every release that has a manifest, with or without a series, by version."""
+        return tuple(sorted((path.stem for path in (self.root / "series").glob("*.toml")), key=version_key))
+
+    def _is_series(self, name: str) -> bool:
+        """Whether a file in ``series/`` is a series: named like a release, or beside a manifest of that name."""
+        return bool(_RELEASE.fullmatch(name)) or (is_name(name) and self.manifest(name).is_file())
 
     def whole(self) -> tuple[str, ...]:
         """The releases whose series lacks nothing: those that can be applied and built."""

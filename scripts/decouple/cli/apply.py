@@ -7,7 +7,9 @@ import json
 from dataclasses import asdict
 
 from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.source_word import source_option
 from decouple.cli.stack_words import release_alone
 from decouple.cli.verbs import verb
 from decouple.flows.apply import Apply
@@ -18,7 +20,7 @@ from decouple.stack.status import status as tree_status
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verbs."""
     apply = verb(subparsers, "apply", _apply)
-    apply.add_argument("--source", default="auto", help="auto, a source of the manifest, or local:PATH")
+    source_option(apply)
     apply.add_argument("--debian-patches", action="store_true", help="lay Debian's own patches under ours")
     apply.add_argument("--offline", action="store_true", help="use the cache only")
     status = verb(subparsers, "status", _status)
@@ -26,7 +28,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _apply(arguments: argparse.Namespace) -> int:
-    project, release = release_alone(arguments)
+    if len(arguments.words) == 1:  # one without a series yet is carried
+        project, release = find_project(), arguments.words[0]
+    else:
+        project, release = release_alone(arguments)
     bring(Apply(project, release, arguments.source, arguments.debian_patches, arguments.offline), output.listener())
     return OK
 

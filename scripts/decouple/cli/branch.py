@@ -62,5 +62,5 @@ def _repository(arguments: argparse.Namespace, places: SeriesPlaces) -> tuple[Re
     assert places.project
     manifest = load_release(places.project, places.release)
     return repository, next(
-        (name for name in (manifest.commit, manifest.tag) if repository.resolve(name)), manifest.tag
+        (name for name in (manifest.commit, manifest.tag) if name and repository.resolve(name)), manifest.tag
     )

@@ -12,6 +12,7 @@ from typing import Any
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.source_word import source_option
 from decouple.flows.check import Check, check
 from decouple.series.check import Conflict, Verdict
 
@@ -25,12 +26,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "has an offset or is ambiguous.",
     )
     command.add_argument("release", metavar="RELEASE", help="as named in series/")
-    command.add_argument(
-        "--source",
-        default="auto",
-        help="auto, a provider of the manifest (debian, github, git, wheel), a folder, an archive, a bare repository, "
-        "or REPOSITORY@REVISION (auto)",
-    )
+    source_option(command)
     command.add_argument(
         "--debian-patches", action="store_true", help="on Debian's source with Debian's patches applied"
     )

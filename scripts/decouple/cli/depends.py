@@ -6,6 +6,7 @@ import argparse
 
 from decouple.base.errors import OK
 from decouple.base.paths import find_project
+from decouple.cli.source_word import source_option
 from decouple.series import check
 from decouple.series.depends import dependencies
 from decouple.upstream.source_word import open_named
@@ -15,7 +16,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command."""
     depends = subparsers.add_parser("depends")
     depends.add_argument("release")
-    depends.add_argument("--source", default="auto", help="as for check")
+    source_option(depends)
     depends.set_defaults(run=run)
 
 

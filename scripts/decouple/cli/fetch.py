@@ -9,6 +9,7 @@ from decouple import upstream
 from decouple.base.errors import OK
 from decouple.base.paths import cache_dir, find_project
 from decouple.cli.output import progress
+from decouple.cli.source_word import source_option
 from decouple.release.manifest import load_release
 
 
@@ -20,13 +21,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "and keep it there as a git baseline. What is there already is not fetched again.",
     )
     command.add_argument("release", help="a release with a manifest in series/, e.g. 2.6")
-    command.add_argument(
-        "--source",
-        default="auto",
-        metavar="SOURCE",
-        help="auto (the first of the manifest's sources that can be had), github, git, debian, wheel (Python files and "
-        "headers only, nothing to build from) or local:PATH (a folder or an archive)",
-    )
+    source_option(command)
     command.add_argument(
         "--debian-patches", action="store_true", help="lay Debian's own patches under ours (source debian only)"
     )

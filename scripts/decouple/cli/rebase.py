@@ -9,9 +9,9 @@ from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
 from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.source_word import source_option
 from decouple.flows.rebase import Judged, Rebase, Rebased, rebase
 from decouple.rebase import report
-from decouple.rebase.series import Outcome
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -20,12 +20,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "releases", nargs="*", metavar="[FROM] TO", help="e.g. 2.7.0, or 2.6 2.7.0 (FROM: the newest series)"
     )
-    parser.add_argument(
-        "--source",
-        default="auto",
-        help="where TO's source comes from: auto, a provider, local:PATH; wheel: only what the official wheel shows",
-    )
-    parser.add_argument("--from-source", default="auto", help="where FROM's source comes from")
+    source_option(parser, of="where TO's source comes from")
+    source_option(parser, name="--from-source", of="where FROM's source comes from")
     parser.add_argument("--debian-patches", action="store_true", help="lay Debian's own patches under TO")
     parser.add_argument(
         "--replace", action="store_true", help="let a local tree replace a series proven on the official wheel"
@@ -92,7 +88,7 @@ def _tell(arguments: argparse.Namespace, judged: Judged) -> None:
         "markdown": lambda: report.markdown(carried, judged.old, judged.new),
         "json": lambda: report.as_json(carried, judged.old, judged.new),
         "github": lambda: "".join(f"{line}\n" for line in report.ci_annotations(carried)),
-        "text": lambda: _text(judged.outcome),
+        "text": lambda: report.text(carried),
     }
     text = makers[arguments.format]()
     if arguments.output:
@@ -100,17 +96,3 @@ def _tell(arguments: argparse.Namespace, judged: Judged) -> None:
         print(f"{arguments.output}: {report.summary(carried)}")
     else:
         print(text, end="")
-
-
-def _text(outcome: Outcome) -> str:
-    width = max((len(one.name) for one in outcome.carried), default=0)
-    lines = []
-    for one in outcome.carried:
-        lines.append(f"{one.name:<{width}}  {one.verdict.value}")
-        shown = one.notes if one.verdict.stops else one.notes[:3]
-        for note in shown[:20]:
-            where = f"{note.path}:{note.line}: " if note.line else f"{note.path}: " if note.path else ""
-            lines.append(f"    {where}{note.text}")
-        if len(one.notes) > len(shown[:20]):
-            lines.append(f"    … and {len(one.notes) - len(shown[:20])} more (--format markdown shows all)")
-    return "\n".join([*lines, report.summary(outcome.carried), ""])

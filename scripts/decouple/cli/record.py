@@ -7,6 +7,7 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
+from decouple.cli.source_word import source_option
 from decouple.flows.record import Record, record
 
 
@@ -15,13 +16,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser("record")
     parser.add_argument("release")
     parser.add_argument("--census", type=Path, metavar="FILE", help="what `census --json` wrote")
+    source_option(parser)
     parser.add_argument("--offline", action="store_true", help="use only what is in the cache")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Record and print; 1 when a patch does not apply to a tree of its release."""
-    found = record(Record(find_project(), arguments.release, arguments.census, arguments.offline))
+    found = record(Record(find_project(), arguments.release, arguments.census, arguments.offline, arguments.source))
     count = len(found.applies)
     said = f"{count - len(found.bad)} of {count} patches apply to {' and '.join(found.sources)}"
     print(f"{found.path}: {said}{f'; {found.not_carried} are not carried' if found.not_carried else ''}")

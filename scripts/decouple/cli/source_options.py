@@ -6,13 +6,14 @@ import argparse
 from pathlib import Path
 
 from decouple.base.paths import find_project
+from decouple.cli.source_word import source_option
 from decouple.flows.pristine import Pristine
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the three options."""
     parser.add_argument("--tree", type=Path, metavar="DIR", help="look at this tree instead of fetching the release")
-    parser.add_argument("--source", default="auto", help="where to fetch from: auto, a provider, or local:PATH")
+    source_option(parser)
     parser.add_argument("--offline", action="store_true", help="only what the cache has")
 
 

@@ -20,6 +20,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
+from decouple.release import words
 from decouple.release.manifest import load_release
 from decouple.stack.engine import Moved, Stack, create, link_objects
 from decouple.stack.journal import State
@@ -34,7 +35,7 @@ class Apply:
     """The checkout; the tree is its ``build/<release>/src``."""
     release: str
     source: str = "auto"
-    """"auto", a source of the manifest, or "local:PATH"."""
+    """A word of ``decouple.release.words``."""
     debian_patches: bool = False
     """Lay Debian's own patches under the series."""
     offline: bool = False
@@ -53,9 +54,17 @@ class Apply:
 def apply(request: Apply, listener: Listener = QUIET) -> Moved:
     """Bring the tree to the whole series and the overlay, from whatever state it is in.
 
+    Where the release has no whole series, the nearest one is carried to it first (``decouple.flows.carry``).
     Fetches what the cache lacks. Only files that differ are touched; a second run finds nothing to do. Raises
     DecoupleError; the tree is then as it was before.
     """
+    if request.release not in Checkout(request.project).whole():
+        from decouple.flows.carry import carry, name_of  # here: a release with a series does not pay for it
+
+        release = name_of(request.project, request.release, request.source)
+        request = replace(request, release=release)
+        if release not in Checkout(request.project).whole():
+            carry(request.project, release, request.source, debian_patches=request.debian_patches, listener=listener)
     places = Checkout(request.project).places(request.release)
     wanted = request.wanted
     made = _make(places, request, listener)
@@ -65,7 +74,7 @@ def apply(request: Apply, listener: Listener = QUIET) -> Moved:
         start = stack.state
         if not made:
             stack.check_unedited()
-            if dict(start.source) != wanted or request.source.startswith("local:"):
+            if dict(start.source) != wanted or words.local(request.source):
                 start = _other_base(stack, request, listener)
             else:
                 listener.say(f"source: unchanged, base {start.base[:12]}")

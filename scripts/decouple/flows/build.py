@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from dataclasses import asdict, dataclass, replace
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.base.paths import cache_dir
 from decouple.build import settings, stages
@@ -32,6 +33,7 @@ from decouple.flows import portable
 from decouple.flows.environment import Work, need_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import provenance
+from decouple.patch import seriesfile
 from decouple.prebuilt import folder, official, pairing, symbols
 from decouple.release import status
 from decouple.upstream.download import Downloader
@@ -200,8 +202,8 @@ def _record(outcome: Outcome, places: Places, known: Provenance, jobs: int) -> N
         object_seconds=object_seconds(places.stage1 if outcome.stage == 1 else places.stage2),
         **asdict(outcome.effort),
     )
-    lacking = before.series.not_carried if before.series else 0
-    series = status.Series(len(known.patches), known.series_digest, lacking)
+    listed = seriesfile.read(Checkout(places.project).series(places.release))
+    series = status.Series(len(known.patches), known.series_digest, len(listed.not_carried), *listed.made_on)
     status.update(path, series=series, **{section: status.costliest(stage, getattr(before, section))})
 
 

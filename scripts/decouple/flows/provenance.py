@@ -8,7 +8,7 @@ from pathlib import Path
 from decouple.base.git import git, names
 from decouple.build.environment import Places
 from decouple.build.stages import Provenance
-from decouple.release.manifest import load_release
+from decouple.release.manifest import NOT_KNOWN, load_release
 from decouple.series.digest import patch_digests, series_digest
 
 
@@ -23,7 +23,7 @@ def provenance(places: Places) -> Provenance:
     patches = patch_digests(places.project, places.release)
     return Provenance(
         version=manifest.version,
-        upstream={"version": manifest.version, "tag": manifest.tag, "commit": manifest.commit},
+        upstream={"version": manifest.version, "tag": manifest.tag, "commit": manifest.commit or NOT_KNOWN},
         sources=tuple(sources),
         series_digest=series_digest(places.project, places.release),
         patches=tuple({"path": path, "sha256": digest} for path, digest in patches),

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.version import Version
+
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import Repository
@@ -32,11 +34,13 @@ from decouple.rebase.stop import Waiting
 from decouple.rebase.verdicts import Note
 from decouple.rebase.workspace import open_workspace
 from decouple.recipes.model import load_all
-from decouple.release.manifest import Manifest, WheelSource, load_release
+from decouple.release import words
+from decouple.release.manifest import Manifest, WheelSource, is_released, load_release
 from decouple.relocate.patch import render, render_python
 from decouple.relocate.plan import Move, make_plan, python_moves, unclassified
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.fetching import fetch
+from decouple.upstream.official_text import Likeness, against_wheel
 from decouple.upstream.readers import paths_of
 from decouple.upstream.source_word import open_named
 
@@ -115,7 +119,7 @@ def rebase(
         state_file.unlink()
         return Rebased()
     if waiting is None or request.report:
-        waiting = _start(request)
+        waiting = _start(request, listener)
     elif request.releases:
         raise UsageError(
             f"a rebase from {waiting.old} to {waiting.new} is under way",
@@ -124,7 +128,7 @@ def rebase(
     return _go(request, state_file, waiting, listener, heard)
 
 
-def _start(request: Rebase) -> Waiting:
+def _start(request: Rebase, listener: Listener) -> Waiting:
     project, named = request.project, request.releases
     if not 1 <= len(named) <= 2:
         raise UsageError("decouple rebase takes [FROM] TO", next_step="e.g. decouple rebase 2.7.0")
@@ -140,31 +144,57 @@ def _start(request: Rebase) -> Waiting:
     if old not in have:
         raise UsageError(f"no series {old!r} to start from", next_step=f"name one of: {', '.join(have) or 'none'}")
     new = _release(project, named[-1])
-    asked = request.replace or request.report
-    if request.source.startswith("local:") and new in Checkout(project).partial() and not asked:
-        raise UsageError(
-            f"series/{new} is proven on the official wheel's text; nothing says that {request.source} is that release",
-            next_step="--report judges every patch and writes nothing; --replace writes the series, git keeps the old",
-        )
+    if words.local(request.source) and not (request.replace or request.report):
+        _refuse_another_text(project, new, request, listener)
     return Waiting(old, new, request.source, request.debian_patches)
 
 
-def _release(project: Path, text: str) -> str:
-    """``2.7`` of ``2.7.0``, unless there is a manifest for the longer name. Raises UsageError."""
-    for name in (text, ".".join(text.split(".")[:2])):
-        if Checkout(project).manifest(name).is_file():
-            return name
-    raise UsageError(
-        f"no manifest series/{text}.toml",
-        next_step=f"decouple manifest fill {text} --write reads its facts off the wheel",
+def _refuse_another_text(project: Path, new: str, request: Rebase, listener: Listener) -> None:
+    """Raise UsageError where a tree of the user's is not the release that it is called.
+
+    The official wheel decides where it can be read. Where it cannot, a series that is proven on it stays.
+    """
+    manifest = load_release(project, new)
+    near = _likeness(project, manifest, fetch(manifest, request.source, progress=listener.progress).path, listener)
+    step = (
+        f"call it what it is: decouple apply NAME --source {request.source}; --report judges every patch and writes "
+        "nothing; --replace writes the series, git keeps the old"
     )
+    if near and not near.official and is_released(new):
+        first = f" ({near.different[0]}, …)" if near.different else ""
+        raise UsageError(f"{request.source} is not PyTorch {manifest.version}: {near.text()}{first}", next_step=step)
+    if near is None and new in Checkout(project).partial():
+        raise UsageError(
+            f"series/{new} is proven on the official wheel's text; nothing says that {request.source} is that release",
+            next_step=step,
+        )
+
+
+def _likeness(project: Path, manifest: Manifest, tree: Path, listener: Listener) -> Likeness | None:
+    """How near ``tree`` is to the official wheel of its release; None where that cannot be read.
+
+    What is no release has none: the nearest of the one that its version belongs to and the one before, because upstream
+    raises ``version.txt`` of ``main`` right after a cut.
+    """
+    near = [manifest]
+    if not is_released(manifest.release):
+        major, minor = Version(manifest.version).release[:2]
+        names = [f"{major}.{number}" for number in (minor, minor - 1)]
+        near = [load_release(project, name) for name in names if Checkout(project).manifest(name).is_file()]
+    found = [against_wheel(tree, one, progress=listener.progress) for one in near]
+    return max((one for one in found if one), key=lambda one: one.percent, default=None)
+
+
+def _release(project: Path, text: str) -> str:
+    """``2.7`` of ``2.7.0``, unless there is a manifest for the longer name. Raises UsageError, DecoupleError."""
+    return load_release(project, text).release
 
 
 def _go(
     request: Rebase, state_file: Path, waiting: Waiting, listener: Listener, heard: Callable[[Judged], None]
 ) -> Rebased:
     project, source = request.project, request.folder / "src"
-    work, (old, new) = prepare(project, waiting, request.from_source, listener)
+    work, (old, new), tree = prepare(project, waiting, request.from_source, listener)
     if request.step == "restart":
         _drop_conflict(request, waiting)
         waiting = dataclasses.replace(waiting, decisions={}, stopped_at=None, tip=None)
@@ -185,6 +215,11 @@ def _go(
         dataclasses.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
         return Rebased(judged, waiting.new, stopped_at=name, tree=source)
     made = result.new_series(outcome, waiting.new, work.partial)
+    if tree is not None:
+        near = _likeness(project, new, tree, listener)
+        made = dataclasses.replace(
+            made, made_on=work.repository.tree_of(work.sides.new), likeness=near.text() if near else ""
+        )
     result.prove(work.repository, work.sides, outcome, result.texts(project, made))
     written = result.write(project, waiting.new, made, old=waiting.old)
     state_file.unlink(missing_ok=True)
@@ -224,8 +259,8 @@ def _drop_conflict(request: Rebase, waiting: Waiting) -> None:
 
 def prepare(
     project: Path, waiting: Waiting, from_source: str = "auto", listener: Listener = QUIET
-) -> tuple[series.Rebase, tuple[Manifest, Manifest]]:
-    """The work, with the trees of both releases at hand."""
+) -> tuple[series.Rebase, tuple[Manifest, Manifest], Path | None]:
+    """The work, with the trees of both releases at hand, and where the new one lies; None if only a wheel is known."""
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
     listed = seriesfile.read(Checkout(project).series(waiting.old))
     patches = [entry.patch(Checkout(project).patches).checked() for entry in listed.entries]
@@ -234,10 +269,12 @@ def prepare(
     borrowed = [folder / "src" / ".git"]
     sides: list[tuple[str, str]] = []
     regenerate: Regenerate = lambda patch: None  # noqa: E731
+    tree: Path | None = None
     for manifest, word, debian in ((old, source, False), (new, waiting.source, waiting.debian_patches)):
         if word == "wheel" and not debian:
             repository = open_workspace(folder / "objects", borrowed)
             commit, regenerate = _wheel_side(project, repository, manifest, patches, listener)
+            tree = None
         else:
             commit, repo, tree = _full_side(manifest, word, debian, listener)
             borrowed.append(repo)
@@ -254,7 +291,7 @@ def prepare(
     )
     if waiting.source == "wheel":
         work.partial = Partial(_wheel_name(new), listed.not_carried)
-    return work, (old, new)
+    return work, (old, new), tree
 
 
 def _full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) -> tuple[str, Path, Path]:

@@ -74,7 +74,8 @@ def record(request: Record) -> Recorded:
     project, release = request.project, request.release
     path, manifest = status.path_of(project, release), load_release(project, release)
     series = check.load(project, release)
-    lacking = seriesfile.read(Checkout(project).series(release)).not_carried
+    listed = seriesfile.read(Checkout(project).series(release))
+    lacking = listed.not_carried
     applies: dict[str, dict[str, str]] = {patch.name: {} for patch in series}
     proven: dict[str, tuple[Level, str]] = {}
     sources = {}
@@ -89,7 +90,7 @@ def record(request: Record) -> Recorded:
     digest = series_digest(project, release)
     status.update(
         path,
-        series=status.Series(len(series), digest, len(lacking)),
+        series=status.Series(len(series), digest, len(lacking), *listed.made_on),
         applies=status.Applies(sources, applies),
         proven=_rows(project, series, lacking, proven),
     )

@@ -20,6 +20,9 @@ from decouple.patch.lines import lines_of
 
 _STRIP = re.compile(r"-p(\d{1,2})\Z")
 _COMMENT = re.compile(r"(?:^|\s)#.*\Z")
+#: How a series says which tree it was carried to, and how near that is to the official text.
+MADE_ON = "# made on tree "
+_MADE_ON = re.compile(MADE_ON + r"([0-9a-f]{40}): (\S.*)\Z")
 _NOT_CARRIED = re.compile(NOT_CARRIED + r"(\S+): (\S.*)\Z")
 
 
@@ -92,6 +95,12 @@ class SeriesFile:
         """The patches that it says it lacks, as ``# not carried: NAME: WHY``."""
         found = (_NOT_CARRIED.match(line.raw.rstrip()) for line in self.lines)
         return tuple(NotCarried(*match.groups()) for match in found if match)
+
+    @property
+    def made_on(self) -> tuple[str | None, str | None]:
+        """Id of the upstream tree that it was carried to, and how near that is to the official text; else None."""
+        found = (_MADE_ON.match(line.raw.rstrip()) for line in self.lines)
+        return next(((match[1], match[2]) for match in found if match), (None, None))
 
     @property
     def partial(self) -> bool:

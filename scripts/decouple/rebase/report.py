@@ -18,6 +18,19 @@ def summary(carried: Sequence[Carried]) -> str:
     return ", ".join(f"{counted[one]} {one.value}" for one in Verdict if counted[one]) or "no patches"
 
 
+def text(carried: Sequence[Carried]) -> str:
+    """For a terminal: a line per patch, and what there is to say of it; all of a patch that stops."""
+    width = max((len(one.name) for one in carried), default=0)
+    lines = []
+    for one in carried:
+        lines.append(f"{one.name:<{width}}  {one.verdict.value}")
+        shown = one.notes if one.verdict.stops else one.notes[:3]
+        lines += [f"    {_where(note)}{note.text}" for note in shown[:20]]
+        if len(one.notes) > len(shown[:20]):
+            lines.append(f"    … and {len(one.notes) - len(shown[:20])} more (--format markdown shows all)")
+    return "\n".join([*lines, summary(carried), ""])
+
+
 def markdown(carried: Sequence[Carried], old: str, new: str) -> str:
     """The whole report: a table, then each patch that wants a look with the lines it expected and found."""
     rows = "".join(f"| `{one.name}` | {one.verdict.value} | {_short(one)} |\n" for one in carried)

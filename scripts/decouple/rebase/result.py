@@ -13,7 +13,7 @@ from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
-from decouple.patch.seriesfile import NotCarried
+from decouple.patch.seriesfile import MADE_ON, NotCarried
 from decouple.rebase.partial import Partial, reason
 from decouple.rebase.series import Outcome, Sides
 from decouple.rebase.verdicts import Verdict
@@ -30,6 +30,10 @@ class NewSeries:
     wheel: str = ""
     """The wheel that a partial series is proven on."""
     not_carried: tuple[NotCarried, ...] = ()
+    made_on: str = ""
+    """Id of upstream's tree that it was made on."""
+    likeness: str = ""
+    """How near that tree is to the official text, in one line; empty where that was not measured."""
 
 
 def new_series(outcome: Outcome, release: str, partial: Partial | None = None) -> NewSeries:
@@ -97,6 +101,9 @@ def write(project: Path, release: str, series: NewSeries, *, old: str) -> list[P
             f"# (series/{old} first, where that is partial); what was settled there is in series/resolutions/.\n"
         )
         head += "".join(f"{one.text()}\n" for one in series.not_carried)
+    if series.made_on:
+        measured = series.likeness or "its distance to the official wheel was not measured"
+        head += f"{MADE_ON}{series.made_on}: {measured}\n"
     write_atomically(target, head + "".join(f"{line}\n" for line in series.lines))
     _sweep(project, release, before.names if before else ())
     return [*written, target]

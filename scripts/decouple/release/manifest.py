@@ -7,6 +7,7 @@ with. A fact that could not be read is written as ``"not known"``, never guessed
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,14 +15,16 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta
-from packaging.version import InvalidVersion, Version
+from packaging.version import VERSION_PATTERN, InvalidVersion, Version
 
 from decouple.base import toml
-from decouple.base.checkout import Checkout
+from decouple.base.checkout import Checkout, is_name, version_key
 from decouple.base.errors import DecoupleError, UsageError
 
 #: How a manifest says that a fact could not be read.
 NOT_KNOWN = "not known"
+_TAG = re.compile(r"v\d+\.\d+\.\d+(-rc\d+)?")
+_VERSION = re.compile(VERSION_PATTERN, re.VERBOSE | re.IGNORECASE)
 
 FileName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._+~-]*\Z")]
 Url = Annotated[str, Meta(pattern=r"\Ahttps?://\S+\Z")]
@@ -136,9 +139,11 @@ class Manifest:
 
     release: str
     version: str
+    #: What a git repository has the commit under: a tag, or the commit itself where it has none.
     tag: str
-    commit: str
-    #: In the order in which ``auto`` tries them.
+    #: None: not known, the tree is all there is.
+    commit: str | None
+    #: In the order in which ``auto`` tries them; none for a tree of the user's own.
     sources: tuple[Source, ...]
     toolchain: Toolchain
 
@@ -153,17 +158,28 @@ def manifest_path(project: Path, release: str) -> Path:
 
 
 def release_of(version: str) -> str:
-    """The release ("2.6") that a version ("2.6.0", "v2.6.1") belongs to. Raises UsageError when it is no version."""
-    try:
+    """The release ("2.6") that a version ("2.6.0", "v2.6.1") belongs to; any other name is a release of its own.
+
+    So "2.7.0rc3", "main-2026-11-20" and "acme-2.7" stay what they are. Raises UsageError for
+    what can be no file's name.
+    """
+    with contextlib.suppress(InvalidVersion):
         parsed = Version(version)
-    except InvalidVersion:
-        raise UsageError(f"{version!r} is not a release", next_step="name one like 2.6 or 2.7.0") from None
-    return f"{parsed.major}.{parsed.minor}"
+        if not (parsed.is_prerelease or parsed.is_postrelease or parsed.local or parsed.epoch):
+            return f"{parsed.major}.{parsed.minor}"
+    if not is_name(version):
+        raise UsageError(f"{version!r} is not a release", next_step="name one like 2.6, 2.7.0 or main-2026-11-20")
+    return version
+
+
+def is_released(release: str) -> bool:
+    """Whether the name is that of upstream's release X.Y, rather than of some other tree."""
+    return re.fullmatch(r"\d+\.\d+", release) is not None
 
 
 def known_releases(project: Path) -> list[str]:
     """The releases that have a manifest, oldest first."""
-    return sorted((path.stem for path in (project / "series").glob("*.toml")), key=Version)
+    return list(Checkout(project).known())
 
 
 def load(path: Path) -> Manifest:
@@ -171,7 +187,7 @@ def load(path: Path) -> Manifest:
     try:
         return parse(path.read_text(encoding="utf-8"), path)
     except FileNotFoundError:
-        have = ", ".join(sorted((other.stem for other in path.parent.glob("*.toml")), key=_natural)) or "none"
+        have = ", ".join(sorted((other.stem for other in path.parent.glob("*.toml")), key=version_key)) or "none"
         raise UsageError(
             f"no manifest {path}: releases with one: {have}",
             next_step=f"make it with: decouple manifest fill {path.stem} --write",
@@ -182,7 +198,8 @@ def load(path: Path) -> Manifest:
 
 def load_release(project: Path, release: str) -> Manifest:
     """Read the manifest of ``release`` ("2.6", also "2.6.0") from a checkout. Raises DecoupleError."""
-    return load(manifest_path(project, release_of(release)))
+    exact = is_name(release) and manifest_path(project, release).is_file()
+    return load(manifest_path(project, release if exact else release_of(release)))
 
 
 @dataclass(frozen=True)
@@ -191,10 +208,10 @@ class _File:
 
     release: str
     version: str
-    tag: Annotated[str, Meta(pattern=r"\Av\d+\.\d+\.\d+(-rc\d+)?\Z")]
-    commit: Annotated[str, Meta(pattern=r"\A[0-9a-f]{40}\Z")]
-    source: Annotated[tuple[Mapping[str, Any], ...], Meta(min_length=1)]
+    tag: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._+/-]*\Z")]
+    commit: Annotated[str, Meta(pattern=r"\A[0-9a-f]{40}\Z")] | None
     toolchain: Toolchain
+    source: tuple[Mapping[str, Any], ...] = ()
 
 
 def parse(text: str, path: Path) -> Manifest:
@@ -206,11 +223,7 @@ def parse(text: str, path: Path) -> Manifest:
         raise DecoupleError(
             f'{path}: release: expected the file\'s own name, "{path.stem}", got {file.release!r}', next_step=mend
         )
-    if not re.fullmatch(re.escape(file.release) + r"\.\d+(rc\d+)?", file.version):
-        raise DecoupleError(
-            f"{path}: version: expected a PEP 440 version of release {file.release}, got {file.version!r}",
-            next_step=mend,
-        )
+    _check_names(file, path, mend)
     sources: list[Source] = []
     for number, table in enumerate(file.source):
         at, provider = f"$.source[{number}]", str(table.get("provider"))
@@ -224,6 +237,22 @@ def parse(text: str, path: Path) -> Manifest:
     return Manifest(file.release, file.version, file.tag, file.commit, tuple(sources), file.toolchain)
 
 
+def _check_names(file: _File, path: Path, mend: str) -> None:
+    """Version, tag, commit and sources, of which a release must have more than another tree."""
+    if not is_released(file.release):
+        wanted, good = "a PEP 440 version", bool(_VERSION.fullmatch(file.version))
+    else:
+        wanted = f"a PEP 440 version of release {file.release}"
+        good = bool(re.fullmatch(re.escape(file.release) + r"\.\d+(rc\d+)?", file.version))
+        if not _TAG.fullmatch(file.tag):
+            raise DecoupleError(f"{path}: $.tag: expected such as v2.6.0, got {file.tag!r}", next_step=mend)
+        if not (file.commit and file.source):
+            lacks = "source" if file.commit else "commit"
+            raise DecoupleError(f"{path}: {lacks}: a release has one", next_step=mend)
+    if not good:
+        raise DecoupleError(f"{path}: version: expected {wanted}, got {file.version!r}", next_step=mend)
+
+
 def _known(value: Any) -> Any:
     """With None for each fact that is not known."""
     if isinstance(value, dict):
@@ -231,10 +260,6 @@ def _known(value: Any) -> Any:
     if isinstance(value, list):
         return [_known(item) for item in value]
     return None if value == NOT_KNOWN else value
-
-
-def _natural(text: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", text)]
 
 
 def _refill(path: Path) -> str:

@@ -35,6 +35,10 @@ class Series:
     patches: int
     digest: str = ""
     not_carried: int = 0
+    made_on: str | None = None
+    """Id of the upstream tree that it was carried to; None where that was not written down."""
+    likeness: str | None = None
+    """How near that tree is to the official text, as the series says it."""
 
 
 @dataclass(frozen=True)
@@ -315,7 +319,19 @@ def _proven(status: Status) -> str:
     """How many patches were proven how far, the best proof first."""
     counts = Counter(levels(status).values())
     ordered = sorted(counts, key=lambda level: _LEVELS.index(level) if level in _LEVELS else len(_LEVELS))
-    return ", ".join(f"{counts[level]} {level}" for level in ordered) or "not checked"
+    said = ", ".join(f"{counts[level]} {level}" for level in ordered) or "not checked"
+    return said + _other_tree(status.series)
+
+
+def _other_tree(series: Series | None) -> str:
+    """Words for a series that was carried to a tree that is not the release byte for byte."""
+    if series is None or series.made_on is None:
+        return ""
+    percent, measured, _ = (series.likeness or "").partition(" % official text")
+    if percent == "100.0":
+        return ""
+    percent = percent if measured else ""
+    return f"; tried on a tree of which {f'{percent} %' if percent else 'an unknown part'} is the official text"
 
 
 def _applies(status: Status) -> str:

@@ -8,14 +8,13 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
+from decouple.release import words
 from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader, StorageError
 from decouple.upstream.fetched import Fetched
 from decouple.upstream.providers import local
 from decouple.upstream.providers.context import Context
 from decouple.upstream.providers.table import PROVIDERS
-
-LOCAL = "local:"
 
 
 def fetch(
@@ -29,24 +28,24 @@ def fetch(
 ) -> Fetched:
     """The source of a release, verified and unpacked; from the cache when it is there.
 
-    ``source``: "auto", a provider that the manifest lists, or "local:PATH" (folder or archive). ``cache`` is the shared
+    ``source``: a word of ``decouple.release.words``. ``cache`` is the shared
     one by default. Raises DecoupleError, UsageError for a source that there is not.
     """
     cache = cache or cache_dir()
     downloader = downloader or Downloader(cache, offline=offline, progress=progress)
     context = Context(cache, downloader, offline, progress)
-    if source.startswith(LOCAL):
-        path = source.removeprefix(LOCAL)
-        if not path:
+    path = words.local(source)
+    if path is not None:
+        if source == words.LOCAL:
             raise UsageError("--source local: needs a path", next_step="write it as local:PATH")
-        return replace(local.fetch(manifest, Path(path), context), why=f"asked for with --source {source}")
+        return replace(local.fetch(manifest, path, context), why=f"asked for with --source {source}")
     if source == "auto":
         return _auto(manifest, context)
     chosen = manifest.source(source)
     if chosen is None:
         have = ", ".join(item.provider for item in manifest.sources)
         raise UsageError(
-            f"release {manifest.release} has no source {source!r}", next_step=f"choose auto, {have} or local:PATH"
+            f"release {manifest.release} has no source {source!r}", next_step=f"choose auto, {have} or a path"
         )
     return replace(PROVIDERS[source].fetch(manifest, chosen, context), why=f"asked for with --source {source}")
 

@@ -22,6 +22,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, git, start
 from decouple.patch.apply import Source
+from decouple.release.words import is_repository
 from decouple.upstream.archive import DAMAGE, open_tar
 
 _MOST_MEMBER = 64 << 20  # bytes of one file that a patch touches
@@ -303,11 +304,6 @@ def is_archive(path: Path) -> bool:
     """Whether a file looks like one that ``from_archive`` reads, by its name."""
     name = path.name
     return name.endswith((".zip", ".tar", ".tgz", ".tbz2", ".txz")) or ".tar." in name
-
-
-def is_repository(path: Path) -> bool:
-    """Whether a folder is a git repository with commits to read: bare, or with a work tree."""
-    return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
 def open_path(path: Path, revision: str | None, wanted: Iterable[str], cache: Path | None) -> Opened:

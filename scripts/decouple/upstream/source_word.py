@@ -1,9 +1,7 @@
-"""From the word behind ``--source`` to something that ``check`` can read.
+"""From the word behind ``--source`` (see ``decouple.release.words``) to something that ``check`` can read.
 
-The word is a provider of the release manifest (``debian``, ``github``, ``git``, ``wheel``), ``auto`` (the manifest's
-order, what is in the cache first), or a path: a folder, an archive, a bare repository, or ``REPOSITORY@REVISION``. Only
-what the series touches is read: from a tree that an earlier fetch unpacked, straight from the downloaded archive, or by
-range from the wheel.
+Only what the series touches is read: from a tree that an earlier fetch unpacked, straight from the downloaded archive,
+or by range from the wheel.
 """
 
 from __future__ import annotations
@@ -16,7 +14,8 @@ from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
-from decouple.upstream.readers import Opened, is_repository, open_path
+from decouple.release import words
+from decouple.upstream.readers import Opened, open_path
 
 
 def open_named(
@@ -34,8 +33,9 @@ def open_named(
     Raises DecoupleError, UsageError for a word that names nothing.
     """
     cache = cache_dir()
-    path, revision = _path(word)
-    if path is not None:
+    named = words.local(word)
+    if named is not None:
+        path, revision = words.split(named)
         if debian_patches:
             raise UsageError("a path brings no patches of Debian's", next_step="lay them under with --under FOLDER")
         if path.suffix == ".whl" and path.is_file():
@@ -58,16 +58,3 @@ def read_series(folder: Path) -> list[Patch]:
     """The patches that ``folder/series`` lists, from ``folder``. Raises DecoupleError."""
     series = seriesfile.read(folder / "series")
     return [entry.patch(folder).checked(empty=False) for entry in series.entries]
-
-
-def _path(word: str) -> tuple[Path | None, str | None]:
-    """The path and the revision that a word names; (None, None) if it is no path."""
-    if word.startswith("local:"):
-        word = word.removeprefix("local:")
-    elif "/" not in word and not Path(word).exists():
-        return None, None
-    if not Path(word).exists() and "@" in word:
-        folder, _, revision = word.rpartition("@")
-        if is_repository(Path(folder)):
-            return Path(folder), revision
-    return Path(word), None

@@ -130,7 +130,9 @@ def test_no_tree_is_made_of_a_partial_series(project: Project, capsys: pytest.Ca
     project.publish({})
     assert project.rebase("--source=wheel") == 0
     capsys.readouterr()
-    assert main(["apply", "1.1"]) == 2
+    assert main(["apply", "1.1"]) == 1, "it is carried, but there are no sources"
+    assert "no source of PyTorch" in capsys.readouterr().err
+    assert main(["refresh", "1.1"]) == 2
     said = capsys.readouterr().err
     assert "series/1.1 is partial: 2 patches are not carried" in said
     assert "decouple rebase completes it" in said

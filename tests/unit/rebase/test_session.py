@@ -32,6 +32,7 @@ class Project:
         self.sources = {release: folder / f"source-{release}" for release in ("1.0", "1.1")}
         for release in self.sources:
             text = (ROOT / "series/2.6.toml").read_text()
+            text = re.sub(r'\[\[source\]\]\nprovider = "wheel".*?(?=\[toolchain\])', "", text, flags=re.S)
             text = re.sub(r"^release = .*$", f'release = "{release}"', text, flags=re.M)
             text = re.sub(r'^version = "2.6.0"$', f'version = "{release}.0"', text, flags=re.M)
             text = re.sub(r"^tag = .*$", f'tag = "v{release}.0"', text, flags=re.M)
@@ -71,6 +72,19 @@ class Project:
 
     def again(self, step: str) -> int:
         return self.decouple(f"--from-source=local:{self.sources['1.0']}", step)
+
+    def give_from_source(self) -> None:
+        """Let the manifest of 1.0 name a source that needs no network: a repository with its tag."""
+        tree = self.sources["1.0"]
+        for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "1.0"], ["tag", "v1.0.0"]):
+            command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
+            subprocess.run(command, cwd=tree, check=True)
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tree, capture_output=True, text=True, check=True)
+        path = self.root / "series/1.0.toml"
+        text = re.sub(r"\[\[source\]\].*?(?=\[toolchain\])", "", path.read_text(), flags=re.S)
+        text = re.sub(r"^commit = .*$", f'commit = "{commit.stdout.strip()}"', text, flags=re.M)
+        source = f'[[source]]\nprovider = "git"\nurl = "{tree.as_uri()}"\n\n[toolchain]'
+        path.write_text(text.replace("[toolchain]", source))
 
     def git(self, *arguments: str) -> str:
         tree = self.root / "build/rebase/src"

@@ -61,8 +61,8 @@ def test_a_release_can_be_named_by_its_version(named: str) -> None:
 
 
 def test_what_is_no_release_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="'latest' is not a release"):
-        release_of("latest")
+    with pytest.raises(UsageError, match=r"'la/test' is not a release"):
+        release_of("la/test")
 
 
 @pytest.mark.parametrize(

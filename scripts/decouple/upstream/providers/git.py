@@ -35,14 +35,17 @@ def fetch(manifest: Manifest, source: GitSource, context: Context) -> Fetched:
     def make(folder: Path) -> Fetched:
         tree = folder / "tree"
         step("clone")
-        runner.clone(
-            source.url,
-            tree,
-            *("--depth=1", "--branch", manifest.tag),
-            doing=f"git clone of tag {manifest.tag}",
-            next_step="check the network, or try another --source",
-            told=_Drawn(context.progress, manifest.tag),
-        )
+        if manifest.tag == manifest.commit:
+            _by_commit(source.url, manifest.tag, tree)
+        else:
+            runner.clone(
+                source.url,
+                tree,
+                *("--depth=1", "--branch", manifest.tag),
+                doing=f"git clone of tag {manifest.tag}",
+                next_step="check the network, or try another --source",
+                told=_Drawn(context.progress, manifest.tag),
+            )
         commit = runner.text("rev-parse", "HEAD", cwd=tree)
         if commit != manifest.commit:
             raise DecoupleError(
@@ -72,6 +75,21 @@ def fetch(manifest: Manifest, source: GitSource, context: Context) -> Fetched:
         )
 
     return context.unpack(manifest, f"git-{manifest.commit}", make)
+
+
+def _by_commit(url: str, commit: str, tree: Path) -> None:
+    """A work tree of a commit that no tag names: ``git clone --branch`` takes names only."""
+    tree.mkdir()
+    runner.git("init", "-q", cwd=tree)
+    runner.git("remote", "add", "origin", url, cwd=tree)
+    runner.git(
+        *("fetch", "-q", "--depth=1", "origin", commit),
+        cwd=tree,
+        env=runner.fetching(),
+        doing=f"{url}: commit {commit}",
+        next_step="check the network, or try another --source",
+    )
+    runner.git("checkout", "-q", "--detach", "FETCH_HEAD", cwd=tree)
 
 
 class _Drawn:

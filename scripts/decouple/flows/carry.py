@@ -1,0 +1,80 @@
+"""A whole series for a release that has none: the nearest one carried, before anything is applied.
+
+>>> from decouple.flows.carry import nearest
+>>> nearest(project, "2.6")
+'2.6'
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from packaging.version import Version
+
+from decouple.base.checkout import Checkout, is_name
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import write_atomically
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.rebase import Judged, Rebase, rebase
+from decouple.rebase import report
+from decouple.release import words
+from decouple.release.manifest import is_released, load_release, manifest_path, release_of
+from decouple.release.render import render
+
+
+def name_of(project: Path, word: str, source: str) -> str:
+    """The release that ``word`` names. A tree that has none gets a manifest, read off the tree.
+
+    Raises UsageError for a name without a manifest and without a tree to read it off.
+    """
+    have = Checkout(project)
+    if is_name(word) and (have.series(word).is_file() or have.manifest(word).is_file()):
+        return word
+    release = release_of(word)
+    tree = words.local(source)
+    if is_released(release) or tree is None or not tree.is_dir() or manifest_path(project, release).is_file():
+        return release
+    from decouple.upstream.fill_other import of_tree  # only where there is something to read
+
+    write_atomically(manifest_path(project, release), render(of_tree(release, tree)))
+    return release
+
+
+def nearest(project: Path, release: str) -> str:
+    """The whole series to carry from: the newest that is not newer than ``release``, else the oldest.
+
+    Raises UsageError where no series is whole, or ``release`` has no manifest.
+    """
+    whole = Checkout(project).whole()
+    if not whole:
+        raise UsageError("no whole series to carry from", next_step="name a checkout with a series of all patches")
+    wanted = Version(load_release(project, release).version)
+    versions = {one: Version(load_release(project, one).version) for one in whole}
+    older = [one for one in whole if versions[one] <= wanted]
+    return max(older, key=lambda one: versions[one]) if older else min(whole, key=lambda one: versions[one])
+
+
+def carry(
+    project: Path, release: str, source: str = "auto", *, debian_patches: bool = False, listener: Listener = QUIET
+) -> None:
+    """Write ``series/<release>`` and ``patches/<release>``, carried from the nearest whole series; a verdict for each.
+
+    Raises DecoupleError at a patch that a person must settle, with the command that goes on from there.
+    """
+    old = nearest(project, release)
+    listener.say(f"series: {release} has no whole series; carried from {old}")
+
+    def heard(judged: Judged) -> None:
+        for line in report.text(judged.outcome.carried).splitlines():
+            listener.say(f"  {line}")
+
+    found = rebase(Rebase(project, (old, release), source, debian_patches=debian_patches), listener, heard)
+    if found.stopped_at:
+        raise DecoupleError(
+            f"series/{release}: stopped at {found.stopped_at}, the conflict is in {found.tree}",
+            next_step=f"settle it, `git add`, `decouple rebase --continue`, then `decouple apply {release}` again",
+        )
+    assert found.series
+    listener.say(
+        f"series: {len(found.series.lines)} patches in series/{release}, {len(found.series.bodies)} new bodies"
+    )

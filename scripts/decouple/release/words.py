@@ -1,0 +1,47 @@
+"""The one language of ``--source``: what a word behind it means, the same for every command.
+
+``auto`` (the manifest's order, what is in the cache first), a provider of the release manifest (``debian``, ``github``,
+``git``, ``wheel``), or a path, with or without ``local:`` before it: a folder, an archive, a bare repository, or
+``REPOSITORY@REVISION``. A word without a slash is a path where such a file is, unless it is ``auto`` or a provider.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from decouple.release.manifest import SOURCES
+
+LOCAL = "local:"
+
+
+def canonical(word: str) -> str:
+    """``local:`` and the whole path where ``word`` is a path, else ``word``.
+
+    >>> canonical("debian"), canonical("local:/src/pytorch"), canonical("/src/pytorch@v2.7.0")
+    ('debian', 'local:/src/pytorch', 'local:/src/pytorch@v2.7.0')
+    """
+    path = local(word)
+    return word if path is None else f"{LOCAL}{path.expanduser().absolute()}"
+
+
+def local(word: str) -> Path | None:
+    """The path that a word names, its ``@REVISION`` still on it; None if it is no path."""
+    if word.startswith(LOCAL):
+        return Path(word.removeprefix(LOCAL))
+    if word == "auto" or word in SOURCES or ("/" not in word and not Path(word).exists()):
+        return None
+    return Path(word)
+
+
+def split(path: Path) -> tuple[Path, str | None]:
+    """A path, and the revision that it names where it is ``REPOSITORY@REVISION``."""
+    if not path.exists() and "@" in path.name:
+        folder, _, revision = str(path).rpartition("@")
+        if is_repository(Path(folder)):
+            return Path(folder), revision
+    return path, None
+
+
+def is_repository(path: Path) -> bool:
+    """Whether a folder is a git repository with commits to read: bare, or with a work tree."""
+    return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())

@@ -1,0 +1,89 @@
+"""A manifest for what is no upstream release: a release candidate, ``main`` at a date, a vendor's fork, a tree on disk.
+
+Its facts are read off the tree or the repository; nothing is published of its toolchain, so that is not known.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+
+from decouple.base import git as runner
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.release.manifest import GitSource, Manifest, Source, Toolchain, is_released
+
+_UNKNOWN = Toolchain(python=(), cuda=None, libraries=(), gcc=None, cuda_max_gcc=None)
+
+
+def of_tree(name: str, tree: Path) -> Manifest:
+    """Of a tree on disk: its ``version.txt``, and its commit where it is a clone without edits.
+
+    Raises UsageError where ``name`` is an upstream release's, which only published files may describe; DecoupleError.
+    """
+    _refuse_released(name, f"decouple apply {name} --source local:{tree} where there is a series/{name}.toml")
+    try:
+        text = (tree / "version.txt").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{tree}: no version.txt to read: {error}", next_step="name a PyTorch source tree") from None
+    commit = None
+    if (tree / ".git").exists() and not runner.ask("status", "--porcelain", cwd=tree).out:
+        commit = runner.text("rev-parse", "HEAD", cwd=tree)
+    return _manifest(name, text, commit or name, commit, ())
+
+
+def of_repository(name: str, url: str, ref: str) -> Manifest:
+    """Of ``ref`` (a tag, a branch, a commit) in the repository at ``url``. Raises UsageError, DecoupleError."""
+    _refuse_released(name, f"decouple manifest fill {name} reads it off PyPI")
+    with tempfile.TemporaryDirectory(prefix="decouple-ref-") as folder:
+        here = Path(folder)
+        runner.git("init", "-q", cwd=here)
+        runner.git("remote", "add", "origin", url, cwd=here)
+        runner.git(
+            *("fetch", "-q", "--depth=1", "--filter=blob:none", "origin", ref),
+            cwd=here,
+            env=runner.fetching(),
+            doing=f"{url}: {ref}",
+            next_step="name a tag, a branch or a whole commit id that the repository has",
+        )
+        commit = runner.text("rev-parse", "FETCH_HEAD^{commit}", cwd=here)
+        shown = runner.git(
+            *("show", "FETCH_HEAD:version.txt"),
+            cwd=here,
+            env=runner.fetching(),
+            doing=f"{url}: {ref} has no version.txt",
+            next_step="is this a PyTorch repository?",
+        )
+        tagged = runner.git("ls-remote", "--tags", "origin", f"refs/tags/{ref}", cwd=here, env=runner.fetching())
+    return _manifest(
+        name, shown.decode("utf-8", "replace"), ref if tagged.strip() else commit, commit, (GitSource(url),)
+    )
+
+
+def candidate_tag(name: str) -> str:
+    """Upstream's tag of a release candidate: "v2.7.0-rc3" of "2.7.0rc3". Raises UsageError for another name."""
+    match = re.fullmatch(r"v?(\d+\.\d+\.\d+)-?rc(\d+)", name)
+    if not match:
+        raise UsageError(
+            f"{name} is no upstream release, so PyPI says nothing of it",
+            next_step=f"decouple manifest fill {name} --write with --tree DIR, or with --git URL --ref REF",
+        )
+    return f"v{match[1]}-rc{match[2]}"
+
+
+def _refuse_released(name: str, instead: str) -> None:
+    if is_released(name):
+        raise UsageError(f"{name} is an upstream release, and no other tree may be called so", next_step=instead)
+
+
+def _manifest(name: str, version: str, tag: str, commit: str | None, sources: tuple[Source, ...]) -> Manifest:
+    text = version.strip()
+    try:
+        Version(text)
+    except InvalidVersion:
+        raise DecoupleError(
+            f"{name}: version.txt holds no version: {text[:40]!r}", next_step="name a PyTorch tree"
+        ) from None
+    return Manifest(name, text, tag, commit, sources, _UNKNOWN)

@@ -1,0 +1,112 @@
+"""A release without a series, and what is no release: carried, applied and named as what it is, in one command."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.base.checkout import Checkout
+from decouple.base.errors import UsageError
+from decouple.cli import main
+from decouple.patch import seriesfile
+from decouple.release.manifest import load_release, release_of
+from decouple.upstream.fill_other import candidate_tag
+from decouple.upstream.official_text import likeness
+from tests.unit.rebase.releases import numbered
+from tests.unit.rebase.test_session import Project, conflict_in_b, project
+
+__all__ = ["project"]
+
+
+def git(tree: Path, *words: str) -> str:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    return subprocess.run(
+        ["git", *identity, *words], cwd=tree, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_apply_carries_the_nearest_series(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.write("third_device/README", "laid over the tree\n")
+    project.upstream("1.1", {name: "new\n" + numbered(1, 60) for name in "abc"})
+    sources = {release: f"local:{folder}" for release, folder in project.sources.items()}
+    assert main(["apply", "1.0", "--source", sources["1.0"]]) == 0
+    project.give_from_source()
+    assert main(["apply", "1.1", "--source", sources["1.1"]]) == 0
+    said = capsys.readouterr().out
+    assert "1.1 has no whole series; carried from 1.0" in said
+    assert "1.0/0002-second.patch  offset" in said, "a verdict for each"
+    assert len(project.series) == 3
+    assert (project.root / "patches/1.1/0001-first.patch").is_file()
+    tree = project.root / "build/1.1/src"
+    assert "second" in (tree / "b").read_text()
+    made_on, measured = seriesfile.read(project.root / "series/1.1").made_on
+    assert made_on == git(tree, "rev-parse", "refs/decouple/base^{tree}")
+    assert measured == "its distance to the official wheel was not measured", "this manifest names no wheel"
+
+
+def test_a_stop_says_how_to_go_on(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.write("third_device/README", "laid over the tree\n")
+    conflict_in_b(project)
+    project.give_from_source()
+    source = f"--source=local:{project.sources['1.1']}"
+    assert main(["apply", "1.1", source]) == 1
+    assert "decouple rebase --continue`, then `decouple apply 1.1` again" in capsys.readouterr().err
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
+    project.git("add", "b")
+    assert main(["rebase", "--continue"]) == 0
+    assert main(["apply", "1.1", source]) == 0
+    assert "both" in (project.root / "build/1.1/src/b").read_text()
+
+
+def test_a_fork_gets_its_manifest_off_its_tree(project: Project) -> None:
+    project.write("third_device/README", "laid over the tree\n")
+    project.upstream("1.1", {"version.txt": "1.1.0a0\n", **dict.fromkeys("abc", numbered(1, 60))})
+    project.give_from_source()
+    fork = project.sources["1.1"]
+    assert main(["apply", "acme-1.1", "--source", str(fork)]) == 0
+    manifest = load_release(project.root, "acme-1.1")
+    assert (manifest.release, manifest.version, manifest.commit) == ("acme-1.1", "1.1.0a0", None)
+    assert Checkout(project.root).whole() == ("acme-1.1", "1.0"), "never the newest: nothing is carried from it unasked"
+    assert main(["lint", "acme-1.1"]) in (0, 1)
+    assert main(["check", "acme-1.1", "--source", str(fork)]) == 0
+
+
+def test_a_commit_of_a_repository_is_a_source_and_a_manifest(project: Project, tmp_path: Path) -> None:
+    project.write("third_device/README", "laid over the tree\n")
+    repo = project.sources["1.1"]
+    project.upstream("1.1", {"version.txt": "1.1.0a0\n", **dict.fromkeys("abc", numbered(1, 60))})
+    git(repo, "init", "-q")
+    git(repo, "add", "-A")
+    git(repo, "commit", "-qm", "main at a date")
+    commit = git(repo, "rev-parse", "HEAD")
+    (repo / "a").write_text("an edit that is in no commit\n")
+    assert main(["manifest", "fill", "main-2026", "--git", repo.as_uri(), "--ref", "HEAD", "--write"]) == 0
+    assert load_release(project.root, "main-2026").commit == commit
+    project.give_from_source()
+    assert main(["apply", "main-2026"]) == 0, "the repository is its source"
+    assert main(["check", "main-2026", "--source", f"{repo}@{commit}"]) == 0
+    assert main(["apply", "other", "--source", f"{repo}@{commit}"]) == 2, "no manifest, and no folder to read one off"
+
+
+@pytest.mark.parametrize("name", ["2.7.0rc3", "main-2026-11-20", "acme-2.7"])
+def test_another_name_is_not_cut_short(name: str) -> None:
+    assert release_of(name) == name
+
+
+def test_upstreams_tag_of_a_candidate() -> None:
+    assert candidate_tag("2.7.0rc3") == "v2.7.0-rc3"
+    with pytest.raises(UsageError, match=r"acme-2\.7 is no upstream release"):
+        candidate_tag("acme-2.7")
+
+
+def test_how_near_a_tree_is_to_the_official_text(tmp_path: Path) -> None:
+    for folder, texts in {"wheel": {"a": "1", "b": "2", "made": "by the build"}, "tree": {"a": "1", "b": "3"}}.items():
+        (tmp_path / folder).mkdir()
+        for name, text in texts.items():
+            (tmp_path / folder / name).write_text(text)
+    found = likeness(tmp_path / "tree", tmp_path / "wheel", "torch.whl")
+    assert found.text() == "50.0 % official text: 1 of 2 files as in torch.whl"
+    assert not found.official
+    assert found.different == ("b",)
