@@ -29,7 +29,7 @@ from pathlib import Path
 
 from decouple.base.git import EXECUTABLE, REGULAR, TREE
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, Result, Tree, apply, path_fault
+from decouple.patch.apply import File, PatchResult, Tree, apply, path_fault
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -372,7 +372,7 @@ def _against_git(
     tally: Tally,
     problems: tuple[patch.Problem, ...],
     readable: bool,
-    result: Result,
+    result: PatchResult,
     reverse: bool,
 ) -> str | None:
     theirs = reference.git_apply(case.text, case.files, reverse=reverse)
@@ -398,7 +398,7 @@ def _against_git(
     return None
 
 
-def _refusal(tally: Tally, problems: tuple[patch.Problem, ...], readable: bool, result: Result) -> str | None:
+def _refusal(tally: Tally, problems: tuple[patch.Problem, ...], readable: bool, result: PatchResult) -> str | None:
     """git takes the patch and we do not: which decision that is, or a fault."""
     if not readable:
         codes = {problem.code for problem in problems}

@@ -31,7 +31,7 @@ def main() -> None:
     read = timed(
         lambda: dumps.extend(dump.of_libraries([path], path.name, [arguments.arch]) for path in (one, other))
     ).wall
-    seen: list[compare.Comparison] = []
+    seen: list[compare.KernelComparison] = []
     compared = timed(lambda: seen.append(compare.compare(*dumps))).wall
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "kept.xz"

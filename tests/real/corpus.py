@@ -23,7 +23,7 @@ from decouple.base.git import REGULAR, TREE
 from decouple.base.paths import cache_dir
 from decouple.patch import parse as patch
 from decouple.patch import seriesfile
-from decouple.patch.apply import File, Result, Source, Tree, apply
+from decouple.patch.apply import File, PatchResult, Source, Tree, apply
 from decouple.patch.parse import FilePatch, Hunk, Patch
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
@@ -160,7 +160,7 @@ def _row(name: str, one: Patch, before: dict[str, File], variant: str = "") -> t
     return row, after
 
 
-def _changed(before: dict[str, File], result: Result) -> dict[str, File]:
+def _changed(before: dict[str, File], result: PatchResult) -> dict[str, File]:
     after = {**before, **result.changes}
     return {path: file for path, file in after.items() if file is not None}
 

@@ -12,7 +12,7 @@ from decouple.patch.apply import Tree, apply
 from decouple.patch.parse import Patch
 from decouple.release.manifest import DebianSource, load_release
 from decouple.series import check
-from decouple.series.check import Status
+from decouple.series.check import Fit
 from decouple.series.lint import lint
 from decouple.upstream.download import Downloader
 from decouple.upstream.readers import from_archive
@@ -44,7 +44,7 @@ def test_our_own_series_has_no_faults() -> None:
 def test_the_series_is_clean_on_the_release_it_was_cut_for() -> None:
     found = from_archive(orig(), check.wanted(series()), cache_dir())
     verdicts = check.check(series(), found)
-    assert [(verdict.patch.name, verdict.status) for verdict in verdicts if verdict.status is not Status.CLEAN] == []
+    assert [(verdict.patch.name, verdict.status) for verdict in verdicts if verdict.status is not Fit.CLEAN] == []
 
 
 def test_each_patch_gives_the_files_that_git_apply_gives() -> None:
@@ -64,7 +64,7 @@ def test_the_series_applies_on_debians_patched_tree() -> None:
     opened, debian = open_named(find_project(), RELEASE, "debian", check.wanted(series()), debian_patches=True)
     assert len(debian) == 17
     verdicts = check.check(series(), opened.source, under=debian)
-    assert [v.patch.name for v in verdicts if v.status not in (Status.CLEAN, Status.OFFSET)] == []
+    assert [v.patch.name for v in verdicts if v.status not in (Fit.CLEAN, Fit.OFFSET)] == []
 
 
 def test_a_wheel_shows_what_it_has_and_says_what_it_lacks() -> None:
@@ -72,7 +72,7 @@ def test_a_wheel_shows_what_it_has_and_says_what_it_lacks() -> None:
     assert opened.partial
     verdicts = {v.patch.name: v for v in check.check(series(), opened.source, partial=True)}
     python = verdicts["2.6/0003-device-interface-cudac.patch"]
-    assert python.status is Status.CLEAN and not python.unseen
+    assert python.status is Fit.CLEAN and not python.unseen
     cmake = verdicts["2.6/0002-kineto-cupti.patch"]
-    assert cmake.status is Status.UNSEEN
-    assert {v.status for v in verdicts.values()} <= {Status.CLEAN, Status.UNSEEN}
+    assert cmake.status is Fit.UNSEEN
+    assert {v.status for v in verdicts.values()} <= {Fit.CLEAN, Fit.UNSEEN}

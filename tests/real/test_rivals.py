@@ -17,7 +17,7 @@ import pytest
 from decouple.base.paths import cache_dir
 from decouple.flows import rebase
 from decouple.patch import seriesfile
-from decouple.rebase.series import Rebase
+from decouple.rebase.series import RebaseWork
 from decouple.rebase.stop import Waiting
 from decouple.rebase.verdicts import Carried, Verdict
 from decouple.release.manifest import known_releases
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 WHEELS = [release for release in known_releases(ROOT) if release != "2.6"]
 
 
-def compared(work: Rebase, release: str, folder: Path, truth: Mapping[str, rivals.Effect]) -> list[tuple[str, ...]]:
+def compared(work: RebaseWork, release: str, folder: Path, truth: Mapping[str, rivals.Effect]) -> list[tuple[str, ...]]:
     """(patch, our verdict, and what each of the three tools made of it); asserts that ours is never the worse one.
 
     ``truth``: what is right, by Decouple-Id; for a patch that is not in it, what we made of it.
@@ -60,7 +60,7 @@ def compared(work: Rebase, release: str, folder: Path, truth: Mapping[str, rival
     return rows
 
 
-def settled(work: Rebase, release: str) -> dict[str, rivals.Effect]:
+def settled(work: RebaseWork, release: str) -> dict[str, rivals.Effect]:
     """Decouple-Id -> what the patch of the release's own series changes."""
     entries = seriesfile.read(ROOT / "series" / release).entries
     patches = [entry.patch(ROOT / "patches") for entry in entries]

@@ -23,7 +23,7 @@ from decouple.upstream.fetched import Fetched
 from decouple.upstream.fetching import fetch
 from decouple.upstream.manifest_sources import open_provided
 from decouple.upstream.providers import table
-from decouple.upstream.providers.context import Context
+from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import Provider
 from floor_plan import BEGIN, END, PACKAGE, PAGE, plan
 from tests.support.releases import manifest, sample_tree
@@ -71,11 +71,11 @@ class ShareSource:
     provider: str = "share"
 
 
-def cached(release: Manifest, source: ShareSource, context: Context) -> Fetched | None:
+def cached(release: Manifest, source: ShareSource, context: FetchContext) -> Fetched | None:
     return context.unpacked(release, "share-1")
 
 
-def copied(release: Manifest, source: ShareSource, context: Context) -> Fetched:
+def copied(release: Manifest, source: ShareSource, context: FetchContext) -> Fetched:
     def make(folder: Path) -> Fetched:
         shutil.copytree(source.path, folder / "tree", symlinks=True)
         return Fetched("share", "source", folder / "tree", "share-1")

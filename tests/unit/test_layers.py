@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,28 @@ def test_scripts_that_run_inside_a_build_root_import_nothing_of_this_package() -
     inside = [path for path in PACKAGE.rglob("*.py") if "inside" in path.relative_to(PACKAGE).parts]
     assert inside
     assert [str(path) for path in inside if any(name.startswith("decouple") for _, name in imports(path))] == []
+
+
+def namesakes(package: Path) -> dict[str, list[str]]:
+    """Public classes of one name -> the modules that define them."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(str(path.relative_to(package)))
+    return {name: modules for name, modules in found.items() if len(modules) > 1}
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    """A name in an error, a log or a search says one thing."""
+    assert namesakes(PACKAGE) == {}
+
+
+def test_a_shared_name_is_told_with_its_modules(tmp_path: Path) -> None:
+    for room in ("series", "verify"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "lint.py").write_text("class Report: ...\nclass _Own: ...\n")
+    assert namesakes(tmp_path) == {"Report": ["series/lint.py", "verify/lint.py"]}
 
 
 def test_git_is_started_in_one_place() -> None:

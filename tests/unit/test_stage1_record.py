@@ -12,8 +12,8 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.verify.ninja_deps import DependencyLog
-from decouple.verify.stage1_record import Record, read_record, while_nothing_builds
-from decouple.verify.stage1_units import Report, Unit, check
+from decouple.verify.stage1_record import BuildRecord, read_record, while_nothing_builds
+from decouple.verify.stage1_units import TranslationUnit, UnitsReport, check
 
 COMPILER = shutil.which("c++") or shutil.which("g++")
 
@@ -52,12 +52,12 @@ class Project:
     def ninja(self, *words: str) -> None:
         subprocess.run(["ninja", "-C", str(self.build), *words], check=True, capture_output=True)
 
-    def unit(self, name: str) -> Unit:
+    def unit(self, name: str) -> TranslationUnit:
         source = PurePosixPath(self.tree) / f"{name}.cpp"
         command = (str(COMPILER), f"-I{self.tree}", "-o", f"{name}.o", "-c", str(source))
-        return Unit(source, PurePosixPath(self.build), command)
+        return TranslationUnit(source, PurePosixPath(self.build), command)
 
-    def look(self, *names: str) -> Report:
+    def look(self, *names: str) -> UnitsReport:
         units = [self.unit(name) for name in names]
         outputs = [unit.output for unit in units if unit.output]
         record = read_record(self.build, PurePosixPath(self.build), outputs)
@@ -120,8 +120,8 @@ def test_a_record_without_the_unit_s_own_source_is_not_believed(project: Project
     project.tree.joinpath("clean.cpp").rename(project.tree / "elsewhere" / "clean.cpp")
     log = DependencyLog.read(project.build / ".ninja_deps", PurePosixPath(project.build))
     source = PurePosixPath(project.tree) / "elsewhere" / "clean.cpp"
-    unit = Unit(source, PurePosixPath(project.build), (*project.unit("clean").command[:-1], str(source)))
-    assert check([unit], source=PurePosixPath(project.tree), record=Record(log, frozenset())).preprocessed == 1
+    unit = TranslationUnit(source, PurePosixPath(project.build), (*project.unit("clean").command[:-1], str(source)))
+    assert check([unit], source=PurePosixPath(project.tree), record=BuildRecord(log, frozenset())).preprocessed == 1
 
 
 def test_the_files_of_the_tree_that_were_opened_are_listed_once_and_sorted(project: Project) -> None:

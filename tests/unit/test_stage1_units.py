@@ -9,14 +9,14 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.verify.stage1_units import Unit, check, dependency_command, opened_files, read_units, take
+from decouple.verify.stage1_units import TranslationUnit, check, dependency_command, opened_files, read_units, take
 
 COMPILER = shutil.which("c++") or shutil.which("g++")
 
 
-def unit(path: Path, *options: str) -> Unit:
+def unit(path: Path, *options: str) -> TranslationUnit:
     command = (str(COMPILER), *options, "-o", "x.o", "-c", str(path))
-    return Unit(PurePosixPath(path), PurePosixPath(path.parent), command)
+    return TranslationUnit(PurePosixPath(path), PurePosixPath(path.parent), command)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_nothing_looked_at_is_no_success() -> None:
 
 def test_the_command_loses_its_cache_and_its_output() -> None:
     command = ("/usr/bin/ccache", "c++", "-DX", "-MD", "-MF", "x.d", "-o", "x.o", "-c", "x.cpp")
-    assert dependency_command(Unit(PurePosixPath("x.cpp"), PurePosixPath("/b"), command)) == (
+    assert dependency_command(TranslationUnit(PurePosixPath("x.cpp"), PurePosixPath("/b"), command)) == (
         "c++",
         "-DX",
         "x.cpp",
@@ -94,7 +94,9 @@ def test_a_make_rule_is_read_with_its_continuations_and_escaped_blanks() -> None
 
 
 def test_a_slice_is_even_repeatable_and_starts_with_what_was_asked_for() -> None:
-    units = [Unit(PurePosixPath(f"/s/{number:03}.cpp"), PurePosixPath("/s"), ("c++",)) for number in range(100)]
+    units = [
+        TranslationUnit(PurePosixPath(f"/s/{number:03}.cpp"), PurePosixPath("/s"), ("c++",)) for number in range(100)
+    ]
     some = take(units, 10, first=["057.cpp"])
     assert some == take(units, 10, first=["057.cpp"])
     assert len(some) == 10

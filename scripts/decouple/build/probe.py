@@ -19,7 +19,7 @@ _ARCH = re.compile(r"(\d+)\.(\d[af]?)(\+PTX)?")
 
 
 @dataclass(frozen=True)
-class Found:
+class Probed:
     """What the environment has: CUDA's and cuDNN's version, nvcc's architectures ("90a"), the version of the core."""
 
     nvcc: str | None
@@ -39,7 +39,7 @@ class Wanted:
     cudnn: bool = True
 
 
-def ask_inside(environment: Environment, variables: Mapping[str, str], core_prefix: str) -> Found:
+def ask_inside(environment: Environment, variables: Mapping[str, str], core_prefix: str) -> Probed:
     """Look. Raises DecoupleError when there is no Python inside to ask."""
     said = ask(environment, ["python3", "-c", _SCRIPT.read_text(encoding="utf-8"), core_prefix], variables)
     if said is None:
@@ -48,10 +48,10 @@ def ask_inside(environment: Environment, variables: Mapping[str, str], core_pref
             next_step="install python3, or use --env rootfs",
         )
     document = json.loads(said)
-    return Found(document["nvcc"], tuple(document["archs"]), document["cudnn"], document["torch"])
+    return Probed(document["nvcc"], tuple(document["archs"]), document["cudnn"], document["torch"])
 
 
-def check_stage2(found: Found, wanted: Wanted) -> None:
+def check_stage2(found: Probed, wanted: Wanted) -> None:
     """Raise DecoupleError for the first thing that stage 2 lacks."""
     if found.nvcc is None:
         raise DecoupleError(

@@ -49,7 +49,7 @@ class Override:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageSettings:
     """``[stage1]`` or ``[stage2]``. ``slice_`` is stage 2's runtime part, ``flash_`` its attention kernels."""
 
     summary: str
@@ -71,7 +71,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Bindings:
+class BindingsSettings:
     """``[bindings]``: stage 2 beside libraries with kernels that are compiled already, which lie in ``kernels``."""
 
     layers: tuple[str, ...]
@@ -113,7 +113,7 @@ class Core:
 
 
 @dataclass(frozen=True)
-class Host:
+class HostSettings:
     """What ``--env host`` needs, and the variables by which its user names compilers and libraries."""
 
     tools: tuple[str, ...]
@@ -135,14 +135,14 @@ class Facts:
     """All of ``stages.toml``."""
 
     common: Variables
-    stage1: Stage
-    stage2: Stage
-    bindings: Bindings
+    stage1: StageSettings
+    stage2: StageSettings
+    bindings: BindingsSettings
     profile: Mapping[str, Profile]
     core: Mapping[str, Core]
     toolchain: Mapping[str, tuple[str, ...]]
     toolchain_cuda: Mapping[str, tuple[str, ...]]
-    host: Host
+    host: HostSettings
     portable: Portable
 
 
@@ -152,7 +152,7 @@ def facts() -> Facts:
     return toml.read(_FILE, Facts, mend=f"git checkout {_FILE}")
 
 
-def stage(number: int) -> Stage:
+def stage(number: int) -> StageSettings:
     """The facts of stage 1 or 2."""
     return facts().stage1 if number == 1 else facts().stage2
 

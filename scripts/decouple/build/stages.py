@@ -59,7 +59,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StageWheel:
     """A stage's wheel; ``built`` is False when it was up to date. Effort and objects are of the last build."""
 
     stage: int
@@ -126,7 +126,7 @@ class Stage(ABC):
         """What it is made with: see `toolchain_of`."""
         return toolchain_of(self.environment, self.number, self.layers(), self.variables)
 
-    def build(self) -> Outcome:
+    def build(self) -> StageWheel:
         """The stage's wheel in ``dist``, made unless it is up to date. Raises DecoupleError naming the failing step."""
         tree, dirty = inputs.tree_state(self.places.tree)
         toolchain = self.toolchain()
@@ -147,7 +147,7 @@ class Stage(ABC):
             stamp = inputs.up_to_date(stamp_path, digest, self.places.dist)
             if stamp:
                 wheel = self.places.dist / stamp.wheel
-                return Outcome(self.number, wheel, False, Effort(stamp.seconds), stamp.objects)
+                return StageWheel(self.number, wheel, False, Effort(stamp.seconds), stamp.objects)
             say(f"{name}: building, log {self.log}")
             began, before = time.monotonic(), effort.counters(self.environment, self.variables)
             try:
@@ -177,7 +177,7 @@ class Stage(ABC):
             objects = objects_in(self.folder)
             inputs.write_stamp(stamp_path, inputs.Stamp(digest, wheel.name, sha256_of(wheel), took.seconds, objects))
             effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
-        return Outcome(self.number, wheel, True, took, objects)
+        return StageWheel(self.number, wheel, True, took, objects)
 
     def run(
         self, what: str, command: Sequence[str], start: str, on_line: Callable[[str], None] = lambda _: None
@@ -380,7 +380,7 @@ def build_stage1(
     *,
     progress: Progress = SILENT,
     say: Callable[[str], None] = lambda _: None,
-) -> Outcome:
+) -> StageWheel:
     """The core wheel of the applied tree. Raises DecoupleError naming the step that failed and its log."""
     return Stage1(Job(environment, provenance, choices, progress, say)).build()
 
@@ -392,7 +392,7 @@ def build_stage2(
     *,
     progress: Progress = SILENT,
     say: Callable[[str], None] = lambda _: None,
-) -> Outcome:
+) -> StageWheel:
     """The torch_cuda wheel. Raises DecoupleError naming what is missing, or the step that failed and its log."""
     return Stage2(Job(environment, provenance, choices, progress, say)).build()
 
@@ -404,7 +404,7 @@ def build_bindings(
     *,
     progress: Progress = SILENT,
     say: Callable[[str], None] = lambda _: None,
-) -> Outcome:
+) -> StageWheel:
     """The torch_cuda wheel over ``choices.wheels``. Raises DecoupleError naming the step that failed and its log."""
     return Bindings(Job(environment, provenance, choices, progress, say)).build()
 

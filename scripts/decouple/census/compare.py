@@ -13,7 +13,7 @@ COUPLINGS = ("inter-file", "macro", "include", "name", "python", "build")
 
 
 @dataclass(frozen=True)
-class Edit:
+class Removal:
     """One patch's effect on one file: which lines' text it takes away."""
 
     patch: str
@@ -32,7 +32,7 @@ class ModuleCount:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CensusComparison:
     """The report's content. ``after`` is None when the series is not applied."""
 
     release: str
@@ -85,10 +85,12 @@ def is_needing(finding: Finding) -> bool:
     return finding.needs_cuda and finding.stage in ("stage-1", "codegen") and finding.verdict not in ("stays", "moved")
 
 
-def compare(release: str, before: Census, after: Census | None, edits: Mapping[str, Sequence[Edit]]) -> Comparison:
+def compare(
+    release: str, before: Census, after: Census | None, edits: Mapping[str, Sequence[Removal]]
+) -> CensusComparison:
     """Join by id. ``edits`` tells for each path (old or new) which patches change it and what they remove."""
     if after is None:
-        return Comparison(release, before, None, before.findings)
+        return CensusComparison(release, before, None, before.findings)
     later = {finding.id: finding for finding in after.findings}
     joined = []
     for finding in before.findings:
@@ -100,10 +102,10 @@ def compare(release: str, before: Census, after: Census | None, edits: Mapping[s
     new = [
         replace(finding, verdict="new" if finding.verdict == "open" else finding.verdict) for finding in later.values()
     ]
-    return Comparison(release, before, after, (*joined, *new))
+    return CensusComparison(release, before, after, (*joined, *new))
 
 
-def _cut_by(finding: Finding, edits: Mapping[str, Sequence[Edit]]) -> str:
+def _cut_by(finding: Finding, edits: Mapping[str, Sequence[Removal]]) -> str:
     touching = [*edits.get(finding.origin, ()), *edits.get(finding.path, ())]
     words = finding.symbol.split("+") if finding.category == "macro" else [finding.symbol.strip('"')]
     exact = [edit.patch for edit in touching if any(word in line for word in words for line in edit.removed)]

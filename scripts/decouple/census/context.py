@@ -14,7 +14,7 @@ from decouple.syntax.include_graph import Edge
 
 
 @dataclass(frozen=True)
-class Context:
+class ScannedTree:
     """One tree, before or after relocation.
 
     ``origins`` maps a moved file's new path to its old one; it is empty for a tree that is not relocated, in which
@@ -48,7 +48,7 @@ class Context:
 
 def make_context(
     tree: Path, rules: RuleFile, moves: Mapping[str, str], stage1: Mapping[str, Edge | None] | None = None
-) -> Context:
+) -> ScannedTree:
     """Read what is needed of ``tree``. ``moves`` is the plan of the pristine tree, old path to new path.
 
     ``stage1`` is the plan's include closure, if ``tree`` is the tree it was made for; else it is computed.
@@ -69,7 +69,7 @@ def make_context(
     }
     if stage1 is None:
         stage1 = stage1_closure(tree, files, stage1_units(files, BuildLists(tree, files, rules), rules), rules)
-    return Context(
+    return ScannedTree(
         tree=tree,
         rules=rules,
         targets={old: new for old, new in moves.items() if old in present},

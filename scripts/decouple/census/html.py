@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from decouple.census.compare import Comparison
+from decouple.census.compare import CensusComparison
 from decouple.census.finding import Finding
 from decouple.census.report import summary
 
@@ -15,7 +15,7 @@ TEMPLATE = Path(__file__).with_name("report.html")
 MARK = "/*CENSUS*/null"
 
 
-def as_html(comparison: Comparison) -> str:
+def as_html(comparison: CensusComparison) -> str:
     """The page. Repeated words are sent once, as tables that the rows index."""
     tables: dict[str, list[str]] = {"category": [], "module": [], "stage": [], "verdict": [], "reason": []}
     known: dict[str, dict[str, int]] = {name: {} for name in tables}

@@ -6,13 +6,13 @@ import json
 from collections import Counter
 from typing import Any
 
-from decouple.census.compare import Comparison, in_core
+from decouple.census.compare import CensusComparison, in_core
 from decouple.census.finding import Census
 
 SCHEMA = 1
 
 
-def summary(comparison: Comparison) -> dict[str, Any]:
+def summary(comparison: CensusComparison) -> dict[str, Any]:
     """The numbers: key number, per module, per category and verdict."""
     after = comparison.after
     return {
@@ -50,7 +50,7 @@ def remaining(census: Census) -> list[dict[str, Any]]:
     return [{"category": c, "reason": reason, "count": n} for (c, reason), n in sorted(counts.items())]
 
 
-def as_json(comparison: Comparison) -> str:
+def as_json(comparison: CensusComparison) -> str:
     """The whole census. No times, no absolute paths: two runs on the same trees give the same bytes."""
     head = json.dumps(summary(comparison), indent=1, sort_keys=True, ensure_ascii=False)
     lines = ",\n".join(

@@ -13,7 +13,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.git import ask, names
 from decouple.base.progress import SILENT, Progress
 from decouple.census import build_files, cpp, python
-from decouple.census.context import Context
+from decouple.census.context import ScannedTree
 from decouple.census.finding import Census, Finding, Raw, identify
 from decouple.census.taxonomy import Taxonomy
 
@@ -38,7 +38,7 @@ def files_of(tree: Path) -> list[str]:
     return sorted(out)
 
 
-def _belongs(path: str, context: Context) -> bool:
+def _belongs(path: str, context: ScannedTree) -> bool:
     """Whether the census looks at ``path``: what the project itself lays over the tree is no coupling of upstream's.
 
     Except ``third_device/added_to_core``, which the core wheel ships.
@@ -48,7 +48,7 @@ def _belongs(path: str, context: Context) -> bool:
 
 
 def scan(
-    context: Context,
+    context: ScannedTree,
     taxonomy: Taxonomy,
     *,
     files: Sequence[str] | None = None,
@@ -84,7 +84,7 @@ def scan(
 class _Worker:
     """Scans chunks of files; holds what does not change, so that a task is only a list of paths."""
 
-    def __init__(self, context: Context, taxonomy: Taxonomy) -> None:
+    def __init__(self, context: ScannedTree, taxonomy: Taxonomy) -> None:
         self._context = context
         self._taxonomy = taxonomy
 
@@ -142,7 +142,7 @@ def _kind(path: str) -> str | None:
     return None
 
 
-def _inter_file(context: Context, paths: frozenset[str]) -> list[Raw]:
+def _inter_file(context: ScannedTree, paths: frozenset[str]) -> list[Raw]:
     """One finding for each file that is CUDA's as a whole, where it stands now."""
     here = {old: new for new, old in context.origins.items()}
     out = []
@@ -153,7 +153,7 @@ def _inter_file(context: Context, paths: frozenset[str]) -> list[Raw]:
     return out
 
 
-def _judged(raws: list[Raw], context: Context, taxonomy: Taxonomy) -> tuple[Finding, ...]:
+def _judged(raws: list[Raw], context: ScannedTree, taxonomy: Taxonomy) -> tuple[Finding, ...]:
     ordered = sorted(raws, key=lambda raw: (context.origin(raw.path), raw.line, raw.category, raw.symbol))
     pairs = [(raw, context.origin(raw.path)) for raw in ordered]
     out = []
@@ -181,7 +181,7 @@ def _judged(raws: list[Raw], context: Context, taxonomy: Taxonomy) -> tuple[Find
     return tuple(out)
 
 
-def stage(path: str, context: Context) -> str:
+def stage(path: str, context: ScannedTree) -> str:
     """Who compiles or runs the file."""
     if context.moves(path):
         return "stage-2" if not path.endswith(".py") else "python"
@@ -194,7 +194,7 @@ def stage(path: str, context: Context) -> str:
     return "python" if path.endswith((".py", ".pyi")) else "neither"
 
 
-def _verdict(raw: Raw, origin: str, context: Context, taxonomy: Taxonomy) -> tuple[str, str]:
+def _verdict(raw: Raw, origin: str, context: ScannedTree, taxonomy: Taxonomy) -> tuple[str, str]:
     if context.moves(raw.path):
         where = context.targets.get(raw.path, raw.path)
         return "moved", f"stands below {where.rpartition('/')[0]}"

@@ -11,12 +11,12 @@ from rich.table import Table
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
-from decouple.census.compare import Comparison
+from decouple.census.compare import CensusComparison
 from decouple.census.html import as_html
 from decouple.census.report import as_json, summary
 from decouple.cli import output, source_options
 from decouple.cli.shown import bare
-from decouple.flows.census import Take, census
+from decouple.flows.census import TakeCensus, census
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,7 +37,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """1 when the series is applied and something in the core still needs CUDA at compile time."""
-    request = Take(
+    request = TakeCensus(
         source_options.pristine(arguments), arguments.applied, arguments.before, arguments.after, arguments.jobs
     )
     taken = census(request, output.listener())
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     return CHECK_FAILED if taken.comparison.key_after else OK
 
 
-def _print(comparison: Comparison) -> None:
+def _print(comparison: CensusComparison) -> None:
     numbers = summary(comparison)
     console = Console(file=bare(sys.stdout))
     table = Table(title=f"PyTorch {comparison.release}: couplings to CUDA outside third_device", title_justify="left")

@@ -14,7 +14,7 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.source_word import source_option
 from decouple.flows.check import Check, check
-from decouple.series.check import Conflict, Verdict
+from decouple.series.check import Conflict, PatchFit
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if found.applies(strict=arguments.strict) else CHECK_FAILED
 
 
-def _lines(verdict: Verdict, *, verbose: bool) -> list[str]:
+def _lines(verdict: PatchFit, *, verbose: bool) -> list[str]:
     files = len(verdict.patch.files)
     extra = ""
     if verdict.offsets:
@@ -80,7 +80,7 @@ def _lines(verdict: Verdict, *, verbose: bool) -> list[str]:
     return lines
 
 
-def _conflict(conflict: Conflict, verdict: Verdict, *, verbose: bool) -> list[str]:
+def _conflict(conflict: Conflict, verdict: PatchFit, *, verbose: bool) -> list[str]:
     failure = conflict.failure
     where = f" (patches/{verdict.patch.name}:{failure.hunk.line})" if failure.hunk else ""
     lines = [f"    {failure.message}{where}" + ("; this file has the change already" if conflict.present else "")]
@@ -115,7 +115,7 @@ def _shown(line: bytes) -> str:
     return text[:-1] if text.endswith("\n") else text + "  [no newline]"
 
 
-def _record(verdict: Verdict) -> dict[str, Any]:
+def _record(verdict: PatchFit) -> dict[str, Any]:
     return {
         "patch": verdict.patch.name,
         "id": verdict.patch.header.decouple_id,

@@ -11,7 +11,7 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.flows import forecast as flow
 from decouple.series import forecast
-from decouple.series.check import Status
+from decouple.series.check import Fit
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,5 +53,5 @@ def run(arguments: argparse.Namespace) -> int:
         if path:
             write_atomically(path, make(result))
             print(path)
-    bad = result.worst in (Status.CONFLICT, Status.GONE, Status.AMBIGUOUS)
+    bad = result.worst in (Fit.CONFLICT, Fit.GONE, Fit.AMBIGUOUS)
     return CHECK_FAILED if arguments.strict and bad else OK

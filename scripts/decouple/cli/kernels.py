@@ -11,7 +11,7 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.flows import kernels
 from decouple.verify.kernels import dump
-from decouple.verify.kernels.compare import Comparison, demangled, readable
+from decouple.verify.kernels.compare import KernelComparison, demangled, readable
 
 
 def register(subparsers: Any) -> None:
@@ -101,7 +101,7 @@ def _host(arguments: argparse.Namespace) -> int:
     return OK if asked[0] == asked[1] else CHECK_FAILED
 
 
-def print_comparison(found: Comparison, limit: int | None) -> None:
+def print_comparison(found: KernelComparison, limit: int | None) -> None:
     """One line with the verdict, then what is not the same."""
     kinds = {"code": "different", "launch": "with other resources", "missing": "missing", "extra": "extra"}
     counts = ", ".join(f"{found.count(what)} {said}" for what, said in kinds.items())

@@ -9,7 +9,7 @@ from collections import Counter
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.patch.faults import CODES, Fault
-from decouple.series.lint import Report, lint
+from decouple.series.lint import LintReport, lint
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     return CHECK_FAILED if report.faults else OK
 
 
-def _text(report: Report, form: str) -> str:
+def _text(report: LintReport, form: str) -> str:
     if form == "json":
         return json.dumps([vars(fault) for fault in report.faults], indent=2) + "\n"
     if form == "github":

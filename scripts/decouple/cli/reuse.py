@@ -10,7 +10,7 @@ from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.files import write_atomically
 from decouple.cli import output, source_options
 from decouple.device import reuse
-from decouple.device.reuse import Names, Report
+from decouple.device.reuse import Names, ReuseReport
 from decouple.flows import pristine
 from decouple.inventory import rules as rule_files
 from decouple.relocate.plan import make_plan
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     return CHECK_FAILED if names is not None and report.open_names(names) else OK
 
 
-def _as_json(report: Report, names: Names | None) -> dict[str, object]:
+def _as_json(report: ReuseReport, names: Names | None) -> dict[str, object]:
     made: dict[str, object] = {
         "schema": 1,
         "kinds": {kind or "none": {"files": n, "lines": lines} for kind, (n, lines) in report.by_kind().items()},
@@ -92,7 +92,7 @@ def _as_json(report: Report, names: Names | None) -> dict[str, object]:
     return made
 
 
-def _print(report: Report, names: Names | None) -> None:
+def _print(report: ReuseReport, names: Names | None) -> None:
     lines = sum(lines for _, lines in report.files.values())
     print(f"{len(report.files)} C++ and CUDA files move, {lines} lines of code; by the hardest thing in a file:")
     for kind, (files, size) in report.by_kind().items():

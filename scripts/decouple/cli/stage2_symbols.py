@@ -9,8 +9,8 @@ from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
-from decouple.flows.stage2_symbols import Symbols, look
-from decouple.prebuilt.symbols import Report, source_of
+from decouple.flows.stage2_symbols import Stage2Symbols, look
+from decouple.prebuilt.symbols import SymbolReport, source_of
 
 OFFICIAL = "official"
 
@@ -41,7 +41,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError("--core and --kernels are of one release", next_step="name one release")
     documents, good = {}, True
     for release in arguments.release:
-        found = look(Symbols(find_project(), release, arguments.core, kernels))
+        found = look(Stage2Symbols(find_project(), release, arguments.core, kernels))
         good &= found.ok
         documents[release] = {**found.report.to_dict(), "received": found.received}
         if not arguments.json:
@@ -51,7 +51,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return OK if good else CHECK_FAILED
 
 
-def _print(release: str, report: Report, received: int, limit: int | None) -> None:
+def _print(release: str, report: SymbolReport, received: int, limit: int | None) -> None:
     total = sum(report.asked.values())
     fetched = f", {received / (1 << 20):.1f} MiB fetched" if received else ""
     print(f"{release}: {', '.join(report.libraries)} ask a core for {total} symbols{fetched}")

@@ -15,8 +15,8 @@ from decouple.cli import output
 from decouple.flows import test_cuda
 from decouple.flows.environment import Work
 from decouple.suites import catalog, compare, store, target
-from decouple.suites.compare import Comparison
-from decouple.suites.store import Result
+from decouple.suites.compare import SuiteComparison
+from decouple.suites.store import SuiteResult
 
 NOT_SEEN = "values are the CPU's and no kernel was executed: a wrong kernel, timing, occupancy and races are not seen"
 
@@ -89,7 +89,7 @@ def _run(arguments: argparse.Namespace) -> int:
     simulation = ("--devices", str(arguments.devices), *arguments.simulation)
     wanted = test_cuda.Torch(arguments.torch, label, device, results, tests, simulation)
     torch = test_cuda.find(wanted, Work(project, arguments.release), output.listener())
-    choice = test_cuda.Choice(
+    choice = test_cuda.SuiteChoice(
         suites=tuple(arguments.suite),
         words=arguments.words,
         slice=arguments.slice,
@@ -106,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.keep:
         store.keep(done.results.values(), arguments.keep)
         print(arguments.keep)
-    found: Comparison | None = None
+    found: SuiteComparison | None = None
     if arguments.against:
         path = Path(arguments.against)
         place = path if path.exists() else results / f"{arguments.against}-{torch.device}"
@@ -125,7 +125,7 @@ def _commit(project: Path) -> str:
     return git.text("rev-parse", "HEAD", cwd=project).strip()
 
 
-def _print(results: Mapping[str, Result], device: str, limit: int | None) -> bool:
+def _print(results: Mapping[str, SuiteResult], device: str, limit: int | None) -> bool:
     """Figures per suite, and each failure that is not known; whether there is none."""
     for suite, counts in compare.tally(results.values()).items():
         said = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
@@ -141,7 +141,7 @@ def _print(results: Mapping[str, Result], device: str, limit: int | None) -> boo
     return len(known) == len(bad)
 
 
-def print_comparison(found: Comparison, ours: str, theirs: str, limit: int | None) -> None:
+def print_comparison(found: SuiteComparison, ours: str, theirs: str, limit: int | None) -> None:
     """One line of figures, then each difference."""
     unknown = [one for one in found.found if not one.reason]
     print(

@@ -9,7 +9,7 @@ from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
 from decouple.base.paths import find_project
 from decouple.cli import output
-from decouple.flows.units import Checked, Units, check
+from decouple.flows.units import Units, UnitsRun, check
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if found.ok else CHECK_FAILED
 
 
-def _say(found: Checked) -> None:
+def _say(found: UnitsRun) -> None:
     """Where the evidence comes from, and the verdict."""
     report = found.report
     missing = len(report.without_evidence)

@@ -13,8 +13,8 @@ from decouple.cli import output
 from decouple.cli.kernels import print_comparison
 from decouple.flows import verify as flow
 from decouple.flows import verify_wheel
-from decouple.verify.audit import Report
-from decouple.verify.checks import Check
+from decouple.verify.audit import ElfAudit
+from decouple.verify.checks import Promise
 from decouple.verify.parity import Parity
 
 
@@ -80,7 +80,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     return print_verdict(found, None if arguments.all else 10)
 
 
-def print_audit(reports: Sequence[Report]) -> None:
+def print_audit(reports: Sequence[ElfAudit]) -> None:
     """One line per audit, and its faults."""
     for report in reports:
         verdict = "FAILED" if report.faults else "ok"
@@ -99,7 +99,7 @@ def print_verdict(found: flow.Verified, limit: int | None = None) -> int:
     return OK if found.ok else CHECK_FAILED
 
 
-def _print_checks(found: Sequence[Check]) -> None:
+def _print_checks(found: Sequence[Promise]) -> None:
     for one in found:
         print(f"{'ok' if one.ok else 'FAILED':<6} {one.name}: {one.seen}")
 

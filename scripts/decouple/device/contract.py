@@ -18,7 +18,7 @@ from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
 from decouple.base.process import Inside, run_logged
 from decouple.device.sources import SHARED, digest, mirror
-from decouple.release.status import Contract
+from decouple.release.status import ContractSection
 
 CONTRACT = "contract"
 
@@ -107,9 +107,9 @@ def check(site: Site, device: str, folders: Sequence[str], arguments: Sequence[s
     return subprocess.run(site.environment.argv([*command, *arguments], variables, f"{site.inside}/run")).returncode
 
 
-def summary(report: Path) -> Contract:
+def summary(report: Path) -> ContractSection:
     """What ``contract.json`` says in all: PyTorch, items by status, tests by outcome. Raises OSError, ValueError."""
     document = json.loads(report.read_text(encoding="utf-8"))
     tests = {test["test"]: test["outcome"] for item in document["items"] for test in item["tests"]}
     items = {status: count for status, count in document["counts"].items() if count}
-    return Contract(items, dict(Counter(tests.values())), document["torch"])
+    return ContractSection(items, dict(Counter(tests.values())), document["torch"])

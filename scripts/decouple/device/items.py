@@ -22,7 +22,7 @@ BEGIN, END = "<!-- items:begin -->", "<!-- items:end -->"
 
 
 @dataclass(frozen=True)
-class Item:
+class ContractItem:
     """One item: where upstream says it, the tests that prove it (``path::function``), what upstream lacks for it."""
 
     number: int
@@ -69,7 +69,7 @@ class _File:
     item: tuple[_Entry, ...]
 
 
-def read(project: Path) -> list[Item]:
+def read(project: Path) -> list[ContractItem]:
     """The contract's items in order, each with its tests.
 
     Raises DecoupleError when an item has no test, a test an unknown item or gap, or a named test does not exist.
@@ -93,7 +93,7 @@ def read(project: Path) -> list[Item]:
             raise DecoupleError(f"{facts}: item {entry.id} has no test", next_step="mark one with contract_item")
         gaps = tuple(dict.fromkeys(lacks[key] for test in own for key in test.gaps))
         tests = (*(test.name for test in own), *entry.tests)
-        items.append(Item(entry.id, entry.group, entry.title, entry.where, tests, gaps))
+        items.append(ContractItem(entry.id, entry.group, entry.title, entry.where, tests, gaps))
     return items
 
 
@@ -124,7 +124,7 @@ def _exists(project: Path, name: str) -> bool:
     )
 
 
-def table(items: list[Item]) -> str:
+def table(items: list[ContractItem]) -> str:
     """The items as Markdown, a table for each group."""
     lines: list[str] = []
     for group in dict.fromkeys(item.group for item in items):

@@ -73,7 +73,7 @@ class Names:
 
 
 @dataclasses.dataclass
-class Report:
+class ReuseReport:
     """What was counted. ``uses`` is family -> name -> how often; ``holders`` family -> files that use it."""
 
     families: Families
@@ -175,14 +175,14 @@ def count(
     *,
     declared: frozenset[str] | None = None,
     on_file: Callable[[], None] = lambda: None,
-) -> Report:
+) -> ReuseReport:
     """Count the names in ``paths`` of ``tree``, those that are no C++ left out.
 
     ``declared`` are the words of the toolkit's headers; a library's name outside them is PyTorch's own then.
 
     Raises OSError.
     """
-    made = Report(
+    made = ReuseReport(
         families,
         {family.name: Counter() for family in families.families},
         {family.name: set() for family in families.families},
@@ -197,7 +197,7 @@ def count(
     return made
 
 
-def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Report) -> None:
+def _count_file(path: str, text: str, declared: frozenset[str] | None, into: ReuseReport) -> None:
     code, strings = code_and_strings(text)
     for name in set(_INCLUDE.findall(text)):
         if into.families.headers.fullmatch(name):
@@ -226,7 +226,7 @@ def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Rep
     into.files[path] = ("" if hardest < 0 else KINDS[hardest], lines)
 
 
-def header(report: Report, names: Names, source: str) -> str:
+def header(report: ReuseReport, names: Names, source: str) -> str:
     """A C header that gives every used name of a library, as far as ``names`` knows it, the vendor's name.
 
     To be included before any source (``-include``) where the vendor's headers take the place of the toolkit's.

@@ -22,7 +22,7 @@ _LEFT_OUT = {"build", "__pycache__", ".git"}
 
 
 @dataclass(frozen=True)
-class Size:
+class DeviceFile:
     """One file."""
 
     path: str
@@ -30,7 +30,7 @@ class Size:
     lines: int
 
 
-def measure(place: Path) -> list[Size]:
+def measure(place: Path) -> list[DeviceFile]:
     """Every source file of ``place``: a file, a folder (git's files where it is in a repository).
 
     Raises DecoupleError when there is nothing to count, OSError.
@@ -42,7 +42,7 @@ def measure(place: Path) -> list[Size]:
         if language is not None:
             text = path.read_text(encoding="utf-8", errors="replace")
             relative = path.name if place.is_file() else path.relative_to(place).as_posix()
-            sizes.append(Size(relative, language, code_lines(text, language)))
+            sizes.append(DeviceFile(relative, language, code_lines(text, language)))
     if not sizes:
         raise DecoupleError(f"{place}: no source file there", next_step="give the folder of a backend, or its files")
     return sizes

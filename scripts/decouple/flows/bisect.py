@@ -55,7 +55,7 @@ class Bisect:
 
 
 @dataclass(frozen=True)
-class Found:
+class Culprit:
     """The patch that broke it: ``first_bad``, what the oracle said there, and how many trees were looked at."""
 
     first_bad: str
@@ -151,7 +151,7 @@ class CannotTellError(DecoupleError):
         )
 
 
-def find(request: Bisect, listener: Listener = QUIET) -> Found:
+def find(request: Bisect, listener: Listener = QUIET) -> Culprit:
     """Search; the applied tree is left as it was. ``listener`` hears what was found of each tree.
 
     Raises UsageError when there is no question, DecoupleError as :func:`bisect` does or when the build environment
@@ -179,7 +179,7 @@ def _on_this_machine(tree: Path) -> Run:
     return lambda command: subprocess.run(["sh", "-c", command], cwd=tree, check=False, stdout=sys.stderr).returncode
 
 
-def bisect(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] = lambda line: None) -> Found:
+def bisect(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] = lambda line: None) -> Culprit:
     """Push and pop until the first bad patch is known; the stack is left as it was, whatever happens.
 
     Every touched Python file is compiled first, because that costs next to nothing; then ``oracles`` are asked in
@@ -215,7 +215,7 @@ def bisect(stack: Stack, oracles: Sequence[Oracle], tell: Callable[[str], None] 
                 good = middle
             else:
                 bad, said = middle, words
-        return Found(names[bad - 1], said, looked_at)
+        return Culprit(names[bad - 1], said, looked_at)
     finally:
         _go_to(stack, was)
         if had_overlay:

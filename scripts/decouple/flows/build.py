@@ -28,7 +28,7 @@ from decouple.build.estimate import (
     refuse_if_too_small,
 )
 from decouple.build.probe import check_archs, split_archs
-from decouple.build.stages import Choices, Outcome, Provenance
+from decouple.build.stages import Choices, Provenance, StageWheel
 from decouple.flows import portable
 from decouple.flows.environment import Work, need_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
@@ -92,7 +92,7 @@ def estimates(request: Build) -> list[Estimate]:
     return made
 
 
-def build(request: Build, listener: Listener = QUIET) -> tuple[Outcome, ...]:
+def build(request: Build, listener: Listener = QUIET) -> tuple[StageWheel, ...]:
     """Build what is not up to date, and record a whole stage in ``ci/status``; a part of one is a check.
 
     Raises DecoupleError: the machine is too small (with numbers), a step failed (with its log).
@@ -129,7 +129,7 @@ def build(request: Build, listener: Listener = QUIET) -> tuple[Outcome, ...]:
     return tuple(made)
 
 
-def _over_official_kernels(request: Build, listener: Listener) -> Outcome:
+def _over_official_kernels(request: Build, listener: Listener) -> StageWheel:
     """Stage 2 without a kernel compiled. Whether the symbols and the ABI fit is asked before anything is."""
     if request.core != "built" or request.part != "all" or request.stage == 1:
         raise UsageError(
@@ -190,10 +190,10 @@ def _choices(request: Build) -> Choices:
     )
 
 
-def _record(outcome: Outcome, places: Places, known: Provenance, jobs: int) -> None:
+def _record(outcome: StageWheel, places: Places, known: Provenance, jobs: int) -> None:
     path, section = status.path_of(places.project, places.release), f"stage{outcome.stage}"
     before = status.read(path)
-    stage = status.Stage(
+    stage = status.StageSection(
         wheel=outcome.wheel.name,
         wheel_bytes=outcome.wheel.stat().st_size,
         objects=outcome.objects,
@@ -203,11 +203,11 @@ def _record(outcome: Outcome, places: Places, known: Provenance, jobs: int) -> N
         **asdict(outcome.effort),
     )
     listed = seriesfile.read(Checkout(places.project).series(places.release))
-    series = status.Series(len(known.patches), known.series_digest, len(listed.not_carried), *listed.made_on)
+    series = status.SeriesSection(len(known.patches), known.series_digest, len(listed.not_carried), *listed.made_on)
     status.update(path, series=series, **{section: status.costliest(stage, getattr(before, section))})
 
 
-def _line(outcome: Outcome) -> str:
+def _line(outcome: StageWheel) -> str:
     size, minutes = outcome.wheel.stat().st_size / (1 << 20), outcome.effort.seconds / 60
     did = "built" if outcome.built else "up to date"
     made = f"{size:.1f} MiB, {outcome.objects} objects, {minutes:.1f} min"

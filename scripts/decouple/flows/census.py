@@ -1,8 +1,8 @@
 """Every coupling to CUDA, before and after the series.
 
->>> from decouple.flows.census import Take, census
+>>> from decouple.flows.census import TakeCensus, census
 >>> from decouple.flows.pristine import Pristine
->>> found = census(Take(Pristine(project, "2.6", tree=coupled), before=True))
+>>> found = census(TakeCensus(Pristine(project, "2.6", tree=coupled), before=True))
 >>> len(found.before.needing_cuda), found.after
 (3, None)
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.census import taxonomy
-from decouple.census.compare import Comparison, Edit, compare
+from decouple.census.compare import CensusComparison, Removal, compare
 from decouple.census.context import make_context
 from decouple.census.finding import Census
 from decouple.census.scan import scan
@@ -31,7 +31,7 @@ from decouple.syntax.include_graph import Edge
 
 
 @dataclass(frozen=True)
-class Take:
+class TakeCensus:
     """Which trees are counted."""
 
     of: Pristine
@@ -50,10 +50,10 @@ class Taken:
 
     before: Census
     after: Census | None
-    comparison: Comparison
+    comparison: CensusComparison
 
 
-def census(request: Take, listener: Listener = QUIET) -> Taken:
+def census(request: TakeCensus, listener: Listener = QUIET) -> Taken:
     """Count. Raises UsageError when an applied tree is asked for and not there."""
     project, release = request.of.project, request.of.release
     rules = load()
@@ -71,7 +71,7 @@ def census(request: Take, listener: Listener = QUIET) -> Taken:
 
 
 def _census(
-    request: Take,
+    request: TakeCensus,
     tree: Path,
     rules: RuleFile,
     moves: dict[str, str],
@@ -82,13 +82,13 @@ def _census(
     return scan(make_context(tree, rules, moves, stage1), words, jobs=request.jobs, progress=listener.progress)
 
 
-def _edits(project: Path, release: str) -> dict[str, Sequence[Edit]]:
+def _edits(project: Path, release: str) -> dict[str, Sequence[Removal]]:
     """Which patch of the series removes which lines of which file."""
-    out: dict[str, list[Edit]] = {}
+    out: dict[str, list[Removal]] = {}
     for name in seriesfile.read(Checkout(project).series(release)).names:
         for change in patches.read(Checkout(project).patches / name).files:
             lines = [line.text.decode("utf-8", "replace") for h in change.hunks for line in h.lines if line.kind == "-"]
             for path in change.paths:
                 if lines:
-                    out.setdefault(path, []).append(Edit(Path(name).stem, tuple(lines)))
+                    out.setdefault(path, []).append(Removal(Path(name).stem, tuple(lines)))
     return dict(out)

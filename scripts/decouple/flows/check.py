@@ -14,7 +14,7 @@ from pathlib import Path
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.remake import Workshop
 from decouple.series import check as judging
-from decouple.series.check import Status, Verdict
+from decouple.series.check import Fit, PatchFit
 from decouple.upstream.source_word import open_named, read_series
 
 
@@ -37,11 +37,11 @@ class Checked:
     """The source in words, and a verdict per patch."""
 
     described: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[PatchFit, ...]
 
     def applies(self, *, strict: bool = False) -> bool:
         """Whether the series would apply; ``strict``: at the very lines, and in one way only."""
-        fine = {Status.CLEAN, Status.UNSEEN} | (set() if strict else judging.APPLIES)
+        fine = {Fit.CLEAN, Fit.UNSEEN} | (set() if strict else judging.APPLIES)
         return all(verdict.status in fine for verdict in self.verdicts)
 
 

@@ -40,14 +40,14 @@ class Contract(Work):
 
 
 @dataclass(frozen=True)
-class Checked:
+class ContractRun:
     """Whether every test passed, and the folder of the report."""
 
     ok: bool
     report: Path
 
 
-def check(request: Contract, listener: Listener = QUIET) -> Checked:
+def check(request: Contract, listener: Listener = QUIET) -> ContractRun:
     """Install, build, check. torch_sim's whole contract is recorded in ``ci/status``.
 
     Raises UsageError when a folder or a wheel is missing, DecoupleError when the backend does not build.
@@ -100,4 +100,4 @@ def check(request: Contract, listener: Listener = QUIET) -> Checked:
         kept = status.path_of(places.project, places.release)
         found = {tried.name.removeprefix("contract-"): contract.summary(report / "contract.json")}
         status.update(kept, contract={**status.read(kept).contract, **found})
-    return Checked(code == 0, report)
+    return ContractRun(code == 0, report)

@@ -19,7 +19,7 @@ from decouple.patch.parse import Patch
 from decouple.release.manifest import known_releases
 from decouple.series import check
 from decouple.series.forecast import Column, Forecast
-from decouple.upstream.readers import Opened
+from decouple.upstream.readers import OpenedSource
 from decouple.upstream.source_word import open_named
 
 
@@ -64,7 +64,7 @@ def _column(request: Request, word: str, patches: list[Patch]) -> Column:
     return Column(name, opened.described, tuple(found))
 
 
-def _opened(request: Request, name: str, source: str, wanted: set[str]) -> Opened:
+def _opened(request: Request, name: str, source: str, wanted: set[str]) -> OpenedSource:
     """The source asked for; without one what the cache has in full, then (or with ``full``: last) the official wheel.
 
     The wheel's text is a few MiB; the archive of a release is hundreds, and a forecast looks at ten of them.

@@ -26,9 +26,9 @@ from decouple.verify.kernels import compare as comparing
 from decouple.verify.kernels import dump as dumps
 from decouple.verify.kernels import fatbin, look, official
 from decouple.verify.kernels import host as hosts
-from decouple.verify.kernels.compare import Comparison, Found
+from decouple.verify.kernels.compare import KernelComparison, KernelDifference
 from decouple.verify.kernels.dump import Dump
-from decouple.verify.kernels.host import Host
+from decouple.verify.kernels.host import HostSymbols
 from decouple.verify.kernels.look import Look
 
 OFFICIAL = "official:"
@@ -49,21 +49,21 @@ class Compare:
     """Whose explanations of differences hold, e.g. "built/official"."""
 
 
-def compare(request: Compare, listener: Listener = QUIET) -> Comparison:
+def compare(request: Compare, listener: Listener = QUIET) -> KernelComparison:
     """What is missing, extra and different. Raises UsageError or DecoupleError for a side without device code."""
     archs = request.archs or _in_both(request.ours, request.theirs) or None
     ours, theirs = (_side(request.project, one, archs, listener.progress) for one in (request.ours, request.theirs))
     return comparing.compare(ours, theirs, part=request.part, sides=request.sides)
 
 
-def differences(ours: Path, theirs: Path, found: Sequence[Found]) -> list[Look]:
+def differences(ours: Path, theirs: Path, found: Sequence[KernelDifference]) -> list[Look]:
     """How each different function of two libraries differs, instruction by instruction."""
     with contextlib.ExitStack() as stack:
         sides = [_libraries([path], stack) for path in (ours, theirs)]
         return list(look.look(sides[0], sides[1], found))
 
 
-def host(word: Path, arch: str) -> dict[str, Host]:
+def host(word: Path, arch: str) -> dict[str, HostSymbols]:
     """Library with device code -> what its host side registers and needs. Raises DecoupleError where there is none."""
     with contextlib.ExitStack() as stack:
         return {library.name: hosts.host(library, arch) for library in _libraries([word], stack)}
@@ -77,7 +77,7 @@ def dump(paths: Sequence[Path], label: str, archs: Sequence[str] | None, progres
 
 def of_backend(
     environment: Environment, backend: Path, against: str, *, part: bool = False, progress: Progress = SILENT
-) -> Comparison:
+) -> KernelComparison:
     """The machine code of the wheel ``backend`` against ``against``: "official", "monolith" (the root's), or a file.
 
     ``part`` compares only the sources that the wheel has; the architectures are those of the wheel.

@@ -29,7 +29,7 @@ from decouple.rebase import resolutions, result, series, stop
 from decouple.rebase.history import explained
 from decouple.rebase.partial import Partial, commit_of
 from decouple.rebase.result import NewSeries
-from decouple.rebase.series import Decision, Outcome, Regenerate, Regenerated, Sides, resolution_of
+from decouple.rebase.series import Decision, RebaseOutcome, Regenerate, Regenerated, Sides, resolution_of
 from decouple.rebase.stop import Waiting
 from decouple.rebase.verdicts import Note
 from decouple.rebase.workspace import open_workspace
@@ -76,7 +76,7 @@ class Rebase:
 class Judged:
     """What becomes of every patch between two versions of PyTorch."""
 
-    outcome: Outcome
+    outcome: RebaseOutcome
     old: str
     new: str
 
@@ -97,7 +97,7 @@ class Rebased:
     """The file of settled conflicts, where there is one."""
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RebaseOutcome:
         """The verdicts. Only of a rebase that was not given up."""
         assert self.judged
         return self.judged.outcome
@@ -229,7 +229,7 @@ def _go(
     )
 
 
-def _decide(request: Rebase, work: series.Rebase, waiting: Waiting) -> Waiting:
+def _decide(request: Rebase, work: series.RebaseWork, waiting: Waiting) -> Waiting:
     """Take over what a person did in the work tree, and remember it for the next time."""
     assert waiting.stopped_at
     assert waiting.tip
@@ -259,7 +259,7 @@ def _drop_conflict(request: Rebase, waiting: Waiting) -> None:
 
 def prepare(
     project: Path, waiting: Waiting, from_source: str = "auto", listener: Listener = QUIET
-) -> tuple[series.Rebase, tuple[Manifest, Manifest], Path | None]:
+) -> tuple[series.RebaseWork, tuple[Manifest, Manifest], Path | None]:
     """The work, with the trees of both releases at hand, and where the new one lies; None if only a wheel is known."""
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
     listed = seriesfile.read(Checkout(project).series(waiting.old))
@@ -281,7 +281,7 @@ def prepare(
             regenerate = _regenerate(tree, waiting.new)
         sides.append((f"{manifest.tag}{'+debian' if debian else ''}", commit))
     known = resolutions.load(resolutions.path_for(project, waiting.old, waiting.new))
-    work = series.Rebase(
+    work = series.RebaseWork(
         open_workspace(folder / "objects", borrowed),
         Sides(sides[0][0], sides[0][1], sides[1][0], sides[1][1]),
         patches,
@@ -374,12 +374,12 @@ def _regenerate(tree: Path, release: str) -> Regenerate:
     return regenerate
 
 
-def _work_tree(work: series.Rebase, source: Path) -> Repository:
+def _work_tree(work: series.RebaseWork, source: Path) -> Repository:
     """The work tree for conflicts: plain git, the objects borrowed from the workspace."""
     return open_workspace(source, [work.repository.git_dir])
 
 
-def _explained(clone: Path, work: series.Rebase, outcome: Outcome) -> Outcome:
+def _explained(clone: Path, work: series.RebaseWork, outcome: RebaseOutcome) -> RebaseOutcome:
     files = [file for patch in work.patches for file in patch.files]
     moved = {f.new_path: f.old_path for f in files if f.new_path and f.old_path and f.new_path != f.old_path}
     old, new = (tag.split("+")[0] for tag in (work.sides.old_tag, work.sides.new_tag))

@@ -25,7 +25,7 @@ from decouple.series import check
 from decouple.series.digest import patch_digests, series_digest
 from decouple.series.evidence import Level, levels
 from decouple.stack.journal import State
-from decouple.upstream.readers import Opened
+from decouple.upstream.readers import OpenedSource
 from decouple.upstream.source_word import open_named
 
 _FINE = {"clean", "offset"}
@@ -90,8 +90,8 @@ def record(request: Record) -> Recorded:
     digest = series_digest(project, release)
     status.update(
         path,
-        series=status.Series(len(series), digest, len(lacking), *listed.made_on),
-        applies=status.Applies(sources, applies),
+        series=status.SeriesSection(len(series), digest, len(lacking), *listed.made_on),
+        applies=status.AppliesSection(sources, applies),
         proven=_rows(project, series, lacking, proven),
     )
     if request.census:
@@ -115,7 +115,7 @@ def _rows(
 
 def _sources(
     request: Record, manifest: Manifest, series: list[Patch], *, partial: bool
-) -> list[tuple[str, Opened, list[Patch]]]:
+) -> list[tuple[str, OpenedSource, list[Patch]]]:
     """Name, source, and what Debian lays under the series, of each tree; the first decides what is proven."""
     project, release, wanted, offline = request.project, request.release, check.wanted(series), request.offline
     if partial:
@@ -126,7 +126,7 @@ def _sources(
     return found
 
 
-def _described(manifest: Manifest, opened: Opened) -> str:
+def _described(manifest: Manifest, opened: OpenedSource) -> str:
     """What the source is, whether it came by range or from the cache, so that a second record is the same file."""
     source = manifest.source("wheel")
     return source.wheel.name if opened.partial and isinstance(source, WheelSource) else opened.described
@@ -151,10 +151,10 @@ def _identity(project: Path, name: str) -> str:
     return (patches.read(path, name=name).header.decouple_id if path.is_file() else None) or name
 
 
-def _key_number(census: Path, release: str) -> status.Census:
+def _key_number(census: Path, release: str) -> status.CensusSection:
     try:
         key = json.loads(census.read_bytes())["summary"]["key_number"]
-        return status.Census(key["before"], key["after"])
+        return status.CensusSection(key["before"], key["after"])
     except (ValueError, KeyError, TypeError) as error:
         raise DecoupleError(
             f"{census}: not a census: {error!r}", next_step=f"decouple census {release} --json FILE"

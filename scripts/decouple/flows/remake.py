@@ -20,8 +20,8 @@ from decouple.recipes.make import done_upstream, make
 from decouple.recipes.model import Recipe, RecipeError, load_all
 from decouple.relocate.patch import render
 from decouple.relocate.plan import make_plan
-from decouple.series.check import Remade, Status
-from decouple.upstream.readers import Folder, Opened
+from decouple.series.check import Fit, Remade
+from decouple.upstream.readers import Folder, OpenedSource
 
 RELOCATION = "relocate-cuda-sources"
 """The Decouple-Id of the patch that `decouple relocate` generates."""
@@ -43,10 +43,10 @@ class Workshop:
         """Files that a patch's text need not name, and its recipe reads: a source has to have them at hand."""
         return {sign.file for recipe in self.recipes.values() for sign in recipe.upstream}
 
-    def on(self, opened: Opened) -> Remade:
+    def on(self, opened: OpenedSource) -> Remade:
         """How to make a patch anew on this source, for ``decouple.series.check.check``."""
 
-        def remade(patch: Patch, tree: Tree) -> tuple[Status, Mapping[str, File | None]] | None:
+        def remade(patch: Patch, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
             if patch.header.decouple_id == RELOCATION:
                 return _relocated(patch, tree, opened)
             recipe = self.recipes.get(patch.header.decouple_id or "")
@@ -55,7 +55,7 @@ class Workshop:
         return remade
 
 
-def _relocated(patch: Patch, tree: Tree, opened: Opened) -> tuple[Status, Mapping[str, File | None]] | None:
+def _relocated(patch: Patch, tree: Tree, opened: OpenedSource) -> tuple[Fit, Mapping[str, File | None]] | None:
     """The relocation by the rules, where a whole tree lies on disk; None elsewhere, or where no rule places a file."""
     if not isinstance(opened.source, Folder) or opened.partial:
         return None
@@ -65,23 +65,23 @@ def _relocated(patch: Patch, tree: Tree, opened: Opened) -> tuple[Status, Mappin
     except DecoupleError:
         return None
     result = apply(parse(text.encode(), name=patch.name), tree)
-    return (Status.MADE, result.changes) if result.applies else None
+    return (Fit.MADE, result.changes) if result.applies else None
 
 
-def _made(recipe: Recipe, tree: Tree) -> tuple[Status, Mapping[str, File | None]] | None:
+def _made(recipe: Recipe, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
     def read(path: str) -> str | None:
         file = tree.get(path)
         return None if file is None else file.data.decode("utf-8")
 
     if done_upstream(recipe, read):
-        return Status.UPSTREAM, {}
+        return Fit.UPSTREAM, {}
     if not recipe.makes:
         return None
     try:
         texts = make(recipe, read)
     except RecipeError:
         return None
-    return Status.MADE, {path: File(_mode(tree, path), text.encode()) for path, text in texts.items()}
+    return Fit.MADE, {path: File(_mode(tree, path), text.encode()) for path, text in texts.items()}
 
 
 def _mode(tree: Tree, path: str) -> int:

@@ -1,7 +1,7 @@
 """Would libraries with kernels find in a core what they need, told from their symbols before anything is built?
 
->>> from decouple.flows.stage2_symbols import Symbols, look
->>> look(Symbols(project, "2.6", core=python, kernels=python))
+>>> from decouple.flows.stage2_symbols import Stage2Symbols, look
+>>> look(Stage2Symbols(project, "2.6", core=python, kernels=python))
 Traceback (most recent call last):
 decouple.base.errors.UsageError: ...python: no libtorch_cpu and libc10 in it (...)
 """
@@ -16,14 +16,14 @@ from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
 from decouple.prebuilt import official, symbols
 from decouple.prebuilt.official import Faces
-from decouple.prebuilt.symbols import Report
+from decouple.prebuilt.symbols import SymbolReport
 from decouple.release.manifest import WheelSource, load_release
 from decouple.upstream.download import Downloader
 from decouple.upstream.ranges import RemoteZip
 
 
 @dataclass(frozen=True)
-class Symbols:
+class Stage2Symbols:
     """Whose kernels, on whose core."""
 
     project: Path
@@ -38,7 +38,7 @@ class Symbols:
 class Looked:
     """What the core lacks, and how many bytes were fetched to know."""
 
-    report: Report
+    report: SymbolReport
     received: int = 0
 
     @property
@@ -47,7 +47,7 @@ class Looked:
         return not self.report.lacking and not self.report.other_abi
 
 
-def look(request: Symbols, listener: Listener = QUIET) -> Looked:
+def look(request: Stage2Symbols, listener: Listener = QUIET) -> Looked:
     """Compare the dynamic symbols. Of an official wheel only the parts that hold names are fetched.
 
     Raises DecoupleError when there is no such library, or the release has no wheel.
@@ -60,7 +60,7 @@ def look(request: Symbols, listener: Listener = QUIET) -> Looked:
     return Looked(symbols.compare(kernels or faces.kernels, core or faces.core), faces.received)
 
 
-def _of_wheel(request: Symbols, listener: Listener) -> Faces:
+def _of_wheel(request: Stage2Symbols, listener: Listener) -> Faces:
     source = load_release(request.project, request.release).source("wheel")
     if not isinstance(source, WheelSource):
         raise DecoupleError(

@@ -21,14 +21,14 @@ from decouple.flows.environment import Work, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, target
-from decouple.suites.store import OUTCOMES, Result, Store
+from decouple.suites.store import OUTCOMES, Store, SuiteResult
 from decouple.suites.target import Target
 from decouple.verify import checks, venvs
 from decouple.verify.venvs import Workplace
 
 
 @dataclass(frozen=True)
-class Choice:
+class SuiteChoice:
     """What the user asked for.
 
     ``suites`` by name (empty: all), ``words`` further words of pytest's ``-k``, ``slice`` that many tests chosen by
@@ -47,15 +47,15 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SuiteRun:
     """What was run now, and every result that is stored of the chosen tests."""
 
     ran: int
-    results: dict[str, Result]
+    results: dict[str, SuiteResult]
     folder: Path
 
 
-def suites(torch: Target, tests: Path, choice: Choice, *, progress: Progress = SILENT) -> Outcome:
+def suites(torch: Target, tests: Path, choice: SuiteChoice, *, progress: Progress = SILENT) -> SuiteRun:
     """Collect and run the chosen suites; ``tests`` is upstream's ``test/`` as this machine sees it.
 
     Raises DecoupleError when the torch cannot be imported, sees no device, or no test was collected: nothing run is no
@@ -105,11 +105,11 @@ def suites(torch: Target, tests: Path, choice: Choice, *, progress: Progress = S
     wanted = {test for test in every if only(test)}
     results = {test: one for test, one in store.results.items() if test in wanted}
     junit.write(results.values(), torch.folder / "junit.xml")
-    return Outcome(ran, results, torch.folder)
+    return SuiteRun(ran, results, torch.folder)
 
 
 def record(
-    project: Path, release: str, torch: Target, done: Outcome, against: str, found: compare.Comparison | None
+    project: Path, release: str, torch: Target, done: SuiteRun, against: str, found: compare.SuiteComparison | None
 ) -> None:
     """Write figures to the status file: of every suite, and of the comparison with ``against`` when there was one."""
     tally = {
@@ -117,7 +117,7 @@ def record(
         for suite, counts in compare.tally(done.results.values()).items()
     }
     other = status.Against(Path(against).name, **found.to_dict()) if found else None
-    suites = status.Suites(torch.device, tuple(OUTCOMES), tally, torch.label, other)
+    suites = status.SuitesSection(torch.device, tuple(OUTCOMES), tally, torch.label, other)
     status.update(status.path_of(project, release), suites=suites)
 
 

@@ -18,8 +18,8 @@ from decouple.flows.environment import Work, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.stack.status import status
 from decouple.verify import stage1_units
-from decouple.verify.stage1_record import Record, read_record, while_nothing_builds
-from decouple.verify.stage1_units import Report, read_units, take
+from decouple.verify.stage1_record import BuildRecord, read_record, while_nothing_builds
+from decouple.verify.stage1_units import UnitsReport, read_units, take
 
 #: Units that the in-file patches touch: a slice always looks at them.
 TOUCHED = (
@@ -55,11 +55,11 @@ class Units(Work):
 
 
 @dataclass(frozen=True)
-class Checked:
+class UnitsRun:
     """What the units opened, the build's record where it was asked, what keeps the tree from being the series."""
 
-    report: Report
-    record: Record | None
+    report: UnitsReport
+    record: BuildRecord | None
     differences: tuple[str, ...]
     opened: tuple[str, ...]
     """The files of the tree that were opened."""
@@ -70,7 +70,7 @@ class Checked:
         return self.report.ok and not self.differences
 
 
-def check(request: Units, listener: Listener = QUIET) -> Checked:
+def check(request: Units, listener: Listener = QUIET) -> UnitsRun:
     """Look at each unit. Raises UsageError or DecoupleError where stage 1 is not configured or a build runs."""
     if request.jobs < 1:
         raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
@@ -89,7 +89,7 @@ def check(request: Units, listener: Listener = QUIET) -> Checked:
         units, source=source, enter=enter, record=record, jobs=request.jobs, progress=listener.progress
     )
     differences = _differences(request, places, listener)
-    return Checked(report, record, differences, tuple(report.sources(source, tracked(places.tree))))
+    return UnitsRun(report, record, differences, tuple(report.sources(source, tracked(places.tree))))
 
 
 def _differences(request: Units, places: Places, listener: Listener) -> tuple[str, ...]:

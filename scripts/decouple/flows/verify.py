@@ -30,14 +30,14 @@ from decouple.release import status
 from decouple.release.manifest import load_release
 from decouple.upstream.download import Downloader
 from decouple.verify import audit, checks, elsewhere, extensions, facts, parity, upstream_tests, venvs
-from decouple.verify.audit import Report
-from decouple.verify.checks import Check
+from decouple.verify.audit import ElfAudit
+from decouple.verify.checks import Promise
 from decouple.verify.facts import Expected
-from decouple.verify.kernels.compare import Comparison
+from decouple.verify.kernels.compare import KernelComparison
 from decouple.verify.parity import Parity
 from decouple.verify.venvs import Tried, Workplace
 
-Heard = Callable[[Sequence[Report]], None]
+Heard = Callable[[Sequence[ElfAudit]], None]
 """Gets the audits as soon as they are there: what follows takes minutes and may fail."""
 
 
@@ -61,10 +61,10 @@ class Verify(Work):
 class Verified:
     """Everything that was looked at."""
 
-    audits: tuple[Report, ...]
-    checks: tuple[Check, ...]
+    audits: tuple[ElfAudit, ...]
+    checks: tuple[Promise, ...]
     parity: tuple[Parity, ...] = ()
-    kernels: Comparison | None = None
+    kernels: KernelComparison | None = None
 
     @property
     def ok(self) -> bool:
@@ -83,7 +83,7 @@ class Smoke(Work):
     minutes: float = 40
 
 
-def audits(core: Path | None = None, backend: Path | None = None, others: Sequence[Path] = ()) -> tuple[Report, ...]:
+def audits(core: Path | None = None, backend: Path | None = None, others: Sequence[Path] = ()) -> tuple[ElfAudit, ...]:
     """The ELF audit of wheels or folders: each alone, both together, and extensions of ``others`` against them.
 
     Raises UsageError when there is neither.
@@ -200,7 +200,7 @@ class _Trial:
         toolchain = load_release(places.project, places.release).toolchain
         return facts.expected(toolchain, read_manifest(backend).arch_list, environment.kind, installed, kind)
 
-    def upstream_tests(self, core: Path) -> Check:
+    def upstream_tests(self, core: Path) -> Promise:
         """Upstream's CPU tests with the core wheel alone, against the same on the unmodified build of the root."""
         table = settings.core("stock")
         libraries = table.libraries(self.environment.kind)
@@ -222,7 +222,7 @@ class _Trial:
                 same += checks.symbols(audit.libraries(folder), single)
         return same
 
-    def extensions(self, kind: str, both: Tried, backend: Path) -> list[Check]:
+    def extensions(self, kind: str, both: Tried, backend: Path) -> list[Promise]:
         """Third-party CUDA extensions, compiled against both wheels for the architectures that the backend has."""
         archs = ";".join(read_manifest(backend).arch_list)
         variables = {**extensions.compilers(self.environment.kind), "TORCH_CUDA_ARCH_LIST": archs}
@@ -241,12 +241,12 @@ class _Trial:
 
 
 def _record(places: Places, core: str, seen: Mapping[str, Any], result: Verified) -> None:
-    document = status.Verify(
+    document = status.VerifySection(
         core=core,
         facts=seen,
-        audit=tuple(status.Audit(one.files, tuple(map(str, one.faults)), one.what) for one in result.audits),
-        checks=tuple(status.Verdict(one.name, one.ok, one.seen) for one in result.checks),
-        parity=tuple(status.Parity(**asdict(one), percent=round(one.percent, 2)) for one in result.parity),
-        kernels=status.Kernels(**result.kernels.to_dict()) if result.kernels else None,
+        audit=tuple(status.AuditSection(one.files, tuple(map(str, one.faults)), one.what) for one in result.audits),
+        checks=tuple(status.CheckSection(one.name, one.ok, one.seen) for one in result.checks),
+        parity=tuple(status.ParitySection(**asdict(one), percent=round(one.percent, 2)) for one in result.parity),
+        kernels=status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None,
     )
     status.update(status.path_of(places.project, places.release), verify=document)

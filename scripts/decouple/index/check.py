@@ -22,7 +22,7 @@ from decouple.release.wheel_manifest import SUFFIX
 
 
 @dataclasses.dataclass(frozen=True)
-class Fault:
+class SiteFault:
     """One thing that is wrong: the page, file or address, and what was found."""
 
     where: str
@@ -32,84 +32,84 @@ class Fault:
         return f"{self.where}: {self.what}"
 
 
-def check(index: Index, progress: Progress = SILENT) -> list[Fault]:
+def check(index: Index, progress: Progress = SILENT) -> list[SiteFault]:
     """Every fault of the index, in page order; an empty list means that it holds. Raises DecoupleError when the
     front page cannot be read."""
-    faults: list[Fault] = []
+    faults: list[SiteFault] = []
     projects = index.projects()
     if not projects:
-        faults.append(Fault(index.address, "the front page names no project"))
+        faults.append(SiteFault(index.address, "the front page names no project"))
     progress.start("checking projects", len(projects))
     for project in projects:
         if project_name(project) is None:
-            faults.append(Fault(index.address, f"project {project[:100]!r} is not a normalised name (PEP 503)"))
+            faults.append(SiteFault(index.address, f"project {project[:100]!r} is not a normalised name (PEP 503)"))
             continue
         try:
             page, html = index.project_json(project), index.project_html(project)
         except DecoupleError as error:
-            faults.append(Fault(project, error.what))
+            faults.append(SiteFault(project, error.what))
             continue
         faults += _pages_agree(project, page, html)
         for package in page.offers:
             if package.metadata is not None:
                 faults += _file_faults(index, package)
             elif package.sha256 is None:  # a dependency, linked where it is
-                faults.append(Fault(package.filename, "no sha256 in its link"))
+                faults.append(SiteFault(package.filename, "no sha256 in its link"))
         progress.advance()
     progress.finish()
     return faults
 
 
-def _pages_agree(project: str, page: Page, html: Page) -> Iterator[Fault]:
+def _pages_agree(project: str, page: Page, html: Page) -> Iterator[SiteFault]:
     """The JSON page and the HTML page of one project must say the same."""
 
     def facts(package: Offer) -> tuple[object, ...]:
         return package.url, package.sha256, package.requires_python, package.yanked
 
     for refusal in page.refused:
-        yield Fault(project, f"{refusal.filename}: {refusal.why}")
+        yield SiteFault(project, f"{refusal.filename}: {refusal.why}")
     left = {package.filename: facts(package) for package in page.offers}
     right = {package.filename: facts(package) for package in html.offers}
     for name, count in collections.Counter(package.filename for package in page.offers).items():
         if count > 1:
-            yield Fault(project, f"{name} stands {count} times in index.json")
+            yield SiteFault(project, f"{name} stands {count} times in index.json")
     for name in sorted(left.keys() ^ right.keys()):
-        yield Fault(project, f"{name} stands only in index.{'json' if name in left else 'html'}")
+        yield SiteFault(project, f"{name} stands only in index.{'json' if name in left else 'html'}")
     for name in sorted(left.keys() & right.keys()):
         if left[name] != right[name]:
-            yield Fault(project, f"index.json and index.html disagree about {name}: {left[name]} and {right[name]}")
+            yield SiteFault(project, f"index.json and index.html disagree about {name}: {left[name]} and {right[name]}")
 
 
-def _file_faults(index: Index, package: Offer) -> Iterator[Fault]:
+def _file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
     name = package.filename
     expected = package.sha256
     if expected is None:
-        yield Fault(name, "no sha256 in its link")
+        yield SiteFault(name, "no sha256 in its link")
         return
     try:
         with _local_copy(index, package) as (path, found):
             if found != expected:
-                yield Fault(name, f"sha256 is {found}, the link says {expected}")
+                yield SiteFault(name, f"sha256 is {found}, the link says {expected}")
                 return
             if package.size is not None and path.stat().st_size != package.size:
-                yield Fault(name, f"{path.stat().st_size} bytes, the page says {package.size}")
+                yield SiteFault(name, f"{path.stat().st_size} bytes, the page says {package.size}")
             read = wheel.read(path)
         if (read.requires_python or None) != (package.requires_python or None):
-            yield Fault(
+            yield SiteFault(
                 name, f"METADATA requires Python {read.requires_python}, the page says {package.requires_python}"
             )
         metadata = index.read(package.beside(METADATA), STATEMENT_BOUND)
         if metadata != read.metadata:
-            yield Fault(name + METADATA, "differs from METADATA in the wheel")
+            yield SiteFault(name + METADATA, "differs from METADATA in the wheel")
         promised = package.metadata
         if promised != hashlib.sha256(metadata).hexdigest():
-            yield Fault(name + METADATA, f"its sha256 is not the one in the link ({promised})")
+            yield SiteFault(name + METADATA, f"its sha256 is not the one in the link ({promised})")
         if index.read(package.beside(SUFFIX), STATEMENT_BOUND) != read.manifest_bytes:
-            yield Fault(name + SUFFIX, "differs from the manifest in the wheel")
+            yield SiteFault(name + SUFFIX, "differs from the manifest in the wheel")
     except DecoupleError as error:
-        yield Fault(name, error.what)
+        yield SiteFault(name, error.what)
     except (OSError, zipfile.BadZipFile) as error:
-        yield Fault(name, str(error))
+        yield SiteFault(name, str(error))
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ class Machine:
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class ChosenPackages:
     """The files to fetch, core first, and why this CUDA version was taken."""
 
     packages: tuple[Offer, ...]
@@ -74,7 +74,7 @@ def driver_cuda(library: str = "libcuda.so.1") -> Version | None:
     return Version(f"{number.value // 1000}.{number.value % 1000 // 10}")
 
 
-def choose(index: Index, release: str, machine: Machine, cuda: str | None = None) -> Choice:
+def choose(index: Index, release: str, machine: Machine, cuda: str | None = None) -> ChosenPackages:
     """The newest files of ``release`` for this machine.
 
     ``cuda`` is a local version such as ``cu124``, ``cpu`` for the core alone, or None: the newest that the driver
@@ -82,7 +82,7 @@ def choose(index: Index, release: str, machine: Machine, cuda: str | None = None
     """
     if cuda == "cpu":
         core = _newest(_fitting(index, CORE, release, machine))
-        return Choice((core,), "the core alone, as asked")
+        return ChosenPackages((core,), "the core alone, as asked")
     offers = {label: package for package in _fitting(index, CUDA, release, machine) for label in [_label(package)]}
     if not offers:
         raise DecoupleError(
@@ -99,7 +99,7 @@ def choose(index: Index, release: str, machine: Machine, cuda: str | None = None
     else:
         label, reason = _for_driver(offers, machine)
     package = offers[label]
-    return Choice((_core_of(index, package, release, machine), package), f"{label}: {reason}")
+    return ChosenPackages((_core_of(index, package, release, machine), package), f"{label}: {reason}")
 
 
 def _for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:

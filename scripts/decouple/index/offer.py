@@ -104,12 +104,12 @@ def page_of(project: str, page: ProjectPage, site: Path | None) -> Page:
     for package in page.packages:
         try:
             offers.append(_offer(project, package, site))
-        except _Refused as error:
+        except _NoOffer as error:
             refused.append(Refusal(package.filename[:NAME_BOUND], str(error)))
     return Page(project, tuple(offers), tuple(refused))
 
 
-class _Refused(Exception):
+class _NoOffer(Exception):
     """Why a row goes no further."""
 
 
@@ -120,7 +120,7 @@ def parse_name(filename: str) -> tuple[str, Version, frozenset[Tag]]:
     """
     try:
         return _parsed(filename)
-    except _Refused as error:
+    except _NoOffer as error:
         raise DecoupleError(
             f"{filename[:NAME_BOUND]}: {error}", next_step="a wheel keeps the name that it was built with"
         ) from error
@@ -128,30 +128,30 @@ def parse_name(filename: str) -> tuple[str, Version, frozenset[Tag]]:
 
 def _parsed(filename: str) -> tuple[str, Version, frozenset[Tag]]:
     if len(filename) > NAME_BOUND or not _FILE.fullmatch(filename):
-        raise _Refused("not a wheel's file name")
+        raise _NoOffer("not a wheel's file name")
     try:
         name, version, _, tags = parse_wheel_filename(filename)
     except (InvalidWheelFilename, InvalidVersion, ValueError) as error:
-        raise _Refused(f"not a wheel's file name: {error}") from error
+        raise _NoOffer(f"not a wheel's file name: {error}") from error
     if len(str(version)) > VERSION_BOUND or len(name) > PROJECT_BOUND:
-        raise _Refused(f"a version or name of more than {VERSION_BOUND} characters")
+        raise _NoOffer(f"a version or name of more than {VERSION_BOUND} characters")
     return name, version, tags
 
 
 def _offer(project: str, package: DistributionPackage, site: Path | None) -> Offer:
     name, version, tags = _parsed(package.filename)
     if name != canonicalize_name(project):
-        raise _Refused(f"a wheel of {name} on the page of {project}")
+        raise _NoOffer(f"a wheel of {name} on the page of {project}")
     _check_address(package.url, site)
     sha256 = package.digests.get("sha256")
     if sha256 is not None:
         sha256 = _digest(sha256, "its sha256")
     if package.size is not None and not 0 <= package.size <= WHEEL_BOUND:
-        raise _Refused(f"a size of {package.size} bytes")
+        raise _NoOffer(f"a size of {package.size} bytes")
     try:
         SpecifierSet(package.requires_python or "")
     except (InvalidSpecifier, ValueError):
-        raise _Refused("requires-python is no version specifier") from None
+        raise _NoOffer("requires-python is no version specifier") from None
     metadata: str | None = None
     if package.has_metadata:
         metadata = (package.metadata_digests or {}).get("sha256") or ""
@@ -174,26 +174,26 @@ def _offer(project: str, package: DistributionPackage, site: Path | None) -> Off
 def _digest(text: str, what: str) -> str:
     lower = text.lower()
     if not is_sha256(lower):
-        raise _Refused(f"{what} is not 64 hex digits")
+        raise _NoOffer(f"{what} is not 64 hex digits")
     return lower
 
 
 def _check_address(url: str, site: Path | None) -> None:
     if len(url) > ADDRESS_BOUND or not _ADDRESS.fullmatch(url) or _CONTROL.search(unquote(url)):
-        raise _Refused(f"an address with odd characters or of more than {ADDRESS_BOUND}")
+        raise _NoOffer(f"an address with odd characters or of more than {ADDRESS_BOUND}")
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise _Refused(f"no address: {error}") from None
+        raise _NoOffer(f"no address: {error}") from None
     if parts.scheme in ("http", "https") and host:
         return
     if parts.scheme != "file" or site is None:
-        raise _Refused(f"a link to {parts.scheme or 'nothing'}:, where only http and https may stand")
+        raise _NoOffer(f"a link to {parts.scheme or 'nothing'}:, where only http and https may stand")
     path = local_path(url)
     inside = path is not None and Path(os.path.normpath(path)).is_relative_to(site)
     if parts.netloc or not inside:
-        raise _Refused(f"a link out of the site's folder {site}")
+        raise _NoOffer(f"a link out of the site's folder {site}")
 
 
 def local_path(url: str) -> Path | None:

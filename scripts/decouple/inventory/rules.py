@@ -79,7 +79,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Stage1:
+class Stage1Sources:
     """What is known of the stage-1 build (``USE_CUDA=0``) without running it."""
 
     undefined: frozenset[str]
@@ -115,7 +115,7 @@ class RuleFile:
     header_folders: tuple[str, ...]
     patch: PatchHeader
     scope: Scope
-    stage1: Stage1
+    stage1: Stage1Sources
     rules: tuple[Rule, ...]
     keeps: tuple[Keep, ...]
     cuts: tuple[Cut, ...]
@@ -129,7 +129,7 @@ class _File:
     header_folders: tuple[str, ...]
     patch: PatchHeader
     scope: Scope
-    stage1: Stage1
+    stage1: Stage1Sources
     rule: tuple[Rule, ...] = ()
     keep: tuple[Keep, ...] = ()
     cut: tuple[Cut, ...] = ()

@@ -141,7 +141,7 @@ class FileResult:
 
 
 @dataclass(frozen=True)
-class Result:
+class PatchResult:
     """What became of one patch."""
 
     files: tuple[FileResult, ...]
@@ -159,7 +159,7 @@ class Result:
         return tuple((result.file, placed) for result in self.files for placed in result.placed if placed.offset)
 
 
-def apply(patch: Patch, tree: Tree, *, reverse: bool = False, files: Sequence[FilePatch] | None = None) -> Result:
+def apply(patch: Patch, tree: Tree, *, reverse: bool = False, files: Sequence[FilePatch] | None = None) -> PatchResult:
     """What ``patch`` (or its reverse) makes of ``tree``; the tree is not changed, see :meth:`Tree.update`.
 
     ``files``: only these sections of it.
@@ -247,7 +247,7 @@ class _Application:
             if file.old_path and (file.new_path is None or file.rename):
                 self.table[file.old_path] = _TO_BE_REMOVED
 
-    def run(self, shown: list[FilePatch]) -> Result:
+    def run(self, shown: list[FilePatch]) -> PatchResult:
         results = []
         for original, section in zip(shown, self.sections, strict=True):
             placed: list[Placed] = []
@@ -262,7 +262,7 @@ class _Application:
         if all(result.failure is None for result in results):
             changes.update(dict.fromkeys(self.removals))
             changes.update(self.writes)
-        return Result(tuple(results), changes)
+        return PatchResult(tuple(results), changes)
 
     def _check_nesting(self, shown: list[FilePatch], results: list[FileResult]) -> None:
         """Fail the section that writes a file where a later one (or an earlier one) needs a folder."""

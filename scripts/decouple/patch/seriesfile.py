@@ -47,7 +47,7 @@ class SeriesEntry:
 
 
 @dataclass(frozen=True)
-class Problem:
+class SeriesProblem:
     """Something wrong with one line of a series file."""
 
     line: int
@@ -178,13 +178,13 @@ class SeriesFile:
         raise DecoupleError(f"patch {name} is not in the series", next_step="`decouple series` lists what is")
 
 
-def scan(text: str) -> tuple[SeriesFile, tuple[Problem, ...]]:
+def scan(text: str) -> tuple[SeriesFile, tuple[SeriesProblem, ...]]:
     """Read a series and list everything wrong with it; a line with a fault is kept but is no entry.
 
     A name listed twice is an entry once.
     """
     lines: list[_Line] = []
-    problems: list[Problem] = []
+    problems: list[SeriesProblem] = []
     seen: dict[str, int] = {}
     for number, raw in enumerate(lines_of(text), start=1):
         entry = None
@@ -195,9 +195,9 @@ def scan(text: str) -> tuple[SeriesFile, tuple[Problem, ...]]:
                 code, message = "listed-twice", f"{entry.name} is listed already in line {seen[entry.name]}"
                 entry = None
             if raw.endswith("\r\n"):
-                problems.append(Problem(number, "crlf", "the line ends in CR LF"))
+                problems.append(SeriesProblem(number, "crlf", "the line ends in CR LF"))
             if not entry:
-                problems.append(Problem(number, code, message))
+                problems.append(SeriesProblem(number, code, message))
             else:
                 seen[entry.name] = number
         lines.append(_Line(raw, entry))

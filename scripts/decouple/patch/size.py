@@ -8,7 +8,7 @@ from decouple.patch.parse import Patch
 
 
 @dataclass(frozen=True)
-class Size:
+class PatchSize:
     """How big a patch is, in lines; renames without hunks count nothing."""
 
     name: str
@@ -22,10 +22,10 @@ class Size:
     """Whether it changes lines at all: a pure relocation does not."""
 
 
-def measure(name: str, patch: Patch) -> Size:
+def measure(name: str, patch: Patch) -> PatchSize:
     """Count a patch's lines."""
     kinds = [line.kind for file in patch.files for hunk in file.hunks for line in hunk.lines]
-    return Size(
+    return PatchSize(
         name,
         added=kinds.count("+"),
         removed=kinds.count("-"),

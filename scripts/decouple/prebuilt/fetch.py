@@ -11,7 +11,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
-from decouple.prebuilt.pairing import Wheel
+from decouple.prebuilt.pairing import RemoteWheel
 from decouple.upstream.download import Downloader
 from decouple.upstream.ranges import Member, RemoteZip
 
@@ -21,7 +21,7 @@ _TAMPERED = "do not use it; compare pairing.toml with the project's index page, 
 
 
 def members(
-    wheel: Wheel,
+    wheel: RemoteWheel,
     place: Callable[[str], Path | None],
     downloader: Downloader,
     progress: Progress = SILENT,
@@ -55,7 +55,7 @@ def members(
     return found, remote.received
 
 
-def _record(remote: RemoteZip, wheel: Wheel) -> dict[str, tuple[str, int]]:
+def _record(remote: RemoteZip, wheel: RemoteWheel) -> dict[str, tuple[str, int]]:
     """Member -> (SHA-256 in hex, size) from the wheel's RECORD, which must be the one that ``wheel`` means."""
     names = [name for name in remote.names() if name.endswith(".dist-info/RECORD")]
     if len(names) != 1:

@@ -14,7 +14,7 @@ _MEND = "restore it from git"
 
 
 @dataclass(frozen=True)
-class Wheel:
+class RemoteWheel:
     """A wheel on a server. ``record`` is the SHA-256 of its RECORD, ``members`` a pattern of what is fetched of it."""
 
     name: str
@@ -35,8 +35,8 @@ class Pair:
     """The official wheel of a release, its C++ ABI ("C++11", "pre-C++11"), and NVIDIA's wheels to compile against."""
 
     abi: str
-    wheel: Wheel
-    cuda: tuple[Wheel, ...]
+    wheel: RemoteWheel
+    cuda: tuple[RemoteWheel, ...]
 
 
 @dataclass(frozen=True)

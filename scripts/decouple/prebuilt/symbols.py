@@ -30,7 +30,7 @@ class Lack:
 
 
 @dataclass(frozen=True)
-class Report:
+class SymbolReport:
     """What kernels ask of a core. ``asked`` counts names per provider, ``versions`` says which version of which other
     library is the least that will do (``{"libc.so.6": "GLIBC_2.17"}``); ABIs are those of :data:`ABI`.
     """
@@ -64,7 +64,7 @@ class Report:
         }
 
 
-class Provider(msgspec.Struct, frozen=True, rename={"pattern": "match", "source": "from"}):
+class SymbolOrigin(msgspec.Struct, frozen=True, rename={"pattern": "match", "source": "from"}):
     """One table of providers.toml. ``elsewhere``: no core is expected to have these symbols."""
 
     name: str
@@ -75,19 +75,19 @@ class Provider(msgspec.Struct, frozen=True, rename={"pattern": "match", "source"
 
 @dataclass(frozen=True)
 class _File:
-    provider: tuple[Provider, ...]
+    provider: tuple[SymbolOrigin, ...]
 
 
-UNKNOWN = Provider("not known", re.compile(""), "no library that this program knows")
+UNKNOWN = SymbolOrigin("not known", re.compile(""), "no library that this program knows")
 
 
 @functools.cache
-def providers() -> tuple[Provider, ...]:
+def providers() -> tuple[SymbolOrigin, ...]:
     """In the order in which they are tried."""
     return toml.read(_FILE, _File, mend=f"git checkout {_FILE}", schema=None).provider
 
 
-def provider_of(symbol: str) -> Provider:
+def provider_of(symbol: str) -> SymbolOrigin:
     """Whoever provides ``symbol``; :data:`UNKNOWN` when no pattern matches it."""
     return next((provider for provider in providers() if provider.pattern.fullmatch(symbol)), UNKNOWN)
 
@@ -97,7 +97,7 @@ def source_of(name: str) -> str:
     return next((provider.source for provider in providers() if provider.name == name), UNKNOWN.source)
 
 
-def compare(kernels: Sequence[Face], core: Sequence[Face]) -> Report:
+def compare(kernels: Sequence[Face], core: Sequence[Face]) -> SymbolReport:
     """What ``kernels`` need of ``core``. With no core, what they ask is counted and nothing is lacking.
 
     A need with a version names its library; where that is none of the core's (libc, CUDA's) it counts in ``versions``.
@@ -125,7 +125,7 @@ def compare(kernels: Sequence[Face], core: Sequence[Face]) -> Report:
             if core and (need.name not in offered or wrong_version):
                 shown = f"{need.name}@{need.version}" if need.version else need.name
                 lacking.append(Lack(shown, face.name, provider.name))
-    return Report(
+    return SymbolReport(
         tuple(face.name for face in kernels),
         _abi(kernels),
         _abi(core),
@@ -136,7 +136,7 @@ def compare(kernels: Sequence[Face], core: Sequence[Face]) -> Report:
     )
 
 
-def refuse(report: Report, kernels: str) -> None:
+def refuse(report: SymbolReport, kernels: str) -> None:
     """Raise DecoupleError, one line, when the kernels of a name would not load on the core of the report."""
     if report.other_abi:
         raise DecoupleError(

@@ -31,7 +31,7 @@ _TELLING = re.compile(rb"\w\w")
 
 
 @dataclass(frozen=True)
-class Edit:
+class ChangedRun:
     """One run of changed lines of a hunk. ``at``: 0-based line of the old file; context is what the hunk quotes."""
 
     at: int
@@ -87,7 +87,7 @@ def settle(repository: Repository, file: FilePatch, old: bytes, patched: bytes, 
     return Settled(b"".join(lines), tuple(additions))
 
 
-def edits(hunk: Hunk) -> Iterator[Edit]:
+def edits(hunk: Hunk) -> Iterator[ChangedRun]:
     """The runs of changed lines of ``hunk``, each with the hunk's context lines that touch it."""
     bounds = [0]
     kinds = [line.kind != " " for line in hunk.lines]
@@ -102,13 +102,13 @@ def edits(hunk: Hunk) -> Iterator[Edit]:
             before = hunk.lines[slice(*runs[number - 1])] if number else ()
             after = hunk.lines[slice(*runs[number + 1])] if number + 1 < len(runs) else ()
             added = tuple(one.text for one in part if one.kind == "+")
-            yield Edit(line, tuple(o.text for o in before), removed, added, tuple(o.text for o in after))
+            yield ChangedRun(line, tuple(o.text for o in before), removed, added, tuple(o.text for o in after))
             line += len(removed)
         else:
             line += len(part)
 
 
-def _beside(edit: Edit, shift: int, olds: Sequence[bytes], news: Sequence[bytes]) -> Addition | None:
+def _beside(edit: ChangedRun, shift: int, olds: Sequence[bytes], news: Sequence[bytes]) -> Addition | None:
     """What upstream added right before or right behind the lines that ``edit`` takes out; None if nothing is proven."""
     if not edit.removed or not edit.before or not edit.after:
         return None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import SUBMODULE, Repository
-from decouple.patch.apply import Result, Tree, apply
+from decouple.patch.apply import PatchResult, Tree, apply
 from decouple.patch.parse import Patch
 from decouple.rebase import beside
 from decouple.rebase.verdicts import Carried, Note, Verdict
@@ -215,7 +215,7 @@ def tree_after(repository: Repository, tip: str, changes: Mapping[str, TreeEntry
     return repository.tree_of(commit)
 
 
-def _ambiguous(forward: Result, backward: Result) -> tuple[Note, ...]:
+def _ambiguous(forward: PatchResult, backward: PatchResult) -> tuple[Note, ...]:
     notes = []
     for there, back in zip(forward.files, reversed(backward.files), strict=True):
         for hunk, again in zip(there.placed, back.placed, strict=False):
@@ -238,7 +238,7 @@ def _evidence(reverse_applies: bool, patch: Patch) -> tuple[Note, ...]:
     return tuple(Note(file.path, 0, f"merging the patch changes nothing; {how}") for file in patch.files)
 
 
-def _misled(outcome: applier.Outcome, merge: Merge) -> tuple[Note, ...]:
+def _misled(outcome: applier.AppliedPatch, merge: Merge) -> tuple[Note, ...]:
     if merge.conflicts:
         return tuple(
             Note(path, 0, f"git apply finds a place for it, but upstream changed the place it was cut for ({kind})")
@@ -250,7 +250,7 @@ def _misled(outcome: applier.Outcome, merge: Merge) -> tuple[Note, ...]:
     )
 
 
-def _why_not(forward: Result) -> tuple[Note, ...]:
+def _why_not(forward: PatchResult) -> tuple[Note, ...]:
     """Why the old text does not apply, hunk by hunk."""
     notes = []
     for result in forward.files:
@@ -264,7 +264,7 @@ def _why_not(forward: Result) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def _stopped(patch: Patch, forward: Result, merge: Merge, reverse_applies: bool, source: TreeSource) -> Carried:
+def _stopped(patch: Patch, forward: PatchResult, merge: Merge, reverse_applies: bool, source: TreeSource) -> Carried:
     notes = list(_why_not(forward))
     said = {note.path for note in notes}
     gone = [path for path, kind in merge.conflicts if "delete" in kind]
@@ -281,7 +281,7 @@ def _stopped(patch: Patch, forward: Result, merge: Merge, reverse_applies: bool,
     return Carried(patch.name, Verdict.TARGET_GONE if gone else Verdict.CONFLICT, notes=tuple(notes))
 
 
-def _flipped_line_ends(forward: Result, source: TreeSource) -> list[Note]:
+def _flipped_line_ends(forward: PatchResult, source: TreeSource) -> list[Note]:
     """Files that would take the patch if their lines ended as the patch's do."""
     notes = []
     for result in forward.files:

@@ -15,7 +15,7 @@ from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import MADE_ON, NotCarried
 from decouple.rebase.partial import Partial, reason
-from decouple.rebase.series import Outcome, Sides
+from decouple.rebase.series import RebaseOutcome, Sides
 from decouple.rebase.verdicts import Verdict
 from decouple.stack import applier
 from decouple.stack.commits import CommitText, NewCommit, write_chain
@@ -36,7 +36,7 @@ class NewSeries:
     """How near that tree is to the official text, in one line; empty where that was not measured."""
 
 
-def new_series(outcome: Outcome, release: str, partial: Partial | None = None) -> NewSeries:
+def new_series(outcome: RebaseOutcome, release: str, partial: Partial | None = None) -> NewSeries:
     """What a finished rebase writes. The header of a patch goes with it, byte for byte."""
     lines: list[str] = []
     bodies: list[tuple[str, bytes]] = []
@@ -69,7 +69,7 @@ def texts(project: Path, series: NewSeries) -> list[Patch]:
     ]
 
 
-def prove(repository: Repository, sides: Sides, outcome: Outcome, patches: Sequence[Patch]) -> None:
+def prove(repository: Repository, sides: Sides, outcome: RebaseOutcome, patches: Sequence[Patch]) -> None:
     """Apply the new series to the new release from its own text; raise DecoupleError unless it gives the same tree."""
     made = applier.apply(repository, sides.new, patches, repository.own)
     text = CommitText("decouple <decouple@localhost>", "0 +0000", "rebase\n")

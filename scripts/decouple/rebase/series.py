@@ -55,7 +55,7 @@ class Sides:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RebaseOutcome:
     """How far a rebase got. ``tips`` holds the commit after each carried patch, the new release itself first."""
 
     carried: tuple[Carried, ...]
@@ -70,7 +70,7 @@ class Outcome:
 
 
 @dataclass
-class Rebase:
+class RebaseWork:
     """The work, with everything that it depends on. ``run`` may be called again with more decisions."""
 
     repository: Repository
@@ -84,7 +84,7 @@ class Rebase:
     partial: Partial | None = None
     """Set when the new release is known from its wheel only."""
 
-    def run(self, *, stop: bool = True, progress: Progress = SILENT) -> Outcome:
+    def run(self, *, stop: bool = True, progress: Progress = SILENT) -> RebaseOutcome:
         """Carry every patch; with ``stop`` the first that a person must settle ends it, without it is left out.
 
         Raises DecoupleError when the old series does not apply to its own release.
@@ -103,10 +103,10 @@ class Rebase:
             progress.advance()
             if result.verdict.stops and stop:
                 progress.finish(f"stopped at {step.patch.name}")
-                return Outcome(tuple(carried), steps, tuple(tips), result)
+                return RebaseOutcome(tuple(carried), steps, tuple(tips), result)
             tips.append(self._commit(step.patch, result, tips[-1]) if result.changes else tips[-1])
         progress.finish()
-        return Outcome(tuple(carried), steps, tuple(tips))
+        return RebaseOutcome(tuple(carried), steps, tuple(tips))
 
     def _old_steps(self) -> tuple[Step, ...]:
         """Each patch with the commits before and after it in the old series."""

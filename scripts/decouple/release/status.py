@@ -29,7 +29,7 @@ BEGIN, END = "<!-- status:begin -->", "<!-- status:end -->"
 
 
 @dataclass(frozen=True)
-class Series:
+class SeriesSection:
     """How many patches, the digest over them, and how many of the older series' are not carried."""
 
     patches: int
@@ -42,7 +42,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Applies:
+class AppliesSection:
     """Name of a source -> what it is; patch -> name of a source -> its verdict there ("clean", "offset", …)."""
 
     sources: Mapping[str, str]
@@ -59,7 +59,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Census:
+class CensusSection:
     """Couplings between the core and CUDA, before the series and after."""
 
     before: int
@@ -67,7 +67,7 @@ class Census:
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageSection:
     """A stage's wheel and what it took: wall ``seconds``, and ``object_seconds`` of all compiles together."""
 
     wheel: str
@@ -83,7 +83,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Audit:
+class AuditSection:
     """One ELF audit."""
 
     files: int
@@ -92,7 +92,7 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckSection:
     """One check of installed wheels."""
 
     name: str
@@ -101,7 +101,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Parity:
+class ParitySection:
     """One category against Debian's monolith: how many that has, and which of them differ."""
 
     total: int
@@ -114,8 +114,8 @@ class Parity:
 
 
 @dataclass(frozen=True)
-class Kernels:
-    """Machine code against that of ``theirs``: decouple.verify.kernels.compare.Comparison in figures."""
+class KernelsSection:
+    """Machine code against that of ``theirs``: decouple.verify.kernels.compare.KernelComparison in figures."""
 
     theirs: str
     same: int
@@ -136,15 +136,15 @@ class Kernels:
 
 
 @dataclass(frozen=True)
-class Verify:
+class VerifySection:
     """What ``decouple verify`` saw; ``facts`` are what the installed torch said, ``kernels`` its machine code's."""
 
     core: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    audit: tuple[Audit, ...] = ()
-    checks: tuple[Verdict, ...] = ()
-    parity: tuple[Parity, ...] = ()
-    kernels: Kernels | None = None
+    audit: tuple[AuditSection, ...] = ()
+    checks: tuple[CheckSection, ...] = ()
+    parity: tuple[ParitySection, ...] = ()
+    kernels: KernelsSection | None = None
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Against:
 
 
 @dataclass(frozen=True)
-class Suites:
+class SuitesSection:
     """Upstream's CUDA suites: suite -> outcome -> tests, in the order of ``outcomes``, on a ``device``."""
 
     device: str
@@ -174,7 +174,7 @@ class Suites:
 
 
 @dataclass(frozen=True)
-class Contract:
+class ContractSection:
     """One run of the backend contract: items by status, tests by outcome."""
 
     items: Mapping[str, int]
@@ -183,18 +183,18 @@ class Contract:
 
 
 @dataclass(frozen=True)
-class Status:
+class ReleaseStatus:
     """The whole document; None where nobody has looked yet. Each field is a section that is written by itself."""
 
-    series: Series | None = None
-    applies: Applies | None = None
+    series: SeriesSection | None = None
+    applies: AppliesSection | None = None
     proven: Mapping[str, Proof] = field(default_factory=dict)
-    census: Census | None = None
-    stage1: Stage | None = None
-    stage2: Stage | None = None
-    verify: Verify = field(default_factory=Verify)
-    suites: Suites | None = None
-    contract: Mapping[str, Contract] = field(default_factory=dict)
+    census: CensusSection | None = None
+    stage1: StageSection | None = None
+    stage2: StageSection | None = None
+    verify: VerifySection = field(default_factory=VerifySection)
+    suites: SuitesSection | None = None
+    contract: Mapping[str, ContractSection] = field(default_factory=dict)
 
 
 def path_of(project: Path, release: str) -> Path:
@@ -202,24 +202,24 @@ def path_of(project: Path, release: str) -> Path:
     return project / "ci" / "status" / f"{release}.json"
 
 
-def read(path: Path) -> Status:
+def read(path: Path) -> ReleaseStatus:
     """The document, an empty one when there is no file. Raises DecoupleError when it is not ours."""
     return of(_raw(path), path)
 
 
-def of(document: Mapping[str, Any], path: Path = Path("status")) -> Status:
+def of(document: Mapping[str, Any], path: Path = Path("status")) -> ReleaseStatus:
     """The document as values; ``path`` names it in errors. Raises DecoupleError naming the key that is wrong."""
     import msgspec  # only for who reads a file
 
     try:
-        return msgspec.convert(document, Status)
+        return msgspec.convert(document, ReleaseStatus)
     except msgspec.ValidationError as error:
         raise DecoupleError(f"{path}: {error}", next_step="update decouple, or git checkout it") from None
 
 
 def update(path: Path, **sections: Any) -> None:
-    """Replace the named sections (fields of :class:`Status`); the others stay as they are. Raises DecoupleError."""
-    if strange := sections.keys() - {one.name for one in dataclasses.fields(Status)}:
+    """Replace the named sections (fields of :class:`ReleaseStatus`); the others stay. Raises DecoupleError."""
+    if strange := sections.keys() - {one.name for one in dataclasses.fields(ReleaseStatus)}:
         raise TypeError(f"a status has no section {min(strange)!r}")
     with locked(path.with_name(f".{path.name}.lock")):
         document = {**_raw(path), **_plain(sections)}
@@ -253,7 +253,7 @@ def _raw(path: Path) -> dict[str, Any]:
     return found
 
 
-def costliest(stage: Stage, before: Stage | None) -> Stage:
+def costliest(stage: StageSection, before: StageSection | None) -> StageSection:
     """``stage`` with the larger ``object_seconds`` of both: the nearest to a cold build's.
 
     Building again on a warm compiler cache says little about what the stage costs.
@@ -262,7 +262,7 @@ def costliest(stage: Stage, before: Stage | None) -> Stage:
     return dataclasses.replace(stage, object_seconds=round(spent, 1), seconds=round(stage.seconds, 1))
 
 
-def table(statuses: Mapping[str, Status]) -> str:
+def table(statuses: Mapping[str, ReleaseStatus]) -> str:
     """README's Markdown table: newest release first; neighbours of which the status files say the same share a row."""
     lines = [f"| release | {' | '.join(COLUMNS)} |", f"|---{'|---' * len(COLUMNS)}|"]
     for cells, same in itertools.groupby(_newest_first(statuses), lambda release: _cells(statuses[release])):
@@ -272,11 +272,11 @@ def table(statuses: Mapping[str, Status]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cells(status: Status) -> tuple[str, ...]:
+def _cells(status: ReleaseStatus) -> tuple[str, ...]:
     return tuple(cell(status) for cell in COLUMNS.values())
 
 
-def matrix(statuses: Mapping[str, Status]) -> str:
+def matrix(statuses: Mapping[str, ReleaseStatus]) -> str:
     """The Markdown table of what was proven: a row per patch (by Decouple-Id), a column per release, oldest first."""
     releases = list(reversed(_newest_first(statuses)))
     found = {release: levels(statuses[release]) for release in releases}
@@ -291,7 +291,7 @@ def matrix(statuses: Mapping[str, Status]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def levels(status: Status) -> dict[str, str]:
+def levels(status: ReleaseStatus) -> dict[str, str]:
     """Decouple-Id -> what was proven: "built" where both stages were built from the series that is recorded."""
     digest = status.series.digest if status.series else ""
     built = all(stage and stage.series == digest for stage in (status.stage1, status.stage2))
@@ -307,7 +307,7 @@ def _newest_first(statuses: Mapping[str, Any]) -> list[str]:
     return sorted(statuses, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
 
 
-def _patches(status: Status) -> str:
+def _patches(status: ReleaseStatus) -> str:
     series = status.series
     if series is None:
         return "not known"
@@ -315,7 +315,7 @@ def _patches(status: Status) -> str:
     return f"{series.patches} of {series.patches + lacking}" if lacking else str(series.patches)
 
 
-def _proven(status: Status) -> str:
+def _proven(status: ReleaseStatus) -> str:
     """How many patches were proven how far, the best proof first."""
     counts = Counter(levels(status).values())
     ordered = sorted(counts, key=lambda level: _LEVELS.index(level) if level in _LEVELS else len(_LEVELS))
@@ -323,7 +323,7 @@ def _proven(status: Status) -> str:
     return said + _other_tree(status.series)
 
 
-def _other_tree(series: Series | None) -> str:
+def _other_tree(series: SeriesSection | None) -> str:
     """Words for a series that was carried to a tree that is not the release byte for byte."""
     if series is None or series.made_on is None:
         return ""
@@ -334,7 +334,7 @@ def _other_tree(series: Series | None) -> str:
     return f"; tried on a tree of which {f'{percent} %' if percent else 'an unknown part'} is the official text"
 
 
-def _applies(status: Status) -> str:
+def _applies(status: ReleaseStatus) -> str:
     """On which trees every patch applies, and at how many an offset was needed."""
     if not status.applies:
         return "not checked"
@@ -347,11 +347,11 @@ def _applies(status: Status) -> str:
     return ", ".join(cells)
 
 
-def _couplings(status: Status) -> str:
+def _couplings(status: ReleaseStatus) -> str:
     return f"{status.census.after} of {status.census.before}" if status.census else "not counted"
 
 
-def _stage(stage: Stage | None) -> str:
+def _stage(stage: StageSection | None) -> str:
     if not stage:
         return "not built"
     size, spent = stage.wheel_bytes / (1 << 20), stage.object_seconds
@@ -359,7 +359,7 @@ def _stage(stage: Stage | None) -> str:
     return f"{stage.objects} objects, {cost}{size:.0f} MiB"
 
 
-def _parity(status: Status) -> str:
+def _parity(status: ReleaseStatus) -> str:
     found = status.verify.parity
     if not found:
         return "not checked"
@@ -369,7 +369,7 @@ def _parity(status: Status) -> str:
     return f"{100 * (total - short) / total:.2f} % of {total}" + (f", {extra} extra" if extra else "")
 
 
-def _kernels(status: Status) -> str:
+def _kernels(status: ReleaseStatus) -> str:
     """How many functions of the official wheel are ours byte for byte, where the two were compared."""
     found = status.verify.kernels
     if not found or not found.theirs.startswith("official"):
@@ -379,7 +379,7 @@ def _kernels(status: Status) -> str:
     return f"{int(100 * percent) / 100:.2f} % of {found.total} ({', '.join(found.archs)}){rest}"
 
 
-def _suites(status: Status) -> str:
+def _suites(status: ReleaseStatus) -> str:
     """Upstream's CUDA tests by outcome, on which device, and how many ended otherwise than on the other build."""
     suites = status.suites
     if not suites:
@@ -394,7 +394,7 @@ def _suites(status: Status) -> str:
     return cell
 
 
-def _audit(status: Status) -> str:
+def _audit(status: ReleaseStatus) -> str:
     found = status.verify.audit
     if not found:
         return "not checked"
@@ -403,7 +403,7 @@ def _audit(status: Status) -> str:
     return f"{faults} faults" if faults else f"clean ({max(one.files for one in found)} files)"
 
 
-def _contract(status: Status) -> str:
+def _contract(status: ReleaseStatus) -> str:
     """The items that torch_sim keeps on this release, where most of them could be asked."""
     if not status.contract:
         return "not checked"
@@ -413,7 +413,7 @@ def _contract(status: Status) -> str:
 
 
 #: README's table behind the release: what a column is called, and what stands in it. A new column is a row here.
-COLUMNS: Mapping[str, Callable[[Status], str]] = {
+COLUMNS: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "patches": _patches,
     "proven": _proven,
     "apply to": _applies,

@@ -27,7 +27,7 @@ class Left(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
 
 
-class Stage2(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Stage2Sources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``stage2.toml``."""
 
     schema: int
@@ -37,7 +37,7 @@ class Stage2(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Report:
+class ListsReport:
     """What stage 2's lists make of one tree. Each fault is a line with what to do about it."""
 
     units: int
@@ -48,15 +48,15 @@ class Report:
     faults: tuple[str, ...]
 
 
-def load(path: Path = _DATA) -> Stage2:
+def load(path: Path = _DATA) -> Stage2Sources:
     """The data. Raises DecoupleError naming file and key."""
     try:
-        return msgspec.toml.decode(path.read_bytes(), type=Stage2)
+        return msgspec.toml.decode(path.read_bytes(), type=Stage2Sources)
     except msgspec.DecodeError as error:
         raise DecoupleError(f"{path}: {error}", next_step="compare it with the comments at its top") from error
 
 
-def check(tree: Path, moved: Iterable[str], project: Path, data: Stage2 | None = None) -> Report:
+def check(tree: Path, moved: Iterable[str], project: Path, data: Stage2Sources | None = None) -> ListsReport:
     """Hold stage 2's lists against the pristine ``tree`` and what of it moves. Raises DecoupleError, OSError."""
     data = data or load()
     lists = _Lists(tree, project / data.sources, data)
@@ -65,10 +65,10 @@ def check(tree: Path, moved: Iterable[str], project: Path, data: Stage2 | None =
     out = [path for path in units if path not in lists.found]
     faults = [*lists.faults, *_lost(out, reasons, data)]
     left = tuple((path, reasons[path]) for path in out if path in reasons)
-    return Report(len(units), len(units) - len(out), left, tuple(faults))
+    return ListsReport(len(units), len(units) - len(out), left, tuple(faults))
 
 
-def _lost(out: Sequence[str], reasons: dict[str, str], data: Stage2) -> Iterator[str]:
+def _lost(out: Sequence[str], reasons: dict[str, str], data: Stage2Sources) -> Iterator[str]:
     """One line for each folder and suffix whose units nothing compiles."""
     groups: dict[str, list[str]] = {}
     for path in out:
@@ -85,7 +85,7 @@ def _lost(out: Sequence[str], reasons: dict[str, str], data: Stage2) -> Iterator
 class _Lists:
     """What ``Sources.cmake`` finds in a tree, and what it names in vain."""
 
-    def __init__(self, tree: Path, sources: Path, data: Stage2) -> None:
+    def __init__(self, tree: Path, sources: Path, data: Stage2Sources) -> None:
         self.tree = tree
         self.where = data.sources
         self.either = {pattern: row for row in data.either for pattern in row}

@@ -19,7 +19,7 @@ from decouple.series import check
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class BurnDownRow:
     """One series. ``couplings`` is the census's key number after the series, None where no census was given."""
 
     release: str
@@ -38,7 +38,7 @@ class Row:
     couplings_before: int | None = None
 
 
-def row(project: Path, release: str, census: Path | None = None) -> Row:
+def row(project: Path, release: str, census: Path | None = None) -> BurnDownRow:
     """Measure one series. Raises DecoupleError when a patch or the census file cannot be read."""
     patches = check.load(project, release)
     sizes = [measure(patch.name, patch) for patch in patches]
@@ -52,7 +52,7 @@ def row(project: Path, release: str, census: Path | None = None) -> Row:
                 f"{census}: not a census of before and after: {error!r}",
                 next_step=f"decouple census {release} --json FILE",
             ) from error
-    return Row(
+    return BurnDownRow(
         release=release,
         patches=len(patches),
         own=sum(patch.name.startswith(f"{release}/") for patch in patches),
@@ -65,12 +65,12 @@ def row(project: Path, release: str, census: Path | None = None) -> Row:
     )
 
 
-def as_json(rows: Sequence[Row]) -> str:
+def as_json(rows: Sequence[BurnDownRow]) -> str:
     """One object per series."""
     return json.dumps([dataclasses.asdict(one) for one in rows], indent=1) + "\n"
 
 
-def as_svg(rows: Sequence[Row]) -> str:
+def as_svg(rows: Sequence[BurnDownRow]) -> str:
     """Bars of patches and of changed lines, side by side, one group per release; labelled, no script.
 
     A partial series has pale bars and "+?": what it does not show is unknown.

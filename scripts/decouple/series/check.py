@@ -14,11 +14,11 @@ from pathlib import Path
 
 from decouple.base.checkout import Checkout
 from decouple.patch import seriesfile
-from decouple.patch.apply import Failure, File, FileResult, Placed, Result, Source, Tree, apply
+from decouple.patch.apply import Failure, File, FileResult, PatchResult, Placed, Source, Tree, apply
 from decouple.patch.parse import FilePatch, Patch
 
 
-class Status(enum.Enum):
+class Fit(enum.Enum):
     """What would become of a patch."""
 
     CLEAN = "clean"
@@ -37,9 +37,9 @@ class Status(enum.Enum):
     """None of its files is in a source that has only part of the tree."""
 
 
-APPLIES = frozenset({Status.CLEAN, Status.OFFSET, Status.AMBIGUOUS, Status.MADE})
+APPLIES = frozenset({Fit.CLEAN, Fit.OFFSET, Fit.AMBIGUOUS, Fit.MADE})
 
-Remade = Callable[[Patch, Tree], tuple[Status, Mapping[str, File | None]] | None]
+Remade = Callable[[Patch, Tree], tuple[Fit, Mapping[str, File | None]] | None]
 """What a patch whose text does not apply is on a tree when it is made anew, and what it changes; None: it cannot be."""
 
 
@@ -54,11 +54,11 @@ class Conflict:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PatchFit:
     """What would become of one patch."""
 
     patch: Patch
-    status: Status
+    status: Fit
     offsets: tuple[tuple[str, Placed], ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     unseen: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ def check(
     under: Sequence[Patch] = (),
     partial: bool = False,
     remade: Remade = lambda patch, tree: None,
-) -> list[Verdict]:
+) -> list[PatchFit]:
     """One verdict for each patch. ``under``: patches that come before the series, such as Debian's own; those that do
     not apply are left out. ``partial``: the source lacks files of the real tree, so a missing one means nothing.
     ``remade`` is asked about a patch all of whose files are seen and that does not apply.
@@ -99,19 +99,19 @@ def check(
     tree = Tree(source)
     for patch in under:
         tree.update(apply(patch, tree).changes)
-    verdicts: list[Verdict] = []
+    verdicts: list[PatchFit] = []
     failed: dict[str, list[str]] = {}  # path -> patches that touch it and did not apply
     hidden: set[str] = set()  # paths that a rename of an unseen file would have made
     for patch in series:
         seen, unseen = _split(patch, tree, hidden) if partial else (patch.files, ())
         if patch.files and not seen:
-            verdicts.append(Verdict(patch, Status.UNSEEN, unseen=unseen))
+            verdicts.append(PatchFit(patch, Fit.UNSEEN, unseen=unseen))
             continue
         verdict, changes = _verdict(patch, seen, tree)
-        if verdict.status in (Status.CONFLICT, Status.GONE) and not unseen and (made := remade(patch, tree)):
-            verdict, changes = Verdict(patch, made[0]), dict(made[1])
+        if verdict.status in (Fit.CONFLICT, Fit.GONE) and not unseen and (made := remade(patch, tree)):
+            verdict, changes = PatchFit(patch, made[0]), dict(made[1])
         before = tuple(dict.fromkeys(name for path in patch.touched for name in failed.get(path, ())))
-        bad = verdict.status in (Status.CONFLICT, Status.GONE)
+        bad = verdict.status in (Fit.CONFLICT, Fit.GONE)
         verdicts.append(dataclasses.replace(verdict, unseen=unseen, after=before if bad else ()))
         tree.update(changes)
         if bad:
@@ -134,19 +134,19 @@ def _split(patch: Patch, tree: Tree, hidden: set[str]) -> tuple[Sequence[FilePat
     return seen, tuple(unseen)
 
 
-def _verdict(patch: Patch, seen: Sequence[FilePatch], tree: Tree) -> tuple[Verdict, dict[str, File | None]]:
+def _verdict(patch: Patch, seen: Sequence[FilePatch], tree: Tree) -> tuple[PatchFit, dict[str, File | None]]:
     forward = apply(patch, tree, files=seen)
     backward = apply(patch, tree, reverse=True, files=seen)
     undoable = backward.applies and _modes_reached(seen, tree)
     if forward.applies:
         offsets = tuple((section.path, placed) for section, placed in forward.offsets)
-        status = Status.AMBIGUOUS if undoable else Status.OFFSET if offsets else Status.CLEAN
-        return Verdict(patch, status, offsets=offsets), dict(forward.changes)
+        status = Fit.AMBIGUOUS if undoable else Fit.OFFSET if offsets else Fit.CLEAN
+        return PatchFit(patch, status, offsets=offsets), dict(forward.changes)
     if undoable:
-        return Verdict(patch, Status.UPSTREAM), {}
+        return PatchFit(patch, Fit.UPSTREAM), {}
     conflicts = tuple(_conflicts(forward, backward))
     gone = any(conflict.failure.kind == "gone" for conflict in conflicts)
-    return Verdict(patch, Status.GONE if gone else Status.CONFLICT, conflicts=conflicts), {}
+    return PatchFit(patch, Fit.GONE if gone else Fit.CONFLICT, conflicts=conflicts), {}
 
 
 def _modes_reached(files: Sequence[FilePatch], tree: Tree) -> bool:
@@ -159,7 +159,7 @@ def _modes_reached(files: Sequence[FilePatch], tree: Tree) -> bool:
     return True
 
 
-def _conflicts(forward: Result, backward: Result) -> Iterable[Conflict]:
+def _conflicts(forward: PatchResult, backward: PatchResult) -> Iterable[Conflict]:
     back = {id(result.file): result for result in backward.files}
     for result in forward.files:
         if result.failure:

@@ -36,7 +36,7 @@ def levels(series: Sequence[Patch], source: Source, *, partial: bool) -> dict[st
     tree = Tree(source)
     for verdict in check.check(series, source, partial=partial):
         patch = verdict.patch
-        if verdict.status not in (check.Status.CLEAN, check.Status.OFFSET) or verdict.unseen:
+        if verdict.status not in (check.Fit.CLEAN, check.Fit.OFFSET) or verdict.unseen:
             hidden = f"; {len(verdict.unseen)} of {len(patch.files)} files not seen" if verdict.unseen else ""
             found[patch.name] = Level.NOTHING, f"{verdict.status.value}{hidden}"
             continue

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from importlib import resources
 
 from decouple.patch.parse import Patch
-from decouple.series.check import Status, Verdict
+from decouple.series.check import Fit, PatchFit
 
 NOT_SEEN = "not seen"
 _ORDER = (
-    Status.CONFLICT, Status.GONE, Status.AMBIGUOUS, Status.UPSTREAM, Status.MADE, Status.OFFSET, Status.CLEAN,
-    Status.UNSEEN,
+    Fit.CONFLICT, Fit.GONE, Fit.AMBIGUOUS, Fit.UPSTREAM, Fit.MADE, Fit.OFFSET, Fit.CLEAN,
+    Fit.UNSEEN,
 )  # fmt: skip
 
 
@@ -28,7 +28,7 @@ class Column:
 
     release: str
     described: str
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[PatchFit, ...] = ()
     missing: str = ""
 
 
@@ -41,15 +41,15 @@ class Forecast:
     columns: tuple[Column, ...]
 
     @property
-    def worst(self) -> Status | None:
+    def worst(self) -> Fit | None:
         """The worst verdict of all, None when nothing could be seen."""
         seen = {verdict.status for column in self.columns for verdict in column.verdicts}
         return next((status for status in _ORDER if status in seen), None)
 
 
-def word(verdict: Verdict) -> str:
+def word(verdict: PatchFit) -> str:
     """What a cell says: the status, and "part" when the source shows only some of the patch's files."""
-    if verdict.status is Status.UNSEEN:
+    if verdict.status is Fit.UNSEEN:
         return NOT_SEEN
     seen = len(verdict.patch.files) - len(verdict.unseen)
     return (
@@ -64,7 +64,7 @@ def tally(column: Column) -> str:
     if column.missing:
         return column.missing
     counts = Counter(verdict.status for verdict in column.verdicts)
-    return ", ".join(f"{counts[s]} {NOT_SEEN if s is Status.UNSEEN else s.value}" for s in _ORDER if counts[s])
+    return ", ".join(f"{counts[s]} {NOT_SEEN if s is Fit.UNSEEN else s.value}" for s in _ORDER if counts[s])
 
 
 def as_json(forecast: Forecast) -> str:
@@ -78,7 +78,7 @@ def as_json(forecast: Forecast) -> str:
                 {
                     "patch": verdict.patch.name,
                     "id": verdict.patch.header.decouple_id,
-                    "status": NOT_SEEN if verdict.status is Status.UNSEEN else verdict.status.value,
+                    "status": NOT_SEEN if verdict.status is Fit.UNSEEN else verdict.status.value,
                     "files": len(verdict.patch.files),
                     "files_not_seen": len(verdict.unseen),
                     "why": _why(verdict),
@@ -114,8 +114,8 @@ def as_html(forecast: Forecast) -> str:
     )
 
 
-def _cell(verdict: Verdict) -> str:
-    kind = verdict.status.name.lower() + (" part" if verdict.unseen and verdict.status is not Status.UNSEEN else "")
+def _cell(verdict: PatchFit) -> str:
+    kind = verdict.status.name.lower() + (" part" if verdict.unseen and verdict.status is not Fit.UNSEEN else "")
     reasons = _why(verdict)
     status, part, rest = html.escape(word(verdict)).partition(" (")
     text = f"{status}<small>{part.lstrip()}{rest}</small>" if part else status
@@ -125,7 +125,7 @@ def _cell(verdict: Verdict) -> str:
     return f'<td class="{kind}"><details><summary>{text}</summary><ul>{items}</ul></details></td>'
 
 
-def _why(verdict: Verdict) -> list[str]:
+def _why(verdict: PatchFit) -> list[str]:
     offsets = [f"{path}: hunk {placed.number} offset {placed.offset:+d}" for path, placed in verdict.offsets]
     conflicts = [conflict.failure.message for conflict in verdict.conflicts]
     after = [f"perhaps only because of {', '.join(verdict.after)}, which failed before"] if verdict.after else []
@@ -136,8 +136,8 @@ def text_table(forecast: Forecast) -> list[str]:
     """The matrix in plain text, one letter a cell: ``.`` clean, ``~`` offset, ``+`` made anew, ``=`` upstream has it,
     ``?`` ambiguous, ``X`` conflict, ``G`` target gone, blank not seen; in brackets where only some files are seen."""
     letters = {
-        Status.CLEAN: ".", Status.OFFSET: "~", Status.MADE: "+", Status.UPSTREAM: "=", Status.AMBIGUOUS: "?",
-        Status.CONFLICT: "X", Status.GONE: "G", Status.UNSEEN: " ",
+        Fit.CLEAN: ".", Fit.OFFSET: "~", Fit.MADE: "+", Fit.UPSTREAM: "=", Fit.AMBIGUOUS: "?",
+        Fit.CONFLICT: "X", Fit.GONE: "G", Fit.UNSEEN: " ",
     }  # fmt: skip
     width = max((len(patch.name) for patch in forecast.patches), default=5)
     lines = [" " * width + "  " + " ".join(f"{column.release:>5}" for column in forecast.columns)]
@@ -146,7 +146,7 @@ def text_table(forecast: Forecast) -> list[str]:
         for column in forecast.columns:
             verdict = column.verdicts[number] if column.verdicts else None
             letter = letters[verdict.status] if verdict else "-"
-            part = verdict is not None and verdict.unseen and verdict.status is not Status.UNSEEN
+            part = verdict is not None and verdict.unseen and verdict.status is not Fit.UNSEEN
             row.append(f"{f'({letter})' if part else f'{letter} ':>5}")
         lines.append(f"{patch.name:<{width}}  " + " ".join(row))
     return lines

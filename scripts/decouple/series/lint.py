@@ -23,7 +23,7 @@ _NAME = re.compile(r"(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.patch\Z")
 
 
 @dataclass(frozen=True)
-class Report:
+class LintReport:
     """What lint looked at and what it found."""
 
     series: tuple[str, ...]
@@ -32,7 +32,7 @@ class Report:
     """Sorted by file and line."""
 
 
-def lint(project: Path, chosen: Sequence[str] = ()) -> Report:
+def lint(project: Path, chosen: Sequence[str] = ()) -> LintReport:
     """Every fault of the chosen releases, of all if none is named.
 
     Unused files are looked for in the patch folders of the chosen releases, but count as used if any release's series
@@ -54,7 +54,7 @@ def lint(project: Path, chosen: Sequence[str] = ()) -> Report:
             faults.update(_whole(project, release, series, read))
     for release in chosen or [path.name for path in sorted(Checkout(project).patches.glob("*")) if path.is_dir()]:
         faults.update(_unused(project, release, used))
-    return Report(tuple(chosen or known), len(read), tuple(sorted(faults)))
+    return LintReport(tuple(chosen or known), len(read), tuple(sorted(faults)))
 
 
 def _series(project: Path, release: str) -> tuple[SeriesFile, list[Fault]]:
@@ -74,7 +74,7 @@ def _series(project: Path, release: str) -> tuple[SeriesFile, list[Fault]]:
     return series, faults
 
 
-def _problems(file: str, problems: Sequence[seriesfile.Problem]) -> list[Fault]:
+def _problems(file: str, problems: Sequence[seriesfile.SeriesProblem]) -> list[Fault]:
     return [Fault(file, problem.line, problem.code, problem.message) for problem in problems]
 
 

@@ -14,7 +14,7 @@ from decouple.patch.parse import Patch
 _NUMBERS = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 
 
-class Status(enum.Enum):
+class PatchChange(enum.Enum):
     """What became of a patch between two series."""
 
     SAME_FILE = "same file"
@@ -29,17 +29,17 @@ class Status(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Row:
+class RangeRow:
     """One ``Decouple-Id`` in both series. ``difference``: the patches' texts compared, as unified diff lines."""
 
     identity: str
-    status: Status
+    status: PatchChange
     old: Patch | None
     new: Patch | None
     difference: tuple[str, ...] = ()
 
 
-def compare(old: Sequence[Patch], new: Sequence[Patch], not_carried: Collection[str] = ()) -> list[Row]:
+def compare(old: Sequence[Patch], new: Sequence[Patch], not_carried: Collection[str] = ()) -> list[RangeRow]:
     """One row per id, in the order of the new series, what was dropped at its old place in front of what follows it.
 
     ``not_carried``: names of patches that a partial new series lacks for want of a source, which is not dropping them.
@@ -53,21 +53,21 @@ def compare(old: Sequence[Patch], new: Sequence[Patch], not_carried: Collection[
         names = list(before)
         follows = next((name for name in names[names.index(identity) + 1 :] if name in after), None)
         at = next((n for n, row in enumerate(rows) if row.identity == follows), len(rows))
-        status = Status.NOT_SEEN if patch.name in not_carried else Status.DROPPED
-        rows.insert(at, Row(identity, status, patch, None))
+        status = PatchChange.NOT_SEEN if patch.name in not_carried else PatchChange.DROPPED
+        rows.insert(at, RangeRow(identity, status, patch, None))
     return rows
 
 
-def _row(identity: str, old: Patch | None, new: Patch) -> Row:
+def _row(identity: str, old: Patch | None, new: Patch) -> RangeRow:
     if old is None:
-        return Row(identity, Status.NEW, None, new)
+        return RangeRow(identity, PatchChange.NEW, None, new)
     if old.name == new.name:
-        return Row(identity, Status.SAME_FILE, old, new)
+        return RangeRow(identity, PatchChange.SAME_FILE, old, new)
     left, right = _comparable(old), _comparable(new)
     if left == right:
-        return Row(identity, Status.MOVED, old, new)
+        return RangeRow(identity, PatchChange.MOVED, old, new)
     difference = difflib.unified_diff(left, right, old.name, new.name, lineterm="")
-    return Row(identity, Status.CHANGED, old, new, tuple(difference))
+    return RangeRow(identity, PatchChange.CHANGED, old, new, tuple(difference))
 
 
 def _comparable(patch: Patch) -> list[str]:

@@ -38,7 +38,7 @@ class Offset:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AppliedPatch:
     """One patch that applied: what it made of each path it touches (None: deleted), and its offsets."""
 
     patch: Patch
@@ -56,7 +56,7 @@ class ApplyError(DecoupleError):
             or "correct the patch; `decouple check RELEASE` shows every patch's state without a tree",
         )
         self.patch = patch
-        self.applied: tuple[Outcome, ...] = ()
+        self.applied: tuple[AppliedPatch, ...] = ()
 
 
 @dataclass
@@ -68,7 +68,7 @@ class _Batch:
         return not self.patches or (self.patches[0].strip == patch.strip and self.paths.isdisjoint(patch.changed))
 
 
-def apply(repository: Repository, tree: str, patches: Sequence[Patch], scratch: Path) -> list[Outcome]:
+def apply(repository: Repository, tree: str, patches: Sequence[Patch], scratch: Path) -> list[AppliedPatch]:
     """Apply ``patches`` in order on top of ``tree`` (a tree or commit id); nothing but new objects is written.
 
     Neighbours that share no file go to git in one call. ``scratch`` is where the small index is put.
@@ -78,7 +78,7 @@ def apply(repository: Repository, tree: str, patches: Sequence[Patch], scratch: 
     readable = [patch for patch in patches if not patch.problems]
     found = look_up(repository, tree, {path for patch in readable for path in patch.touched})
     base = _Base(repository, tree, found)
-    outcomes: list[Outcome] = []
+    outcomes: list[AppliedPatch] = []
     batch = _Batch()
     try:
         for patch in patches:
@@ -112,14 +112,14 @@ class _Base:
 
 def _apply_batch(
     base: _Base, state: dict[str, TreeEntry | None], patches: Sequence[Patch], scratch: Path
-) -> list[Outcome]:
+) -> list[AppliedPatch]:
     """Apply patches that share no file, together if that works; else one by one, to know which it is that fails."""
     if len(patches) > 1:
         try:
             return _apply_together(base, state, patches, scratch)
         except ApplyError:
             pass
-    done: list[Outcome] = []
+    done: list[AppliedPatch] = []
     for patch in patches:
         try:
             done += _apply_together(base, state, [patch], scratch)
@@ -131,7 +131,7 @@ def _apply_batch(
 
 def _apply_together(
     base: _Base, state: dict[str, TreeEntry | None], patches: Sequence[Patch], scratch: Path
-) -> list[Outcome]:
+) -> list[AppliedPatch]:
     involved = {path for patch in patches for path in patch.touched}
     before = _present(base, state, involved)
     for patch in patches:
@@ -244,7 +244,7 @@ def _reason(words: str, patch: Patch) -> str:
 
 def _verified(
     patch: Patch, before: Mapping[str, TreeEntry], after: Mapping[str, TreeEntry], offsets: Mapping[str, list[Offset]]
-) -> Outcome:
+) -> AppliedPatch:
     """What ``patch`` did, or ApplyError if that is not what it says."""
     changes: dict[str, TreeEntry | None] = {}
     told: list[Offset] = []
@@ -265,4 +265,4 @@ def _verified(
             if path in after:
                 raise ApplyError(patch, f"{path}: git said that it applied, but the file is still in the tree")
             changes[path] = None
-    return Outcome(patch, changes, tuple(told))
+    return AppliedPatch(patch, changes, tuple(told))

@@ -27,13 +27,13 @@ from decouple.stack.commits import (
     write_chain,
 )
 from decouple.stack.engine import Stack
-from decouple.stack.journal import Applied, Plan
+from decouple.stack.journal import Applied, Transaction
 from decouple.stack.trees import TreeEntry, differences
-from decouple.stack.writeback import ID, Item, Written, write
+from decouple.stack.writeback import ID, DraftPatch, Written, write
 
 
 @dataclass(frozen=True)
-class Branch:
+class SeriesBranch:
     """A branch made from a series."""
 
     repository: Path
@@ -55,7 +55,9 @@ def open_repository(path: Path) -> Repository:
     raise UsageError(f"{path} is no git repository", next_step="name a clone of PyTorch")
 
 
-def to_branch(places: SeriesPlaces, repository: Repository, name: str, base: str, *, force: bool = False) -> Branch:
+def to_branch(
+    places: SeriesPlaces, repository: Repository, name: str, base: str, *, force: bool = False
+) -> SeriesBranch:
     """Make branch ``name`` in ``repository``: the whole series as commits on top of ``base``.
 
     No work tree is touched. Raises ApplyError if a patch does not apply there, UsageError if ``base`` is unknown or
@@ -77,7 +79,7 @@ def to_branch(places: SeriesPlaces, repository: Repository, name: str, base: str
     tip = commits[-1] if commits else start
     repository.run("update-ref", "-m", f"decouple: series {places.release}", ref, tip)
     repository.try_run("update-ref", "-d", "refs/decouple/next")
-    return Branch(repository.root, name, start, tip, tuple(patch.name for patch in patches))
+    return SeriesBranch(repository.root, name, start, tip, tuple(patch.name for patch in patches))
 
 
 def from_branch(stack: Stack, repository: Repository, revision: str, base: str, *, drop: bool = False) -> Written:
@@ -93,18 +95,18 @@ def from_branch(stack: Stack, repository: Repository, revision: str, base: str, 
     chain = [row for row in read_chain(repository, start, tip) if row[2].trailer(OVERLAY_TRAILER) is None]
     stored = _stored(stack)
     by_id = {_id(patch): patch for patch in stored.values() if _id(patch)}
-    items: list[Item] = []
+    items: list[DraftPatch] = []
     used: set[str] = set()
     parent = start
     for commit, _, text in chain:
         changes = {c.path: (c.old, c.new) for c in differences(repository, parent, commit)}
         patch = stored.get(text.trailer(PATCH_TRAILER) or "") or by_id.get(text.trailer(ID))
         if patch is None or patch.name in used:
-            items.append(Item(text, changes))
+            items.append(DraftPatch(text, changes))
         else:
             used.add(patch.name)
             items.append(
-                Item(
+                DraftPatch(
                     text,
                     changes,
                     patch,
@@ -115,7 +117,7 @@ def from_branch(stack: Stack, repository: Repository, revision: str, base: str, 
         parent = commit
     written = write(_Elsewhere(stack, repository, start, stored), items, drop=drop)
     repository.try_run("update-ref", "-d", "refs/decouple/next")
-    stack.transact(Plan("from-branch", stack.state, written.files))
+    stack.transact(Transaction("from-branch", stack.state, written.files))
     return written
 
 

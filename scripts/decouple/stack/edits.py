@@ -18,11 +18,11 @@ from decouple.stack import export
 from decouple.stack.applier import apply
 from decouple.stack.commits import CommitText, NewCommit, rfc2822, valid_author, write_chain
 from decouple.stack.engine import Moved, Stack
-from decouple.stack.journal import Plan
+from decouple.stack.journal import Transaction
 from decouple.stack.trees import Change, TreeEntry, differences
 from decouple.stack.writeback import (
     ID,
-    Item,
+    DraftPatch,
     Written,
     listed_elsewhere,
     numbered,
@@ -175,7 +175,7 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
         names.append(full)
         after = full
     files[stack.places.series] = series.text().encode()
-    stack.transact(Plan("import", stack.state, files))
+    stack.transact(Transaction("import", stack.state, files))
     return names
 
 
@@ -228,10 +228,10 @@ def _commit(
     state = written.state
     if stack.state.overlay:
         state = replace(state, overlay=stack.laid(state, written.patches, written.series.text().encode()))
-    stack.transact(Plan(verb, state, written.files, index, worktree))
+    stack.transact(Transaction(verb, state, written.files, index, worktree))
 
 
-def _take(items: Sequence[Item], at: int, edits: Iterable[Change]) -> list[Item]:
+def _take(items: Sequence[DraftPatch], at: int, edits: Iterable[Change]) -> list[DraftPatch]:
     """``items`` with ``edits`` merged into the one at ``at``. Raises DecoupleError if a later patch is in the way."""
     result = list(items)
     changes = dict(result[at].changes)
@@ -285,7 +285,7 @@ def _applied_entries(written: Written) -> list[seriesfile.SeriesEntry]:
     return [entry for entry in written.series.entries if entry.name in names]
 
 
-def _name_of(item: Item) -> str:
+def _name_of(item: DraftPatch) -> str:
     return item.stored.name if item.stored else ""
 
 

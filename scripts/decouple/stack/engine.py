@@ -29,7 +29,7 @@ from decouple.stack.commits import (
     read_chain,
     write_chain,
 )
-from decouple.stack.journal import Applied, Journal, Overlaid, Plan, State
+from decouple.stack.journal import Applied, Journal, Overlaid, State, Transaction
 
 BRANCH = "refs/heads/decouple-"
 
@@ -181,7 +181,7 @@ class Stack:
         new = replace(start, applied=(*kept, *made))
         series = files.get(self.places.series) or self.places.series.read_bytes()
         new = replace(new, overlay=self.laid(new, wanted, series) if overlay else None)
-        changed = self.transact(Plan(verb, new, files))
+        changed = self.transact(Transaction(verb, new, files))
         told = "" if new.overlay == old.overlay else "laid" if new.overlay else "taken off"
         return Moved(
             pushed=tuple(item.name for item in made),
@@ -206,7 +206,7 @@ class Stack:
         (commit,) = write_chain(self.repository, state.tip, [overlays.commit(self.repository, state.tip, files)])
         return Overlaid(commit, files.digest)
 
-    def transact(self, plan: Plan) -> int:
+    def transact(self, plan: Transaction) -> int:
         """Carry out ``plan`` unless it changes nothing; returns how many paths of the work tree changed."""
         changed = 0
         if plan.state != self.state or plan.files or plan.index or self.repository.head() != plan.state.head:
@@ -255,7 +255,9 @@ class Stack:
                 raise UsageError(f"{name} is not applied", next_step="`decouple applied` lists what is")
             left = done.index(name) + 1
         had = self.state.overlay
-        changed = self.transact(Plan("pop", replace(self.state, applied=self.state.applied[:left], overlay=None)))
+        changed = self.transact(
+            Transaction("pop", replace(self.state, applied=self.state.applied[:left], overlay=None))
+        )
         return Moved(
             popped=tuple(reversed(done[left:])), files=changed, overlay="taken off" if had else "", top=self.top
         )

@@ -108,7 +108,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Transaction:
     """One transaction."""
 
     verb: str
@@ -177,7 +177,7 @@ class Journal:
             finally:
                 self.repository.held = ()
 
-    def commit(self, plan: Plan) -> list[Change]:
+    def commit(self, plan: Transaction) -> list[Change]:
         """Carry out ``plan``; returns what changed in the work tree.
 
         Raises EditedError, with the old state in place, if a person's edits are in the way.
@@ -246,7 +246,7 @@ class Journal:
     def _rescue(self) -> Path:
         return self.repository.root.parent / "rescued"
 
-    def _stage(self, plan: Plan, head: str) -> None:
+    def _stage(self, plan: Transaction, head: str) -> None:
         shutil.rmtree(self._staged, ignore_errors=True)
         files: list[dict[str, str | None]] = []
         for number, (path, data) in enumerate(plan.files.items()):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from decouple.base.checkout import Checkout
 from decouple.patch import seriesfile
-from decouple.patch.size import Size, measure
+from decouple.patch.size import PatchSize, measure
 from decouple.stack.engine import Stack
 
 
@@ -18,12 +18,12 @@ class PatchStatus:
     name: str
     state: str
     """"applied", "unapplied", "changed on disk" (applied, but with other bytes), "edited in the tree"."""
-    size: Size
+    size: PatchSize
     offsets: int = 0
 
 
 @dataclass(frozen=True)
-class Status:
+class StackStatus:
     """What ``decouple status`` says."""
 
     release: str
@@ -47,7 +47,7 @@ class Status:
         return self.applied and whole and self.overlay == "laid" and not self.commits and not self.edited
 
 
-def status(project: Path, release: str) -> Status:
+def status(project: Path, release: str) -> StackStatus:
     """How far tree, series and patches agree. Changes nothing, except to finish a command that was cut off."""
     places = Checkout(project).places(release)
     entries = seriesfile.read(places.series).entries
@@ -55,7 +55,7 @@ def status(project: Path, release: str) -> Status:
     sizes = {patch.name: measure(patch.name, patch.checked()) for patch in patches}
     if not (places.tree / ".git" / "decouple" / "state.json").is_file():
         none = tuple(PatchStatus(patch.name, "unapplied", sizes[patch.name]) for patch in patches)
-        return Status(release, places.tree, False, "", none, "not laid")
+        return StackStatus(release, places.tree, False, "", none, "not laid")
     with Stack.open(places) as stack:
         state = stack.state
         records = {item.name: item for item in state.applied}
@@ -83,6 +83,6 @@ def status(project: Path, release: str) -> Status:
         if state.overlay:
             fresh = stack.laid(state, patches, places.series.read_bytes()) if not gone else None
             overlay = "laid" if fresh == state.overlay else "out of date"
-        return Status(
+        return StackStatus(
             release, places.tree, True, state.base, tuple(rows), overlay, strange, edited, tuple(notes)
         )  # fmt: skip

@@ -39,7 +39,7 @@ ID = "Decouple-Id"
 
 
 @dataclass(frozen=True)
-class Item:
+class DraftPatch:
     """One patch to be: its commit's text and what it changes, by path: (before, after)."""
 
     text: CommitText
@@ -74,7 +74,7 @@ class Written:
     """Patches whose file changed since they were applied; kept, and not in the tree yet."""
 
 
-def read_items(stack: Stack) -> list[Item]:
+def read_items(stack: Stack) -> list[DraftPatch]:
     """The commits on top of the base as items, oldest first; the overlay is left out.
 
     Commits that the stack made and nobody touched cost nothing; the others are compared with what they were.
@@ -90,7 +90,7 @@ def read_items(stack: Stack) -> list[Item]:
     parents = dict(zip((row[0] for row in old_chain), (state.base, *(row[0] for row in old_chain)), strict=False))
     parents |= dict(zip((row[0] for row in chain), (state.base, *(row[0] for row in chain)), strict=False))
     laid = _overlay_paths(stack)
-    items: list[Item] = []
+    items: list[DraftPatch] = []
     used: set[str] = set()
     for commit, tree, text in chain:
         if text.trailer(OVERLAY_TRAILER) is not None:
@@ -109,21 +109,21 @@ def read_items(stack: Stack) -> list[Item]:
         if name not in records or name in used:
             name = by_id.get(text.trailer(ID))
         if name is None or name in used:
-            items.append(Item(text, changes))
+            items.append(DraftPatch(text, changes))
             continue
         used.add(name)
         record, (old_commit, old_tree, old_text) = records[name]
         stored = _stored(stack, record)
         if commit == old_commit:
-            items.append(Item(text, changes, stored, True, True, record.offsets))
+            items.append(DraftPatch(text, changes, stored, True, True, record.offsets))
             continue
         before = {c.path: (c.old, c.new) for c in differences(repository, trees[parents[old_commit]], old_tree)}
         same_diff, same_text = before == changes, text.same_text(old_text)
-        items.append(Item(text, changes, stored, same_diff, same_text, record.offsets if same_diff else ()))
+        items.append(DraftPatch(text, changes, stored, same_diff, same_text, record.offsets if same_diff else ()))
     return items
 
 
-def write(stack: Stack, items: Sequence[Item], *, drop: bool = False) -> Written:
+def write(stack: Stack, items: Sequence[DraftPatch], *, drop: bool = False) -> Written:
     """Turn items into patch files, a series file and a state; writes objects, but no file of the project yet."""
     places, repository, state = stack.places, stack.repository, stack.state
     _refuse_drops(stack, items, drop)
@@ -224,7 +224,7 @@ def slug_of(title: str) -> str:
     return words[:52].rstrip("-") or "patch"
 
 
-def _prove(stack: Stack, parent: str, patch: Patch, item: Item) -> None:
+def _prove(stack: Stack, parent: str, patch: Patch, item: DraftPatch) -> None:
     """Raise DecoupleError unless the patch, applied again, makes exactly what its commit holds."""
     if not item.changes:
         return
@@ -236,7 +236,7 @@ def _prove(stack: Stack, parent: str, patch: Patch, item: Item) -> None:
         )
 
 
-def _refuse_drops(stack: Stack, items: Sequence[Item], drop: bool) -> None:
+def _refuse_drops(stack: Stack, items: Sequence[DraftPatch], drop: bool) -> None:
     kept = {item.stored.name for item in items if item.stored}
     lost = [record.name for record in stack.state.applied if record.name not in kept]
     if lost and not drop:
@@ -247,7 +247,7 @@ def _refuse_drops(stack: Stack, items: Sequence[Item], drop: bool) -> None:
         )
 
 
-def _names(stack: Stack, items: Sequence[Item]) -> list[str]:
+def _names(stack: Stack, items: Sequence[DraftPatch]) -> list[str]:
     """The file name of each item: the one it has, or the next number; never another release's file for a new body."""
     release = stack.places.release
     taken = set(stack.series.names) | {
@@ -271,7 +271,7 @@ def _names(stack: Stack, items: Sequence[Item]) -> list[str]:
     return names
 
 
-def _header(item: Item, name: str) -> str:
+def _header(item: DraftPatch, name: str) -> str:
     header = to_header(item.text, item.stored.header_text if item.stored else None)
     if item.stored is None and item.identity is None:
         slug = re.sub(r"\A\d+-", "", name.rsplit("/", 1)[-1].removesuffix(".patch"))
@@ -282,7 +282,7 @@ def _header(item: Item, name: str) -> str:
     return header
 
 
-def _series(stack: Stack, items: Sequence[Item], patches: Sequence[Patch]) -> tuple[SeriesFile, tuple[str, ...]]:
+def _series(stack: Stack, items: Sequence[DraftPatch], patches: Sequence[Patch]) -> tuple[SeriesFile, tuple[str, ...]]:
     """The series file with the applied patches as they are now, in their order, and the unapplied ones behind them."""
     series = stack.series
     was = {record.name for record in stack.state.applied}

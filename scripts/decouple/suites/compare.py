@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from decouple.base import toml
-from decouple.suites.store import OUTCOMES, Result
+from decouple.suites.store import OUTCOMES, SuiteResult
 
 _FILE = Path(__file__).with_name("known.toml")
 _COUNTS = ("launches", "copies", "sets", "allocations", "calls", "graphs")
@@ -30,7 +30,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SuiteComparison:
     """Tests that both ran, how many ended the same, of how many both have a ledger, and how many of those are the same.
 
     ``exact`` counts ledgers that are the same to the last byte with pointers as (allocation, offset), ``loose`` those
@@ -58,7 +58,7 @@ class Comparison:
         return {name: getattr(self, name) for name in numbers} | {"unexplained": unknown}
 
 
-def compare(ours: Mapping[str, Result], theirs: Mapping[str, Result], sides: str = "") -> Comparison:
+def compare(ours: Mapping[str, SuiteResult], theirs: Mapping[str, SuiteResult], sides: str = "") -> SuiteComparison:
     """Test by test; ``sides`` ("built/official") chooses the known differences."""
     both = sorted(ours.keys() & theirs.keys())
     found: list[Difference] = []
@@ -76,7 +76,7 @@ def compare(ours: Mapping[str, Result], theirs: Mapping[str, Result], sides: str
         loose += one.ledger["loose"] == other.ledger["loose"]
         if one.outcome == other.outcome and one.ledger["loose"] != other.ledger["loose"]:
             found.append(Difference(test, one.suite, "ledger", *_counts(one.ledger, other.ledger)))
-    return Comparison(
+    return SuiteComparison(
         tests=len(both),
         outcomes=same,
         ledgers=ledgers,
@@ -88,7 +88,7 @@ def compare(ours: Mapping[str, Result], theirs: Mapping[str, Result], sides: str
     )
 
 
-def _say(one: Result) -> str:
+def _say(one: SuiteResult) -> str:
     return one.outcome + (f" ({one.why.splitlines()[0][:200]})" if one.why else "")
 
 
@@ -133,7 +133,7 @@ def reason(test: str, what: str, sides: str) -> str:
     return ""
 
 
-def tally(results: Iterable[Result]) -> dict[str, dict[str, int]]:
+def tally(results: Iterable[SuiteResult]) -> dict[str, dict[str, int]]:
     """Suite -> outcome -> number, flaky ones counted apart too."""
     found: dict[str, Counter[str]] = {}
     for one in results:

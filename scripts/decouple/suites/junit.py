@@ -8,10 +8,10 @@ from itertools import groupby
 from pathlib import Path
 
 from decouple.base.files import write_atomically
-from decouple.suites.store import Result
+from decouple.suites.store import SuiteResult
 
 
-def write(results: Iterable[Result], path: Path) -> None:
+def write(results: Iterable[SuiteResult], path: Path) -> None:
     """One ``testsuite`` per suite, one ``testcase`` per test; what XML cannot say is replaced."""
     root = ElementTree.Element("testsuites")
     ordered = sorted(results, key=lambda one: (one.suite, one.id))

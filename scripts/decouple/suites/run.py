@@ -22,7 +22,7 @@ from typing import Any
 from decouple.base.progress import SILENT, Progress
 from decouple.suites.catalog import Suite
 from decouple.suites.shards import Shard, cut
-from decouple.suites.store import Result, Store
+from decouple.suites.store import Store, SuiteResult
 from decouple.suites.target import Target
 
 #: Seconds that a process may take before its first test, or four times what a test may take: torch is imported and the
@@ -91,7 +91,7 @@ def run(
         ids = [test for test in one.ids if only(test) and test not in store.results]
         shards += [(one.suite, shard) for shard in cut(one.suite.name, one.file, ids, one.suite.process)]
         if not one.ids and one.why:
-            store.add([Result(f"{one.file}::(collection)", "failed", why=one.why, suite=one.suite.name)])
+            store.add([SuiteResult(f"{one.file}::(collection)", "failed", why=one.why, suite=one.suite.name)])
     total = sum(len(shard.ids) for _, shard in shards)
     progress.start(f"CUDA suites on {target.label} ({target.device})", float(total), "tests")
     lock = threading.Lock()
@@ -102,7 +102,7 @@ def run(
     def late() -> bool:
         return stopped.is_set() or (minutes is not None and time.monotonic() - began > 60 * minutes)
 
-    def done(result: Result) -> None:
+    def done(result: SuiteResult) -> None:
         nonlocal ran
         with lock:
             store.add([result])
@@ -151,7 +151,9 @@ def _terminated_as_interrupted() -> Iterator[None]:
             signal.signal(signal.SIGTERM, old)
 
 
-def alone(target: Target, suite: Suite, shard: Shard, result: Result, retries: int, stopped: threading.Event) -> Result:
+def alone(
+    target: Target, suite: Suite, shard: Shard, result: SuiteResult, retries: int, stopped: threading.Event
+) -> SuiteResult:
     """What became of a test that failed, tried again up to ``retries`` times in processes of its own."""
     found = result
     for attempt in range(1, retries + 1):
@@ -169,9 +171,9 @@ def process(
     target: Target,
     suite: Suite,
     shard: Shard,
-    heard: Callable[[Result], None] = lambda result: None,
+    heard: Callable[[SuiteResult], None] = lambda result: None,
     stopped: threading.Event | None = None,
-) -> list[Result]:
+) -> list[SuiteResult]:
     """Run ``shard`` in one process: a result for each of its tests up to the one that ended the process, if one did.
 
     ``heard`` gets each result as soon as it is known. When ``stopped`` is set the process is ended; the test that
@@ -197,16 +199,16 @@ def process(
         code = running.returncode
         how = f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
         if slow:
-            ended = Result(
+            ended = SuiteResult(
                 watched.begun, "too slow", suite.seconds, f"not done in {suite.seconds:g} s", suite=suite.name
             )
         else:
-            ended = Result(watched.begun, "died", why=how, suite=suite.name)
+            ended = SuiteResult(watched.begun, "died", why=how, suite=suite.name)
         watched.add(ended)
     elif not watched.found:
         why = f"no test began in {max(START, 4 * suite.seconds):.0f} s" if slow else _last(log)
         for test in shard.ids:
-            watched.add(Result(test, "died", why=f"no test ran: {why}", suite=suite.name))
+            watched.add(SuiteResult(test, "died", why=f"no test ran: {why}", suite=suite.name))
     for path in (names, answer, *(() if any(one.outcome in _BAD for one in watched.found) else (log,))):
         path.unlink(missing_ok=True)
     return watched.found
@@ -215,9 +217,9 @@ def process(
 class _Watched:
     """The lines that the plug-in writes, read as they come."""
 
-    def __init__(self, answer: Path, suite: str, wanted: set[str], heard: Callable[[Result], None]) -> None:
+    def __init__(self, answer: Path, suite: str, wanted: set[str], heard: Callable[[SuiteResult], None]) -> None:
         answer.unlink(missing_ok=True)
-        self.found: list[Result] = []
+        self.found: list[SuiteResult] = []
         self.begun = ""
         self._answer, self._suite, self._wanted, self._heard = answer, suite, wanted, heard
         self._read = 0
@@ -243,10 +245,12 @@ class _Watched:
         self.begun = ""
         seconds, why = float(row.get("seconds") or 0.0), str(row.get("why") or "")
         self.add(
-            Result(str(row["id"]), _outcome(row), seconds, why, suite=self._suite, ledger=row.get("ledger") or None)
+            SuiteResult(
+                str(row["id"]), _outcome(row), seconds, why, suite=self._suite, ledger=row.get("ledger") or None
+            )
         )
 
-    def add(self, result: Result) -> None:
+    def add(self, result: SuiteResult) -> None:
         """One result more, when it is of a test that was asked for."""
         if result.id in self._wanted:
             self.found.append(result)

@@ -17,7 +17,7 @@ OUTCOMES = ("passed", "xfailed", "skipped", "failed", "too slow", "died")
 
 
 @dataclass(frozen=True)
-class Result:
+class SuiteResult:
     """One test: its id below upstream's ``test/``, what became of it, and the ledger of what it would have launched.
 
     ``attempts`` counts the processes it was run in; ``flaky`` is one that failed and then passed alone. ``why`` is the
@@ -59,7 +59,7 @@ class Store:
             write_atomically(head, json.dumps({**about, "digest": digest}, indent=2, sort_keys=True) + "\n")
         self.results = read(self._file) if self._file.exists() else {}
 
-    def add(self, found: Iterable[Result]) -> None:
+    def add(self, found: Iterable[SuiteResult]) -> None:
         """Append; a later line of the same test takes the place of an earlier one."""
         with self._file.open("a", encoding="utf-8") as file:
             for one in found:
@@ -78,13 +78,13 @@ class Store:
         write_atomically(self._names, json.dumps(found))
 
 
-def read(path: Path) -> dict[str, Result]:
+def read(path: Path) -> dict[str, SuiteResult]:
     """Id -> result. Reads ``results.jsonl``, the folder it is in, the same packed with xz, or what the plug-in wrote.
 
     A last line that was cut off by a kill is left out. Raises DecoupleError when the file is not of this kind.
     """
     path = path / "results.jsonl" if path.is_dir() else path
-    found: dict[str, Result] = {}
+    found: dict[str, SuiteResult] = {}
     try:
         raw = path.read_bytes()
         lines = (lzma.decompress(raw) if raw[:6] == b"\xfd7zXZ\0" else raw).decode().split("\n")
@@ -106,16 +106,18 @@ def read(path: Path) -> dict[str, Result]:
     return found
 
 
-def _result(row: dict[str, Any]) -> Result | None:
+def _result(row: dict[str, Any]) -> SuiteResult | None:
     """A stored result, or a line of the plug-in's (``simcuda.plugin``); None for one that says that a test began."""
     if row["outcome"] == "started":
         return None
-    known = {name: value for name, value in row.items() if name in Result.__dataclass_fields__ and value is not None}
+    known = {
+        name: value for name, value in row.items() if name in SuiteResult.__dataclass_fields__ and value is not None
+    }
     known["id"] = row["id"].removeprefix("test/")  # when pytest was started above upstream's test/
-    return Result(**{"suite": known["id"].partition("::")[0], **known})
+    return SuiteResult(**{"suite": known["id"].partition("::")[0], **known})
 
 
-def keep(found: Iterable[Result], path: Path) -> None:
+def keep(found: Iterable[SuiteResult], path: Path) -> None:
     """Write results as a file to compare with later, packed with xz and sorted."""
     rows = (json.dumps(asdict(one), sort_keys=True) for one in sorted(found, key=lambda one: one.id))
     write_atomically(path, lzma.compress("".join(f"{row}\n" for row in rows).encode()))

@@ -177,7 +177,7 @@ def _read(repo: Path, ref: str) -> Baseline:
     return Baseline(repo, commit, tree, upstream)
 
 
-def _fingerprint(root: Path, listing: list[pristine.SourceFile]) -> str:
+def _fingerprint(root: Path, listing: list[pristine.PristineFile]) -> str:
     digest = hashlib.sha256(str(root.resolve()).encode())
     for entry in listing:
         info = entry.info
@@ -197,7 +197,7 @@ def _message(manifest: Manifest) -> bytes:
 
 
 def _build(
-    repo: Path, manifest: Manifest, tree: Path, listing: list[pristine.SourceFile] | None, progress: Progress
+    repo: Path, manifest: Manifest, tree: Path, listing: list[pristine.PristineFile] | None, progress: Progress
 ) -> None:
     repo.parent.mkdir(parents=True, exist_ok=True)
     step("create the baseline's temporary repository")
@@ -247,7 +247,7 @@ def _fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _import(
-    repo: Path, ref: str, message: bytes, tree: Path, listing: list[pristine.SourceFile], progress: Progress
+    repo: Path, ref: str, message: bytes, tree: Path, listing: list[pristine.PristineFile], progress: Progress
 ) -> None:
     """Write one commit with the files of ``listing`` to ``ref``."""
     progress.start("git baseline", float(sum(entry.info.st_size for entry in listing)), "bytes")
@@ -336,7 +336,7 @@ def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress
     git("update-ref", DEBIAN_REF, commit.strip(), cwd=repo)
 
 
-def _blobs(repo: Path, folder: Path, listing: list[pristine.SourceFile]) -> bytes:
+def _blobs(repo: Path, folder: Path, listing: list[pristine.PristineFile]) -> bytes:
     """Store the files of ``folder`` and give the lines that put them into an index under ``debian/``."""
     plain = [entry for entry in listing if entry.mode != SYMLINK]
     names = "".join(f"{folder}/{entry.path}\n" for entry in plain)

@@ -10,7 +10,7 @@ from decouple.base.errors import DecoupleError
 
 
 @dataclass(frozen=True)
-class SourceFile:
+class DscFile:
     """One file of a source package; ``size`` in bytes; ``sha1`` only finds it at snapshot.debian.org."""
 
     name: str
@@ -47,7 +47,7 @@ def unsigned(text: str) -> str:
     return re.sub(r"^- ", "", match[1], flags=re.M) if match else text
 
 
-def source_files(fields: Mapping[str, str], where: str) -> dict[str, SourceFile]:
+def source_files(fields: Mapping[str, str], where: str) -> dict[str, DscFile]:
     """The files that a .dsc, a paragraph of Sources or a Release file lists, by name.
 
     Raises DecoupleError when the list is no list.
@@ -56,7 +56,7 @@ def source_files(fields: Mapping[str, str], where: str) -> dict[str, SourceFile]
     listed = _checksums(fields.get("checksums-sha256") or fields.get("sha256", ""), where)
     if not listed:
         raise DecoupleError(f"{where}: no list of SHA-256 sums", next_step="delete it and fetch again")
-    return {name: SourceFile(name, size, digest, sha1.get(name)) for digest, size, name in listed}
+    return {name: DscFile(name, size, digest, sha1.get(name)) for digest, size, name in listed}
 
 
 def _checksums(value: str, where: str) -> list[tuple[str, int, str]]:

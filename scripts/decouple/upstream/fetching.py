@@ -13,7 +13,7 @@ from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader, StorageError
 from decouple.upstream.fetched import Fetched
 from decouple.upstream.providers import local
-from decouple.upstream.providers.context import Context
+from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
 
 
@@ -33,7 +33,7 @@ def fetch(
     """
     cache = cache or cache_dir()
     downloader = downloader or Downloader(cache, offline=offline, progress=progress)
-    context = Context(cache, downloader, offline, progress)
+    context = FetchContext(cache, downloader, offline, progress)
     path = words.local(source)
     if path is not None:
         if source == words.LOCAL:
@@ -50,7 +50,7 @@ def fetch(
     return replace(PROVIDERS[source].fetch(manifest, chosen, context), why=f"asked for with --source {source}")
 
 
-def _auto(manifest: Manifest, context: Context) -> Fetched:
+def _auto(manifest: Manifest, context: FetchContext) -> Fetched:
     """The first source of the manifest that is in the cache, else the first that can be had; only what can be built.
 
     So a run with a warm cache needs no network and takes what the run before it took. Otherwise a host that cannot be

@@ -107,11 +107,11 @@ def _pinned(source: Source, known: Manifest | None) -> Source:
     return source
 
 
-def _is_linux(wheel: pypi.Wheel) -> bool:
+def _is_linux(wheel: pypi.PypiWheel) -> bool:
     return any(re.search(r"-manylinux.*_x86_64$", tag) for tag in wheel.tags)
 
 
-def _pythons(wheels: Iterable[pypi.Wheel]) -> tuple[str, ...]:
+def _pythons(wheels: Iterable[pypi.PypiWheel]) -> tuple[str, ...]:
     """("3.9", "3.13", "3.13t") from the ABI tags cp39, cp313, cp313t; oldest first."""
     found = set()
     for wheel in wheels:
@@ -122,7 +122,7 @@ def _pythons(wheels: Iterable[pypi.Wheel]) -> tuple[str, ...]:
     return tuple(f"3.{minor}{threads}" for minor, threads in sorted(found))
 
 
-def _reference(wheels: list[pypi.Wheel]) -> pypi.Wheel:
+def _reference(wheels: list[pypi.PypiWheel]) -> pypi.PypiWheel:
     """The wheel that facts are read from: CPython 3.12 where there is one (2.2 and later), else the newest."""
     by_tag = {tag: wheel for wheel in wheels for tag in wheel.tags}
     for tag, wheel in by_tag.items():
@@ -140,7 +140,7 @@ def _github(version: str, known: Manifest | None) -> GithubSource:
     return GithubSource(archive)
 
 
-def _toolchain(remote: RemoteZip, wheels: list[pypi.Wheel], downloader: Downloader) -> Toolchain:
+def _toolchain(remote: RemoteZip, wheels: list[pypi.PypiWheel], downloader: Downloader) -> Toolchain:
     match = re.search(r"^cuda\b[^=]*= '([0-9.]+)'", remote.read("torch/version.py").decode(), re.M)
     cuda = match[1] if match else None
     metadata = next(name for name in remote.names() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name))

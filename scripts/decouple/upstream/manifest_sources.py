@@ -11,9 +11,9 @@ from decouple.release.manifest import Manifest
 from decouple.release.manifest import Source as ManifestSource
 from decouple.upstream import Fetched, fetch
 from decouple.upstream.download import Downloader
-from decouple.upstream.providers.context import Context
+from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
-from decouple.upstream.readers import Opened, unpacked
+from decouple.upstream.readers import OpenedSource, unpacked
 
 
 def open_provided(
@@ -24,7 +24,7 @@ def open_provided(
     *,
     debian_patches: bool = False,
     progress: Progress = SILENT,
-) -> tuple[Opened, Path | None]:
+) -> tuple[OpenedSource, Path | None]:
     """The source, and the folder of Debian's patches if they were asked for.
 
     Raises DecoupleError, UsageError for a word that the manifest does not have.
@@ -35,7 +35,7 @@ def open_provided(
             raise UsageError(f"source {fetched.provider} brings no patches of Debian's", next_step="--source debian")
         return _unpacked(fetched), fetched.debian / "patches"
     sources = manifest.sources if word == "auto" else (_source(manifest, word),)
-    context = Context(downloader.cache, downloader, downloader.offline, progress)
+    context = FetchContext(downloader.cache, downloader, downloader.offline, progress)
     for source in sources:
         found = PROVIDERS[source.provider].cached(manifest, source, context)
         if found:
@@ -64,5 +64,5 @@ def _source(manifest: Manifest, word: str) -> ManifestSource:
     return source
 
 
-def _unpacked(fetched: Fetched) -> Opened:
+def _unpacked(fetched: Fetched) -> OpenedSource:
     return unpacked(fetched.provider, fetched.path, partial=fetched.kind != "source")

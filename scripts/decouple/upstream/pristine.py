@@ -26,7 +26,7 @@ def left_out(parts: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class SourceFile:
+class PristineFile:
     """One file of a tree: ``path`` relative with ``/``, ``mode`` as in `base.git`."""
 
     path: str
@@ -34,7 +34,7 @@ class SourceFile:
     info: os.stat_result
 
 
-def entries(root: Path) -> list[SourceFile]:
+def entries(root: Path) -> list[PristineFile]:
     """Every file and link of the tree at ``root``, sorted by path.
 
     A work tree of git gives its tracked files (submodules too), so that build results lying in it stay out; any other
@@ -55,7 +55,7 @@ def entries(root: Path) -> list[SourceFile]:
             if any(os.scandir(f"{root}/{name}")):
                 raise DecoupleError(f"{root}/{name}: a repository git does not list", next_step="move it away")
             continue
-        result.append(SourceFile(name, _git_mode(root, name, info), info))
+        result.append(PristineFile(name, _git_mode(root, name, info), info))
     result.sort(key=lambda entry: entry.path)
     return result
 

@@ -21,7 +21,7 @@ _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+h
 
 
 @dataclass(frozen=True)
-class Wheel:
+class PypiWheel:
     """One wheel of a project; ``tags`` as "cp312-cp312-manylinux_2_28_x86_64" strings."""
 
     file: RemoteFile
@@ -30,11 +30,11 @@ class Wheel:
     yanked: bool
 
 
-def wheels(project: str, downloader: Downloader, index: str = INDEX) -> list[Wheel]:
+def wheels(project: str, downloader: Downloader, index: str = INDEX) -> list[PypiWheel]:
     """All wheels that the index lists for ``project``. Raises DecoupleError."""
     url = f"{index}/{project}/"
 
-    def ask() -> list[Wheel]:
+    def ask() -> list[PypiWheel]:
         headers = HEADERS | {"Accept": _ACCEPT, "Accept-Encoding": "gzip"}
         with downloader.answer(url, headers) as response:
             json_page = "json" in response.headers.get("Content-Type", "")
@@ -52,7 +52,7 @@ def wheels(project: str, downloader: Downloader, index: str = INDEX) -> list[Whe
         raise DecoupleError(f"{url}: {error}", next_step="check the network and run again") from None
 
 
-def _wheel(url: str, sha256: str | None, size: int | None, yanked: bool) -> Wheel | None:
+def _wheel(url: str, sha256: str | None, size: int | None, yanked: bool) -> PypiWheel | None:
     name = url.rsplit("/", 1)[-1]
     try:
         _, version, _, tags = parse_wheel_filename(name)
@@ -62,10 +62,10 @@ def _wheel(url: str, sha256: str | None, size: int | None, yanked: bool) -> Whee
         return None
     if not (sha256 is None or is_sha256(sha256)) or not (size is None or isinstance(size, int)):
         return None
-    return Wheel(RemoteFile(name, (url,), size, sha256), version, frozenset(map(str, tags)), yanked)
+    return PypiWheel(RemoteFile(name, (url,), size, sha256), version, frozenset(map(str, tags)), yanked)
 
 
-def _from_json(text: str, base: str) -> list[Wheel]:
+def _from_json(text: str, base: str) -> list[PypiWheel]:
     found = []
     for item in parse_json(text)["files"]:
         url = urljoin(base, item["url"])
@@ -73,9 +73,9 @@ def _from_json(text: str, base: str) -> list[Wheel]:
     return [wheel for wheel in found if wheel]
 
 
-def _from_html(text: str, base: str) -> list[Wheel]:
+def _from_html(text: str, base: str) -> list[PypiWheel]:
     class Links(HTMLParser):
-        found: list[Wheel]
+        found: list[PypiWheel]
 
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
             attributes = dict(attrs)

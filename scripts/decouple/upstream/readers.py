@@ -33,7 +33,7 @@ _CACHE_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedSource:
     """A source that is ready to be read."""
 
     source: Source
@@ -73,9 +73,9 @@ class Folder:
         )
 
 
-def unpacked(provider: str, tree: Path, *, partial: bool) -> Opened:
+def unpacked(provider: str, tree: Path, *, partial: bool) -> OpenedSource:
     """A tree that an earlier fetch left in the cache."""
-    return Opened(Folder(tree), f"{provider}, unpacked in the cache", partial=partial)
+    return OpenedSource(Folder(tree), f"{provider}, unpacked in the cache", partial=partial)
 
 
 class Listed:
@@ -306,7 +306,7 @@ def is_archive(path: Path) -> bool:
     return name.endswith((".zip", ".tar", ".tgz", ".tbz2", ".txz")) or ".tar." in name
 
 
-def open_path(path: Path, revision: str | None, wanted: Iterable[str], cache: Path | None) -> Opened:
+def open_path(path: Path, revision: str | None, wanted: Iterable[str], cache: Path | None) -> OpenedSource:
     """A folder, an archive, or (with a ``revision``, or if it is bare) a commit of a git repository.
 
     Raises DecoupleError if there is no such thing.
@@ -316,9 +316,9 @@ def open_path(path: Path, revision: str | None, wanted: Iterable[str], cache: Pa
     if revision is None and is_repository(path) and not (path / ".git").exists():
         revision = "HEAD"
     if revision is not None:
-        return Opened(GitTree(path, revision), f"git tree {revision} of {path}")
+        return OpenedSource(GitTree(path, revision), f"git tree {revision} of {path}")
     if path.is_dir():
-        return Opened(Folder(path), f"folder {path}")
+        return OpenedSource(Folder(path), f"folder {path}")
     if not is_archive(path):
         raise DecoupleError(f"{path} is no archive", next_step="name a .tar.* or .zip file, or a folder")
-    return Opened(from_archive(path, frozenset(wanted), cache), f"archive {path}")
+    return OpenedSource(from_archive(path, frozenset(wanted), cache), f"archive {path}")

@@ -15,7 +15,7 @@ from decouple.base.progress import SILENT, Progress
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.release import words
-from decouple.upstream.readers import Opened, open_path
+from decouple.upstream.readers import OpenedSource, open_path
 
 
 def open_named(
@@ -27,7 +27,7 @@ def open_named(
     offline: bool = False,
     debian_patches: bool = False,
     progress: Progress = SILENT,
-) -> tuple[Opened, list[Patch]]:
+) -> tuple[OpenedSource, list[Patch]]:
     """The source that ``word`` names, and the patches that Debian lays under the series (``debian_patches``).
 
     Raises DecoupleError, UsageError for a word that names nothing.

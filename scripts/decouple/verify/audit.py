@@ -22,7 +22,7 @@ _SUFFIX = re.compile(r"\.so(\.\d+)*$")
 
 
 @dataclass(frozen=True)
-class Fault:
+class ElfFault:
     """One broken promise: which file, which rule, and what was found."""
 
     file: str
@@ -34,17 +34,17 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Report:
+class ElfAudit:
     """The result of one audit: how many files and symbols were looked at, and every fault."""
 
     what: str
     files: int
     symbols: int
-    faults: tuple[Fault, ...]
+    faults: tuple[ElfFault, ...]
 
 
 @dataclass(frozen=True)
-class Rules:
+class ElfRules:
     """``elf.toml``, which explains its keys."""
 
     cuda_libraries: tuple[str, ...]
@@ -57,9 +57,9 @@ class Rules:
 
 
 @cache
-def rules() -> Rules:
+def rules() -> ElfRules:
     """The parsed rules."""
-    return toml.read(_FILE, Rules, mend=f"git checkout {_FILE}")
+    return toml.read(_FILE, ElfRules, mend=f"git checkout {_FILE}")
 
 
 @cache
@@ -105,12 +105,12 @@ def opened(place: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def audit_core(found: Sequence[Library]) -> Report:
+def audit_core(found: Sequence[Library]) -> ElfAudit:
     """No library or program of the core needs a CUDA library or names one of their symbols."""
     faults = []
     for library in found:
         faults += [
-            Fault(library.path.name, "needs a CUDA library", name)
+            ElfFault(library.path.name, "needs a CUDA library", name)
             for name in library.needed
             if cuda_library().match(name)
         ]
@@ -118,11 +118,11 @@ def audit_core(found: Sequence[Library]) -> Report:
         symbols = sorted(name for name in foreign if cuda_symbol().match(name))
         if symbols:
             shown = ", ".join(symbols[:5]) + (f" and {len(symbols) - 5} more" if len(symbols) > 5 else "")
-            faults.append(Fault(library.path.name, "names CUDA symbols", shown))
+            faults.append(ElfFault(library.path.name, "names CUDA symbols", shown))
     return _report("core without CUDA", found, faults)
 
 
-def audit_backend(found: Sequence[Library]) -> Report:
+def audit_backend(found: Sequence[Library]) -> ElfAudit:
     """Only libcaffe2_nvrtc needs the driver; what loads before torch._C needs no libtorch_python.
 
     Needs are followed through the backend's own libraries: whatever they pull in is loaded with them.
@@ -134,20 +134,20 @@ def audit_backend(found: Sequence[Library]) -> Report:
         needs = _closure(library, by_name)
         if base not in rules().may_need_driver:
             faults += [
-                Fault(library.path.name, "needs the driver", f"{name} (by {via})")
+                ElfFault(library.path.name, "needs the driver", f"{name} (by {via})")
                 for name, via in needs.items()
                 if rules().driver_libraries.match(name)
             ]
         if base in rules().must_not_need_python:
             faults += [
-                Fault(library.path.name, "needs libtorch_python", f"{name} (by {via})")
+                ElfFault(library.path.name, "needs libtorch_python", f"{name} (by {via})")
                 for name, via in needs.items()
                 if rules().python_libraries.match(name)
             ]
     return _report("backend's needs", found, faults)
 
 
-def audit_layout(found: Sequence[Library]) -> Report:
+def audit_layout(found: Sequence[Library]) -> ElfAudit:
     """Within a wheel each library is there once, and finds its neighbours by its own run path."""
     faults = []
     names: dict[str, list[Library]] = {}
@@ -157,18 +157,18 @@ def audit_layout(found: Sequence[Library]) -> Report:
     for soname, same in sorted(names.items()):
         if len(same) > 1:
             shown = ", ".join(one.path.name for one in same)
-            faults.append(Fault(shown, "are one library several times", f"soname {soname}; a wheel holds no links"))
+            faults.append(ElfFault(shown, "are one library several times", f"soname {soname}; a wheel holds no links"))
     for library in found:
         origin = str(library.path.parent)
         folders = [Path(os.path.normpath(path.replace("$ORIGIN", origin))) for path in library.runpath]
         for name in library.needed:
             if name in names and not any((folder / name).is_file() for folder in folders):
                 where = ":".join(library.runpath) or "none"
-                faults.append(Fault(library.path.name, "does not find its neighbour", f"{name} (run path: {where})"))
+                faults.append(ElfFault(library.path.name, "does not find its neighbour", f"{name} (run path: {where})"))
     return _report("one of each, found by its neighbours", found, faults)
 
 
-def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> Report:
+def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> ElfAudit:
     """No strong global symbol is defined in both; extension modules' own entry points differ by name anyway."""
     everywhere = rules().everywhere
     faults = []
@@ -177,11 +177,11 @@ def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> Report:
             both = sorted((one.defined & other.defined) - everywhere)
             if both:
                 shown = ", ".join(both[:5]) + (f" and {len(both) - 5} more" if len(both) > 5 else "")
-                faults.append(Fault(other.path.name, f"defines what {one.path.name} defines", shown))
+                faults.append(ElfFault(other.path.name, f"defines what {one.path.name} defines", shown))
     return _report("nothing defined in both", [*core, *backend], faults)
 
 
-def audit_resolved(asking: Sequence[Library], others: Sequence[Library] = ()) -> Report:
+def audit_resolved(asking: Sequence[Library], others: Sequence[Library] = ()) -> ElfAudit:
     """Every symbol of PyTorch's own namespaces that ``asking`` needs is defined there or by ``others``.
 
     The linker makes a shared library with a symbol that nobody defines; only loading it fails.
@@ -193,7 +193,7 @@ def audit_resolved(asking: Sequence[Library], others: Sequence[Library] = ()) ->
         missing = sorted(name for name in library.undefined - defined if ours.match(name))
         if missing:
             shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-            faults.append(Fault(library.path.name, "undefined in both wheels" if others else "undefined", shown))
+            faults.append(ElfFault(library.path.name, "undefined in both wheels" if others else "undefined", shown))
     return _report("PyTorch's own symbols resolved", [*asking, *others], faults)
 
 
@@ -219,6 +219,6 @@ def _closure(library: Library, by_name: Mapping[str, Library]) -> dict[str, str]
     return needs
 
 
-def _report(what: str, found: Sequence[Library], faults: Sequence[Fault]) -> Report:
+def _report(what: str, found: Sequence[Library], faults: Sequence[ElfFault]) -> ElfAudit:
     symbols = sum(len(one.defined) + len(one.vague) + len(one.undefined) + len(one.optional) for one in found)
-    return Report(what, len(found), symbols, tuple(faults))
+    return ElfAudit(what, len(found), symbols, tuple(faults))

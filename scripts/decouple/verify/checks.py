@@ -20,7 +20,7 @@ _NO_DEVICE = re.compile(r"NVIDIA driver|No CUDA GPUs|no CUDA-capable device|CUDA
 
 
 @dataclass(frozen=True)
-class Check:
+class Promise:
     """One promise: whether it is kept, and what was seen."""
 
     name: str
@@ -28,13 +28,13 @@ class Check:
     seen: str
 
 
-def core_alone(place: Workplace, core: Path) -> list[Check]:
+def core_alone(place: Workplace, core: Path) -> list[Promise]:
     """With the core wheel alone: no CUDA library is opened or tried, and ``torch.cuda`` says that there is none."""
     alone = venvs.install(place, "core", [core])
     opened = imports.libraries_opened(alone.prefix, "import torch; torch.cuda.is_available()")
     facts = parity.dump(alone.prefix, alone.folder, alone.inside)["facts"]
     return [
-        Check(
+        Promise(
             "the core alone opens no CUDA library",
             not opened.cuda(),
             f"{len(opened.opened)} libraries opened, of CUDA {', '.join(opened.cuda()) or 'none'}",
@@ -44,7 +44,7 @@ def core_alone(place: Workplace, core: Path) -> list[Check]:
     ]
 
 
-def together(both: Tried, offer: Mapping[str, Any], wanted: Iterable[Expected]) -> list[Check]:
+def together(both: Tried, offer: Mapping[str, Any], wanted: Iterable[Expected]) -> list[Promise]:
     """Both wheels: each value that a user reads is the expected one; no driver is needed; a call for a device fails as
     upstream's.
     """
@@ -52,11 +52,11 @@ def together(both: Tried, offer: Mapping[str, Any], wanted: Iterable[Expected]) 
     return [
         *values(offer["facts"], wanted),
         _without_driver(both),
-        Check("a call that needs a device", bool(_NO_DEVICE.search(told)) or told.startswith("tensor"), told),
+        Promise("a call that needs a device", bool(_NO_DEVICE.search(told)) or told.startswith("tensor"), told),
     ]
 
 
-def values(facts: Mapping[str, Any], wanted: Iterable[Expected]) -> list[Check]:
+def values(facts: Mapping[str, Any], wanted: Iterable[Expected]) -> list[Promise]:
     """Each fact against the value it must have; lists in any order. A question that was not asked is not kept."""
     found = []
     for one in wanted:
@@ -64,7 +64,7 @@ def values(facts: Mapping[str, Any], wanted: Iterable[Expected]) -> list[Check]:
         plain = sorted(map(str, seen)) == sorted(map(str, one.value)) if _lists(seen, one.value) else seen == one.value
         same = plain and type(seen) is type(one.value)
         said = f"{seen}" if same else f"{seen!r}, expected {one.value!r}"
-        found.append(Check(one.name, same, f"{said} ({one.origin})"))
+        found.append(Promise(one.name, same, f"{said} ({one.origin})"))
     return found
 
 
@@ -72,17 +72,17 @@ def _lists(*values: object) -> bool:
     return all(isinstance(value, list) for value in values)
 
 
-def _without_driver(both: Tried) -> Check:
+def _without_driver(both: Tried) -> Promise:
     """Both wheels import without a driver; where libcuda.so is (NVIDIA's libcublasLt opens it), it is hidden."""
     name, driver = "importing with no libcuda.so on the machine", audit.rules().driver_libraries
     present = [path for path in imports.libraries_opened(both.prefix).opened if driver.match(Path(path).name)]
     if not present:
-        return Check(name, True, "there is none")
+        return Promise(name, True, "there is none")
     try:
         times = imports.runs_without(both.prefix, present)
     except DecoupleError as error:
-        return Check(name, False, str(error))
-    return Check(name, True, f"{', '.join(present)} hidden {times} times")
+        return Promise(name, False, str(error))
+    return Promise(name, True, f"{', '.join(present)} hidden {times} times")
 
 
 def monolith_variables() -> dict[str, str]:
@@ -111,5 +111,5 @@ def _exported(found: Sequence[Library], prefix: str) -> parity.Exported:
     )
 
 
-def _equal(name: str, seen: object, wanted: object) -> Check:
-    return Check(name, seen == wanted, f"{seen}" if seen == wanted else f"{seen}, expected {wanted}")
+def _equal(name: str, seen: object, wanted: object) -> Promise:
+    return Promise(name, seen == wanted, f"{seen}" if seen == wanted else f"{seen}, expected {wanted}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 
-from decouple.verify.audit import Fault, Report
+from decouple.verify.audit import ElfAudit, ElfFault
 from decouple.verify.elf import Library
 
 #: Names that only torch's libraries define. The mangled name of a C++ symbol (Itanium ABI) spells each part of it with
@@ -38,7 +38,7 @@ def wanted(extension: Sequence[Library]) -> dict[str, str]:
     return found
 
 
-def audit_elsewhere(what: str, extension: Sequence[Library], offered: Sequence[Library]) -> Report:
+def audit_elsewhere(what: str, extension: Sequence[Library], offered: Sequence[Library]) -> ElfAudit:
     """The report on one wheel: ``symbols`` counts what it wants of torch; a fault for each that ``offered`` lacks.
 
     So is each of torch's libraries that it needs by a name which none of ``offered`` has.
@@ -48,18 +48,18 @@ def audit_elsewhere(what: str, extension: Sequence[Library], offered: Sequence[L
     new = any(_NEW_STRING in symbol for symbol in have if TORCH.match(symbol))
     tagged = {symbol.replace(_TAG, "") for symbol in have if _TAG in symbol}
     faults = [
-        Fault(file, "needs a symbol that no library has", symbol + _hint(symbol, new, tagged))
+        ElfFault(file, "needs a symbol that no library has", symbol + _hint(symbol, new, tagged))
         for symbol, file in sorted(wants.items())
         if symbol not in have
     ]
     names = {library.name for library in (*extension, *offered)}
     faults += [
-        Fault(library.path.name, "needs a library that is not there", needed)
+        ElfFault(library.path.name, "needs a library that is not there", needed)
         for library in extension
         for needed in library.needed
         if _LIBRARY.fullmatch(needed) and needed not in names
     ]
-    return Report(f"{what} on these libraries", len(extension), len(wants), tuple(faults))
+    return ElfAudit(f"{what} on these libraries", len(extension), len(wants), tuple(faults))
 
 
 def _hint(symbol: str, new: bool, tagged: Set[str]) -> str:

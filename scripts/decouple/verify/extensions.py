@@ -18,7 +18,7 @@ from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
 from decouple.release.manifest import RemoteFile
 from decouple.verify.audit import cuda_library, libraries
-from decouple.verify.checks import Check
+from decouple.verify.checks import Promise
 from decouple.verify.venvs import Tried, Workplace
 
 _FILE = Path(__file__).with_name("extensions.toml")
@@ -100,7 +100,7 @@ def lay(source: Path, target: Path) -> None:
 
 def compile_and_try(
     place: Workplace, both: Tried, extension: Extension, source: Path, variables: Mapping[str, str]
-) -> Check:
+) -> Promise:
     """Build the project's wheel with the torch of ``both``, install it beside, run its trial; a fault fails the check.
 
     ``variables`` are those of the compilers and the architectures; ``source`` is a folder or an sdist on this machine.
@@ -123,7 +123,7 @@ def compile_and_try(
         _run(place, install, given, f"install {extension.name}")
         needed = sorted({lib for one in libraries(folder / "site") for lib in one.needed if cuda_library().match(lib)})
     except DecoupleError as error:
-        return Check(name, False, str(error))
+        return Promise(name, False, str(error))
     took = time.monotonic() - began
     environment = {**given, "PYTHONPATH": f"{inside}/site"}
     done = subprocess.run(
@@ -135,7 +135,7 @@ def compile_and_try(
     told = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
     last = told[-1] if told else f"exit status {done.returncode}"
     right = done.returncode == 0 and re.fullmatch(extension.says, last) is not None and bool(needed)
-    return Check(name, right, f"{last}; needs {', '.join(needed) or 'no CUDA library'}; compiled in {took:.0f} s")
+    return Promise(name, right, f"{last}; needs {', '.join(needed) or 'no CUDA library'}; compiled in {took:.0f} s")
 
 
 def _run(place: Workplace, command: Sequence[str], variables: Mapping[str, str], what: str) -> None:

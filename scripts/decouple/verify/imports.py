@@ -15,7 +15,7 @@ _OPENED = re.compile(r'open(?:at)?\((?:AT_FDCWD, )?"([^"]+)"[^)]*\) = (-?\d+)')
 
 
 @dataclass(frozen=True)
-class Opened:
+class OpenedLibraries:
     """Shared libraries that a process opened, or tried to."""
 
     opened: tuple[str, ...]
@@ -26,7 +26,7 @@ class Opened:
         return sorted({path for path in (*self.opened, *self.tried) if cuda_library().match(Path(path).name)})
 
 
-def libraries_opened(prefix: Sequence[str], code: str = "import torch") -> Opened:
+def libraries_opened(prefix: Sequence[str], code: str = "import torch") -> OpenedLibraries:
     """Run ``code`` behind ``prefix`` (a command line ending in a Python) under strace.
 
     Raises DecoupleError when the code fails or strace saw nothing, so that an empty answer is never a pass.
@@ -67,11 +67,11 @@ def _traced(prefix: Sequence[str], code: str, options: Sequence[str]) -> str:
     return done.stderr
 
 
-def parse(trace: str) -> Opened:
+def parse(trace: str) -> OpenedLibraries:
     """The shared libraries in strace's output."""
     opened: list[str] = []
     tried: list[str] = []
     for path, result in _OPENED.findall(trace):
         if re.search(r"\.so(\.\d+)*$", path):
             (tried if result.startswith("-") else opened).append(path)
-    return Opened(tuple(dict.fromkeys(opened)), tuple(dict.fromkeys(tried)))
+    return OpenedLibraries(tuple(dict.fromkeys(opened)), tuple(dict.fromkeys(tried)))

@@ -55,7 +55,7 @@ class Exported:
 
 
 @dataclass(frozen=True)
-class Symbols:
+class SymbolRules:
     """Which libraries' symbols count, which of them nobody outside can link, and why some are missing on purpose."""
 
     libraries: tuple[str, ...]
@@ -65,19 +65,19 @@ class Symbols:
 
 
 @dataclass(frozen=True)
-class Rules:
+class ParityRules:
     """``parity.toml``, which explains its keys."""
 
     dispatch_keys: tuple[str, ...]
     binding_words: tuple[str, ...]
     modules: tuple[str, ...]
-    symbols: Symbols
+    symbols: SymbolRules
 
 
 @cache
-def rules() -> Rules:
+def rules() -> ParityRules:
     """The parsed rules."""
-    return toml.read(_FILE, Rules, mend=f"git checkout {_FILE}")
+    return toml.read(_FILE, ParityRules, mend=f"git checkout {_FILE}")
 
 
 def dump(prefix: Sequence[str], folder: Path, inside: str | None = None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ _REGENERATE = "--regenerate-during-build"  # CMake's own command line for a buil
 
 
 @dataclass(frozen=True)
-class Record:
+class BuildRecord:
     """The log, and the outputs for which it does not count any more."""
 
     log: DependencyLog
@@ -39,7 +39,7 @@ class Record:
 
 def read_record(
     folder: Path, directory: PurePosixPath, outputs: Sequence[PurePosixPath], *, enter: Sequence[str] = ()
-) -> Record:
+) -> BuildRecord:
     """The record of the build directory ``folder``, which the build sees as ``directory``.
 
     ``enter`` is put in front of the command, so that ninja runs where the build ran. Raises DecoupleError when there
@@ -58,9 +58,9 @@ def read_record(
                 f"ninja: {said[-1]}", next_step="decouple build RELEASE --stage 1, or give --preprocess"
             )
         if _REGENERATE in done.stdout:
-            return Record(log, frozenset(known))
+            return BuildRecord(log, frozenset(known))
         outdated.update(normal(directory, name) for name in _OUTPUT.findall(done.stdout))
-    return Record(log, frozenset(outdated))
+    return BuildRecord(log, frozenset(outdated))
 
 
 @contextmanager

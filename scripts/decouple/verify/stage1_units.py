@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
 from decouple.verify.ninja_deps import normal
-from decouple.verify.stage1_record import Record
+from decouple.verify.stage1_record import BuildRecord
 
 MOVED = PurePosixPath("third_device/torch_cuda")
 """Where the series puts CUDA, below the source tree."""
@@ -37,7 +37,7 @@ _DROPPED = ("-c", "-MD", "-MMD")
 
 
 @dataclass(frozen=True)
-class Unit:
+class TranslationUnit:
     """One translation unit as CMake compiles it."""
 
     file: PurePosixPath
@@ -54,7 +54,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Finding:
+class UnitFinding:
     """Why a unit is not free of CUDA."""
 
     unit: PurePosixPath
@@ -68,7 +68,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
+class UnitsReport:
     """What `check` found."""
 
     recorded: int
@@ -77,7 +77,7 @@ class Report:
     """Units whose files the preprocessor named now."""
     opened: frozenset[PurePosixPath]
     """All files that they opened, absolute."""
-    findings: tuple[Finding, ...]
+    findings: tuple[UnitFinding, ...]
 
     @property
     def units(self) -> int:
@@ -85,7 +85,7 @@ class Report:
         return self.recorded + self.preprocessed + len(self.without_evidence)
 
     @property
-    def without_evidence(self) -> tuple[Finding, ...]:
+    def without_evidence(self) -> tuple[UnitFinding, ...]:
         """Units of which nobody knows what they open, because they cannot be preprocessed."""
         return tuple(finding for finding in self.findings if finding.error)
 
@@ -100,12 +100,12 @@ class Report:
         return sorted(set(below) & set(tracked))
 
 
-def read_units(compile_commands: Path) -> tuple[Unit, ...]:
+def read_units(compile_commands: Path) -> tuple[TranslationUnit, ...]:
     """The C and C++ units of a ``compile_commands.json``. Raises DecoupleError if it is missing or not one."""
     try:
         entries = json.loads(compile_commands.read_text(encoding="utf-8"))
         return tuple(
-            Unit(
+            TranslationUnit(
                 file=PurePosixPath(entry["file"]),
                 directory=PurePosixPath(entry["directory"]),
                 command=tuple(entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])),
@@ -122,7 +122,9 @@ def read_units(compile_commands: Path) -> tuple[Unit, ...]:
         ) from error
 
 
-def take(units: Sequence[Unit], count: int | None, *, first: Sequence[str] = ()) -> tuple[Unit, ...]:
+def take(
+    units: Sequence[TranslationUnit], count: int | None, *, first: Sequence[str] = ()
+) -> tuple[TranslationUnit, ...]:
     """At most ``count`` units: those whose path ends in one of ``first``, then others spread evenly over the rest.
 
     The choice depends on nothing but the arguments, so that two runs look at the same slice. None means all.
@@ -138,7 +140,7 @@ def take(units: Sequence[Unit], count: int | None, *, first: Sequence[str] = ())
     return tuple(unit for unit in units if unit in chosen)
 
 
-def dependency_command(unit: Unit) -> tuple[str, ...]:
+def dependency_command(unit: TranslationUnit) -> tuple[str, ...]:
     """The unit's command, preprocessing only: it prints a make rule with every file opened."""
     words = list(unit.command)
     while words and PurePosixPath(words[0]).name in _COMPILER_CACHES:
@@ -163,14 +165,14 @@ def opened_files(rule: str, directory: PurePosixPath) -> Iterator[PurePosixPath]
 
 
 def check(
-    units: Sequence[Unit],
+    units: Sequence[TranslationUnit],
     *,
     source: PurePosixPath,
     enter: Sequence[str] = (),
-    record: Record | None = None,
+    record: BuildRecord | None = None,
     jobs: int = 1,
     progress: Progress = SILENT,
-) -> Report:
+) -> UnitsReport:
     """Look at what ``units`` of the tree ``source`` open, and report those that open what belongs to CUDA.
 
     That is a file below ``third_device/torch_cuda`` of the tree, or a header of CUDA's toolkit outside of it. What
@@ -179,17 +181,17 @@ def check(
     """
     seen: set[PurePosixPath] = set()
     forbidden: set[PurePosixPath] = set()
-    findings: dict[Unit, Finding] = {}
+    findings: dict[TranslationUnit, UnitFinding] = {}
 
-    def look(unit: Unit, opened: Iterable[PurePosixPath]) -> None:
+    def look(unit: TranslationUnit, opened: Iterable[PurePosixPath]) -> None:
         files = frozenset(opened)
         fresh = files - seen
         seen.update(fresh)
         forbidden.update(path for path in fresh if _is_forbidden(path, source))
         if wrong := files & forbidden:
-            findings[unit] = Finding(unit.file, tuple(sorted(wrong)))
+            findings[unit] = UnitFinding(unit.file, tuple(sorted(wrong)))
 
-    left: list[Unit] = []
+    left: list[TranslationUnit] = []
     for unit in units:
         known = record.opened(unit.output) if record and unit.output else None
         if known is None or unit.file not in known:  # a record without the unit itself is one of another tree
@@ -203,11 +205,11 @@ def check(
             look(unit, opened)
             if error:
                 failed += 1
-                findings[unit] = Finding(unit.file, error=error)
+                findings[unit] = UnitFinding(unit.file, error=error)
             progress.advance()
     progress.finish(f"{len(units)} units opened {len(seen)} files, {len(findings)} findings")
     ordered = tuple(findings[unit] for unit in units if unit in findings)
-    return Report(len(units) - len(left), len(left) - failed, frozenset(seen), ordered)
+    return UnitsReport(len(units) - len(left), len(left) - failed, frozenset(seen), ordered)
 
 
 def _is_forbidden(path: PurePosixPath, source: PurePosixPath) -> bool:
@@ -216,7 +218,7 @@ def _is_forbidden(path: PurePosixPath, source: PurePosixPath) -> bool:
     return bool(TOOLKIT_HEADERS.search(path.as_posix()))
 
 
-def _preprocess(unit: Unit, enter: Sequence[str]) -> tuple[tuple[PurePosixPath, ...], str]:
+def _preprocess(unit: TranslationUnit, enter: Sequence[str]) -> tuple[tuple[PurePosixPath, ...], str]:
     script = f"cd {shlex.quote(str(unit.directory))} && exec {shlex.join(dependency_command(unit))}"
     done = subprocess.run([*enter, "sh", "-c", script], capture_output=True, text=True, check=False)
     if done.returncode:

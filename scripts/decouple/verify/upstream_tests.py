@@ -12,14 +12,14 @@ from pathlib import Path
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.verify.checks import Check
+from decouple.verify.checks import Promise
 from decouple.verify.venvs import Tried
 
 _FILE = Path(__file__).with_name("upstream_tests.toml")
 
 
 @dataclass(frozen=True)
-class Suite:
+class UpstreamSuite:
     """A file of upstream's ``test/`` and the tests of it that are run (pytest's ``-k``, empty for all)."""
 
     file: str
@@ -28,15 +28,15 @@ class Suite:
 
 @dataclass(frozen=True)
 class _File:
-    suite: tuple[Suite, ...]
+    suite: tuple[UpstreamSuite, ...]
 
 
-def load() -> tuple[Suite, ...]:
+def load() -> tuple[UpstreamSuite, ...]:
     """The suites of ``upstream_tests.toml``."""
     return toml.read(_FILE, _File, mend=f"git checkout {_FILE}").suite
 
 
-def outcomes(tried: Tried, tests: str, suites: Iterable[Suite]) -> dict[str, str]:
+def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite]) -> dict[str, str]:
     """Test -> "passed", "skipped" or "failed", with the torch of ``tried``; ``tests`` is upstream's ``test/`` in there.
 
     Raises DecoupleError when a suite ran no test at all, so that an empty answer is never a pass.
@@ -70,7 +70,7 @@ def parse(report: str, file: str) -> dict[str, str]:
     return found
 
 
-def compare(ours: Mapping[str, str], stock: Mapping[str, str]) -> Check:
+def compare(ours: Mapping[str, str], stock: Mapping[str, str]) -> Promise:
     """Whether every test has on ours the outcome that it has on the unmodified build."""
     differ = [
         f"{name} ({stock.get(name, 'not there')} on the stock build, {ours.get(name, 'not there')} on ours)"
@@ -80,7 +80,7 @@ def compare(ours: Mapping[str, str], stock: Mapping[str, str]) -> Check:
     counted = Counter(ours.values())
     said = ", ".join(f"{counted[kind]} {kind}" for kind in ("passed", "skipped", "failed") if counted[kind])
     shown: Sequence[str] = differ[:10]
-    return Check(
+    return Promise(
         "upstream's CPU tests as on a stock build",
         not differ and counted["passed"] > 0,
         f"{said}, {len(differ)} differ" + "".join(f"\n       {line}" for line in shown),

@@ -22,7 +22,7 @@ from decouple.build.stages import Provenance, build_stage1
 from tests.unit.build.conftest import host, provenance, tree  # noqa: F401 - fixtures
 from tests.unit.build.test_stages import NO_CACHE
 
-ALL = probe.Found(nvcc="12.4", archs=("80", "90", "90a"), cudnn="9.1.0", torch="2.6.0+decoupled")
+ALL = probe.Probed(nvcc="12.4", archs=("80", "90", "90a"), cudnn="9.1.0", torch="2.6.0+decoupled")
 WANTED = probe.Wanted(cuda="12.4", torch="2.6.0", archs=("9.0",), core_prefix="/core")
 
 
@@ -66,7 +66,7 @@ def test_looking_for_real(host: HostEnvironment, tmp_path: Path) -> None:  # noq
     (package / "version.py").write_text("__version__ = '2.6.0+debian'\n")
     variables = {"CUDACXX": "/no/nvcc", "CUDNN_ROOT": str(tmp_path / "cudnn")}
     found = probe.ask_inside(host, variables, str(tmp_path / "core"))
-    assert found == probe.Found(nvcc=None, archs=(), cudnn="9.1.0", torch="2.6.0+debian")
+    assert found == probe.Probed(nvcc=None, archs=(), cudnn="9.1.0", torch="2.6.0+debian")
     assert probe.ask_inside(host, {"CUDACXX": "/no/nvcc"}, str(tmp_path)).torch is None
 
 

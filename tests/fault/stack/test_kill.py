@@ -13,7 +13,7 @@ import pytest
 
 from decouple.base.git import Repository
 from decouple.stack.engine import Stack
-from decouple.stack.journal import Journal, Plan
+from decouple.stack.journal import Journal, Transaction
 from decouple.stack.trees import differences
 from tests.support.series import World, contents, git, tree_of, usual_world
 
@@ -177,7 +177,7 @@ def half_way(world: World, share: float, torn: str = "") -> tuple[Stack, str]:
         stack.pop(None)
         old = stack.state
         head = git(world.source, "rev-parse", "HEAD")
-        journal._stage(Plan("push", target), head)
+        journal._stage(Transaction("push", target), head)
         changes = differences(stack.repository, head, target.head)
         for change in changes[: round(len(changes) * share)]:
             path = world.source / change.path

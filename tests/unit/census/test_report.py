@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from decouple.census import taxonomy as taxonomies
-from decouple.census.compare import Comparison, Edit, compare
+from decouple.census.compare import CensusComparison, Removal, compare
 from decouple.census.context import make_context
 from decouple.census.finding import Census
 from decouple.census.html import as_html
@@ -21,11 +21,11 @@ from decouple.relocate.patch import render
 from decouple.relocate.plan import make_plan
 from tests.unit.census import planted
 
-EDITS = {"torch/csrc/planted_macro.cpp": [Edit("0007-planted", ("#if defined(USE_CUDA) && !defined(OTHER)\n",))]}
+EDITS = {"torch/csrc/planted_macro.cpp": [Removal("0007-planted", ("#if defined(USE_CUDA) && !defined(OTHER)\n",))]}
 
 
 @pytest.fixture(scope="module")
-def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> CensusComparison:
     """The planted tree against itself relocated and with the planted conditional and include taken out."""
     folder = tmp_path_factory.mktemp("report")
     rules = rule_files.load()
@@ -45,7 +45,7 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return compare("2.6", census(before), census(after), EDITS)
 
 
-def test_what_became_of_each(comparison: Comparison) -> None:
+def test_what_became_of_each(comparison: CensusComparison) -> None:
     verdicts = {(f.origin, f.category): (f.verdict, f.reason) for f in comparison.findings}
     assert verdicts["torch/csrc/planted_macro.cpp", "macro"] == ("cut", "cut by 0007-planted")
     assert verdicts["aten/src/ATen/cuda/Planted.cu", "inter-file"][0] == "moved"
@@ -53,12 +53,12 @@ def test_what_became_of_each(comparison: Comparison) -> None:
     assert (comparison.key_before, comparison.key_after) == (3, 0)
 
 
-def test_a_moved_file_is_found_again_at_its_new_place(comparison: Comparison) -> None:
+def test_a_moved_file_is_found_again_at_its_new_place(comparison: CensusComparison) -> None:
     (finding,) = [f for f in comparison.findings if f.origin == "aten/src/ATen/cuda/Planted.cu"]
     assert finding.path == "third_device/torch_cuda/torch_cuda/csrc/aten/cuda/Planted.cu"
 
 
-def test_the_json_is_one_finding_a_line_and_reads_back(comparison: Comparison) -> None:
+def test_the_json_is_one_finding_a_line_and_reads_back(comparison: CensusComparison) -> None:
     text = as_json(comparison)
     data = json.loads(text)
     assert data["summary"]["key_number"] == {"before": 3, "after": 0}
@@ -67,13 +67,15 @@ def test_the_json_is_one_finding_a_line_and_reads_back(comparison: Comparison) -
     assert str(comparison.before.tree) not in text, "nothing of this machine in it"
 
 
-def test_the_page_stands_alone(comparison: Comparison) -> None:
+def test_the_page_stands_alone(comparison: CensusComparison) -> None:
     page = as_html(comparison)
     assert not re.search(r"""(?:src|href)=|url\(|@import|https?://""", page)
     assert page.count("</script>") == 1 and "/*CENSUS*/null" not in page
 
 
-def test_the_summary_counts_the_files_of_a_category_and_what_only_the_later_tree_has(comparison: Comparison) -> None:
+def test_the_summary_counts_the_files_of_a_category_and_what_only_the_later_tree_has(
+    comparison: CensusComparison,
+) -> None:
     data = json.loads(as_json(comparison))["summary"]
     assert data["files_of_category"]["python"] == 1 and data["files_of_category"]["include"] == 3
     assert data["only_after"] == len(comparison.findings) - len(comparison.before.findings)

@@ -15,7 +15,7 @@ from decouple.patch import parse as patches
 from decouple.patch.parse import Patch
 from decouple.series import burndown, check, rangediff
 from decouple.series.depends import dependencies
-from decouple.series.rangediff import Status
+from decouple.series.rangediff import PatchChange
 from decouple.stack.engine import Stack
 from decouple.upstream.readers import GitTree
 from tests.support.series import LINES, World
@@ -43,11 +43,11 @@ def test_range_diff_goes_by_id_not_by_name() -> None:
     ]
     rows = rangediff.compare(old, new)
     assert [(row.identity, row.status) for row in rows] == [
-        ("one", Status.SAME_FILE),
-        ("two", Status.MOVED),
-        ("three", Status.DROPPED),
-        ("four", Status.CHANGED),
-        ("five", Status.NEW),
+        ("one", PatchChange.SAME_FILE),
+        ("two", PatchChange.MOVED),
+        ("three", PatchChange.DROPPED),
+        ("four", PatchChange.CHANGED),
+        ("five", PatchChange.NEW),
     ]
     assert "-+B" in rows[3].difference
     assert "++X" in rows[3].difference

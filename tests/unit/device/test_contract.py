@@ -15,7 +15,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
 from decouple.device import contract
 from decouple.device.sources import SHARED
-from decouple.release.status import Contract
+from decouple.release.status import ContractSection
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def test_a_report_is_summed_up_for_the_status_file(tmp_path: Path) -> None:
         "items": [{"tests": [seen]}, {"tests": [seen]}, {"tests": [other]}],
     }
     (tmp_path / "contract.json").write_text(json.dumps(document))
-    assert contract.summary(tmp_path / "contract.json") == Contract(
+    assert contract.summary(tmp_path / "contract.json") == ContractSection(
         items={"supported": 2, "upstream gap": 1}, tests={"passed": 1, "skipped": 1}, torch="2.6.0"
     )
 

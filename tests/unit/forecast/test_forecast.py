@@ -8,7 +8,7 @@ from decouple.patch import parse as patches
 from decouple.patch.apply import Reader
 from decouple.patch.parse import Patch
 from decouple.series import check, forecast
-from decouple.series.check import Status
+from decouple.series.check import Fit
 
 PYTHON = b"""Decouple-Id: python
 ---
@@ -57,8 +57,8 @@ def test_a_patch_that_is_seen_in_part_says_so() -> None:
 
 
 def test_the_worst_of_all_decides() -> None:
-    assert matrix(PYTHON).worst is Status.CONFLICT
-    assert matrix(CPP).worst is Status.CLEAN
+    assert matrix(PYTHON).worst is Fit.CONFLICT
+    assert matrix(CPP).worst is Fit.CLEAN
 
 
 def test_plain_text_one_letter_a_cell() -> None:

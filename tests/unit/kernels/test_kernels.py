@@ -28,7 +28,7 @@ def built(folder: Path, name: str, functions: Sequence[Made], arch: str = "sm_90
     return cubins.library(folder / f"lib{name}.so", [cubins.fatbin([(arch, cubins.cubin(functions))], packing)])
 
 
-def compared(folder: Path, ours: Sequence[Made], theirs: Sequence[Made], **options: bool) -> compare.Comparison:
+def compared(folder: Path, ours: Sequence[Made], theirs: Sequence[Made], **options: bool) -> compare.KernelComparison:
     sides = [
         dump.of_libraries([built(folder, name, functions)], name) for name, functions in (("a", ours), ("b", theirs))
     ]
@@ -149,7 +149,7 @@ def test_the_host_registers_every_kernel_and_names_what_it_calls(tmp_path: Path)
     image = [cubins.fatbin([("sm_90", cubins.cubin(ONE))])]
     names = [one.name for one in ONE]
     whole = cubins.library(tmp_path / "liba.so", image, registers=names, calls=["cudaMalloc", "malloc_it"])
-    assert host.host(whole, "sm_90") == host.Host(frozenset({"cudaMalloc"}), 1, 2, ())
+    assert host.host(whole, "sm_90") == host.HostSymbols(frozenset({"cudaMalloc"}), 1, 2, ())
     forgotten = cubins.library(tmp_path / "libb.so", image, registers=names[:1])
     assert host.host(forgotten, "sm_90").unregistered == (ONE[1].name,)
 

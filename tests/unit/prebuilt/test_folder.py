@@ -15,7 +15,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.prebuilt import core_half, dynamic, folder, official, pairing, symbols
-from decouple.prebuilt.pairing import Pair, Wheel
+from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.upstream.download import Downloader
 from tests.support.server import FaultyServer, truncated
 from tests.unit.prebuilt.test_symbols import CORE, KERNELS, compiled
@@ -73,7 +73,9 @@ def published(tmp_path: Path, content: dict[str, bytes]) -> Iterator[Make]:
             write_wheel(tmp_path / "served.whl", served, content)
             server.files["/torch.whl"] = tmp_path / "served.whl"
             size = (tmp_path / "served.whl").stat().st_size
-            return Pair("C++11", Wheel("torch.whl", server.url("/torch.whl"), size, "ab" * 32, record), ()), server
+            return Pair(
+                "C++11", RemoteWheel("torch.whl", server.url("/torch.whl"), size, "ab" * 32, record), ()
+            ), server
 
         yield make
 
@@ -130,14 +132,16 @@ def test_a_library_that_was_tampered_with(published: Make, content: dict[str, by
 def test_the_wheel_of_another_release(published: Make, content: dict[str, bytes], tmp_path: Path) -> None:
     pair, server = published(content)
     write_wheel(tmp_path / "served.whl", {**content, "torch/version.py": VERSION.replace(b"2.6", b"2.7")})
-    other = Wheel("torch.whl", pair.wheel.url, (tmp_path / "served.whl").stat().st_size, "cd" * 32, pair.wheel.record)
+    other = RemoteWheel(
+        "torch.whl", pair.wheel.url, (tmp_path / "served.whl").stat().st_size, "cd" * 32, pair.wheel.record
+    )
     nothing_stays(Pair("C++11", other, ()), tmp_path / "cache", "its RECORD is not the one of torch.whl")
     assert server.requests
 
 
 def test_a_file_of_another_size(published: Make, content: dict[str, bytes], tmp_path: Path) -> None:
     pair, _ = published(content)
-    wheel = Wheel("torch.whl", pair.wheel.url, pair.wheel.size + 1, "ab" * 32, pair.wheel.record)
+    wheel = RemoteWheel("torch.whl", pair.wheel.url, pair.wheel.size + 1, "ab" * 32, pair.wheel.record)
     nothing_stays(Pair("C++11", wheel, ()), tmp_path / "cache", "wrong size")
 
 

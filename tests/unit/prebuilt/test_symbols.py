@@ -50,7 +50,7 @@ def torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lib.parent.parent
 
 
-def report(kernels: Path, core: Path) -> symbols.Report:
+def report(kernels: Path, core: Path) -> symbols.SymbolReport:
     return symbols.compare(official.of_folder(kernels, official.KERNELS), official.of_folder(core, official.CORE))
 
 

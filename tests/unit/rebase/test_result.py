@@ -9,7 +9,7 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.patch.parse import Patch
 from decouple.rebase import result
-from decouple.rebase.series import Rebase, Sides
+from decouple.rebase.series import RebaseWork, Sides
 from decouple.recipes.model import Edit, Recipe, Selector
 from tests.unit.rebase.releases import Upstream, numbered
 
@@ -20,7 +20,7 @@ def test_a_series_that_gives_another_tree_is_not_written(tmp_path: Path) -> None
     step = upstream.patch(old, {"a": numbered(1, 40, {20: "cut\n"})})
     new = upstream.release({"a": "new\n" * 9 + numbered(1, 40)})
     sides = Sides("v1.0", old, "v1.1", new)
-    outcome = Rebase(upstream.repository, sides, [step.patch]).run()
+    outcome = RebaseWork(upstream.repository, sides, [step.patch]).run()
     (patch,) = result.texts(tmp_path, result.new_series(outcome, "1.1"))
     result.prove(upstream.repository, sides, outcome, [patch])
     wrong = Patch(patch.name, patch.data.replace(b"+cut", b"+other"))
@@ -36,7 +36,7 @@ def test_a_patch_that_its_recipe_made_keeps_its_header(tmp_path: Path) -> None:
     recipe = Recipe(schema=1, id="a", edit=[Edit(file="a", at=[Selector(line="^x")], put="y")])
     sides = Sides("v1.0", old, "v1.1", upstream.release({"a": "x(2)\n"}))
     patch = Patch(step.patch.name, known)
-    outcome = Rebase(upstream.repository, sides, [patch], recipes={"a": recipe}).run()
+    outcome = RebaseWork(upstream.repository, sides, [patch], recipes={"a": recipe}).run()
     (made,) = result.texts(tmp_path, result.new_series(outcome, "1.1"))
     assert made.header_bytes == patch.header_bytes
     assert b"-x(2)" in made.data

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.relocate.stage2 import Left, Report, Stage2, check
+from decouple.relocate.stage2 import Left, ListsReport, Stage2Sources, check
 
 SOURCES = """
 set(ATEN aten/src/ATen)
@@ -17,7 +17,7 @@ foreach(name IN ITEMS A.cu)
 endforeach()
 """
 FILES = ("aten/src/ATen/cuda/A.cu", "third_party/new/flash.cu", "torch/csrc/cuda/comm.cpp", "torch/csrc/cuda/test.cpp")
-DATA = Stage2(
+DATA = Stage2Sources(
     schema=1,
     sources="Sources.cmake",
     either=[["aten/src/ATen/old/*.cu", "third_party/new/*.cu"]],
@@ -27,7 +27,7 @@ DATA = Stage2(
 
 def report(
     folder: Path, *moved: str, listed: str = "torch/csrc/cuda/comm.cpp", files: tuple[str, ...] = FILES
-) -> Report:
+) -> ListsReport:
     (folder / "Sources.cmake").write_text(SOURCES)
     (folder / "build_variables.bzl").write_text(f'libtorch_cuda_core_sources = ["{listed}"]\n')
     for name in files:

@@ -6,14 +6,14 @@ import pytest
 from scripts.bench.fuzz import Files
 
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, Result, Tree, apply
+from decouple.patch.apply import File, PatchResult, Tree, apply
 from decouple.patch.parse import EXECUTABLE, REGULAR, SYMLINK
 from tests.support import reference
 
 NUMBERS = b"".join(b"%d\n" % number for number in range(1, 31))
 
 
-def run(data: bytes, files: dict[str, File], reverse: bool = False) -> Result:
+def run(data: bytes, files: dict[str, File], reverse: bool = False) -> PatchResult:
     """Apply, and make sure that git apply does the same."""
     result = apply(patch.parse(data), Tree(Files(files)), reverse=reverse)
     theirs = reference.git_apply(data, files, reverse=reverse)

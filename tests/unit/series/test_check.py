@@ -17,7 +17,7 @@ from decouple.base.errors import DecoupleError
 from decouple.patch import parse as patch
 from decouple.patch.apply import File, Reader, Tree
 from decouple.patch.parse import REGULAR, Patch
-from decouple.series.check import Status, Verdict, check
+from decouple.series.check import Fit, PatchFit, check
 from decouple.upstream import readers as sources
 from decouple.upstream.readers import from_archive, open_path
 
@@ -32,7 +32,7 @@ def change(line: int, new: str, name: str = "2.6/0001-x.patch", path: str = "src
     return patch.parse((text + "".join(f" {other}" for other in LINES[line : line + 3])).encode(), name=name)
 
 
-def statuses(series: list[Patch], files: dict[str, bytes] | None = None, **options: bool) -> list[Verdict]:
+def statuses(series: list[Patch], files: dict[str, bytes] | None = None, **options: bool) -> list[PatchFit]:
     return check(series, Reader((SOURCE if files is None else files).get), **options)
 
 
@@ -43,13 +43,13 @@ def with_lines(change_at: int, *new: str) -> dict[str, bytes]:
 
 def test_clean_and_offset() -> None:
     clean, offset = statuses([change(10, "ten"), change(30, "thirty")], with_lines(20, "a\n", "b\n", "c\n"))
-    assert clean.status is Status.CLEAN
-    assert offset.status is Status.OFFSET and offset.furthest == 2
+    assert clean.status is Fit.CLEAN
+    assert offset.status is Fit.OFFSET and offset.furthest == 2
 
 
 def test_a_conflict_says_which_hunk_and_what_is_there() -> None:
     (verdict,) = statuses([change(10, "ten")], with_lines(12, "another\n"))
-    assert verdict.status is Status.CONFLICT
+    assert verdict.status is Fit.CONFLICT
     (conflict,) = verdict.conflicts
     assert conflict.failure.number == 1 and conflict.failure.near == 7
     assert conflict.failure.found[5] == b"another\n" and not conflict.present
@@ -61,24 +61,24 @@ def test_a_patch_that_is_made_anew_is_no_conflict_and_those_behind_it_see_what_i
     }
     asked: list[str] = []
 
-    def remade(patch: Patch, tree: Tree) -> tuple[Status, dict[str, File | None]]:
+    def remade(patch: Patch, tree: Tree) -> tuple[Fit, dict[str, File | None]]:
         asked.append(patch.name)
-        return Status.MADE, dict(made)
+        return Fit.MADE, dict(made)
 
     series = [change(10, "ten"), change(10, "ELEVEN", name="2.6/0002-y.patch", old="ten\n")]
     first, second = check(series, Reader(with_lines(12, "another\n").get), remade=remade)
-    assert (first.status, second.status) == (Status.MADE, Status.CLEAN)
+    assert (first.status, second.status) == (Fit.MADE, Fit.CLEAN)
     assert asked == ["2.6/0001-x.patch"], "only what does not apply is made anew"
 
 
 def test_a_patch_that_upstream_took_and_one_half_taken() -> None:
     (verdict,) = statuses([change(10, "ten")], with_lines(10, "ten\n"))
-    assert verdict.status is Status.UPSTREAM
+    assert verdict.status is Fit.UPSTREAM
     both = patch.parse(
         change(10, "ten").text() + b"--- a/src/g.c\n+++ b/src/g.c\n@@ -1,3 +1,3 @@\n alpha\n-beta\n+b\n gamma\n"
     )
     (half,) = statuses([both], with_lines(10, "ten\n"))
-    assert half.status is Status.CONFLICT and half.conflicts[0].present
+    assert half.status is Fit.CONFLICT and half.conflicts[0].present
 
 
 def test_where_context_repeats_nobody_can_tell() -> None:
@@ -87,31 +87,31 @@ def test_where_context_repeats_nobody_can_tell() -> None:
     files = {"f": b"start\n" + block + block.replace(b"two", b"2")}
     text = b"--- a/f\n+++ b/f\n@@ -2,5 +2,5 @@\n if (x) {\n   one();\n-  two();\n+  2();\n   three();\n }\n"
     (verdict,) = statuses([patch.parse(text)], files)
-    assert verdict.status is Status.AMBIGUOUS
+    assert verdict.status is Fit.AMBIGUOUS
 
 
 def test_a_change_of_mode_alone_is_not_ambiguous() -> None:
     text = b"diff --git a/empty b/empty\nold mode 100644\nnew mode 100755\n"
     (verdict,) = statuses([patch.parse(text)])
-    assert verdict.status is Status.CLEAN
+    assert verdict.status is Fit.CLEAN
 
 
 def test_a_file_that_is_gone() -> None:
     (verdict,) = statuses([change(10, "ten", path="src/nope.c")])
-    assert verdict.status is Status.GONE and "src/nope.c" in verdict.conflicts[0].failure.message
+    assert verdict.status is Fit.GONE and "src/nope.c" in verdict.conflicts[0].failure.message
 
 
 def test_patches_see_each_other_and_failures_that_follow_say_so() -> None:
     first, second = change(10, "ten", "1"), change(10, "TEN", "2", old="ten\n")
-    assert [verdict.status for verdict in statuses([first, second])] == [Status.CLEAN, Status.CLEAN]
+    assert [verdict.status for verdict in statuses([first, second])] == [Fit.CLEAN, Fit.CLEAN]
     broken = statuses([first, second], with_lines(8, "another\n"))
-    assert [verdict.status for verdict in broken] == [Status.CONFLICT, Status.CONFLICT]
+    assert [verdict.status for verdict in broken] == [Fit.CONFLICT, Fit.CONFLICT]
     assert [verdict.after for verdict in broken] == [(), ("1",)]
 
 
 def test_patches_laid_under_the_series() -> None:
     (verdict,) = check([change(10, "TEN", old="ten\n")], Reader(SOURCE.get), under=[change(10, "ten")])
-    assert verdict.status is Status.CLEAN
+    assert verdict.status is Fit.CLEAN
 
 
 def test_a_source_that_lacks_files_says_nothing_about_them() -> None:
@@ -122,9 +122,9 @@ def test_a_source_that_lacks_files_says_nothing_about_them() -> None:
     later = change(10, "ten", path="new/f.c")
     files = {"src/g.c": SOURCE["src/g.c"]}
     moved, after = statuses([move, later], files, partial=True)
-    assert (moved.status, moved.unseen) == (Status.CLEAN, ("src/f.c",))
-    assert (after.status, after.unseen) == (Status.UNSEEN, ("new/f.c",))
-    assert statuses([move], files)[0].status is Status.GONE
+    assert (moved.status, moved.unseen) == (Fit.CLEAN, ("src/f.c",))
+    assert (after.status, after.unseen) == (Fit.UNSEEN, ("new/f.c",))
+    assert statuses([move], files)[0].status is Fit.GONE
 
 
 # -- sources ---------------------------------------------------------------------------------------------------------

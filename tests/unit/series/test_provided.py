@@ -9,7 +9,7 @@ import pytest
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.patch.parse import Patch, parse
 from decouple.release.manifest import GithubSource, Manifest, WheelSource
-from decouple.series.check import Status, check
+from decouple.series.check import Fit, check
 from decouple.upstream import fetch
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifest_sources import open_provided
@@ -36,7 +36,7 @@ def debian(server: FaultyServer, tmp_path: Path) -> Manifest:
     return releases.manifest(releases.debian_source(server.base, files))
 
 
-def statuses(series: list[Patch], manifest: Manifest, word: str, downloader: Downloader) -> list[Status]:
+def statuses(series: list[Patch], manifest: Manifest, word: str, downloader: Downloader) -> list[Fit]:
     opened, _ = open_provided(manifest, word, WANTED, downloader)
     return [verdict.status for verdict in check(series, opened.source, partial=opened.partial)]
 
@@ -49,7 +49,7 @@ def test_the_archive_is_read_without_unpacking_it(
     manifest = debian(http_server, tmp_path)
     opened, patches = open_provided(manifest, "debian", WANTED, downloader)
     assert patches is None and not opened.partial and "orig.tar.xz" in opened.described
-    assert [verdict.status for verdict in check([OURS], opened.source)] == [Status.CLEAN]
+    assert [verdict.status for verdict in check([OURS], opened.source)] == [Fit.CLEAN]
     assert not (downloader.cache / "trees").exists()
     fetch(manifest, "debian", cache=downloader.cache, downloader=downloader)
     opened, _ = open_provided(manifest, "auto", WANTED, downloader)
@@ -67,7 +67,7 @@ def test_debians_patches_come_first(
     theirs = read_series(folder)
     assert [patch.name for patch in theirs] == ["first.patch"]
     again = check(theirs, opened.source, under=theirs)
-    assert [verdict.status for verdict in again] == [Status.UPSTREAM], "they lie under the series"
+    assert [verdict.status for verdict in again] == [Fit.UPSTREAM], "they lie under the series"
 
 
 def test_a_wheel_is_read_by_range(
@@ -83,7 +83,7 @@ def test_a_wheel_is_read_by_range(
     assert opened.partial and "by range" in opened.described
     elsewhere = parse(OURS.text().replace(b"torch/__init__.py", b"torch/csrc/Module.cpp"), name="2.6/0002-cpp.patch")
     verdicts = check([OURS, elsewhere], opened.source, partial=True)
-    assert [verdict.status for verdict in verdicts] == [Status.CLEAN, Status.UNSEEN]
+    assert [verdict.status for verdict in verdicts] == [Fit.CLEAN, Fit.UNSEEN]
 
 
 def test_what_was_read_of_a_wheel_is_kept(
@@ -148,7 +148,7 @@ def test_auto_goes_on_to_the_next_source_and_tells_all_that_failed(
 ) -> None:
     (packaged,) = debian(http_server, tmp_path).sources
     nowhere = GithubSource(releases.remote(http_server.url("/nowhere.tar.gz")))
-    assert statuses([OURS], releases.manifest(nowhere, packaged), "auto", downloader) == [Status.CLEAN]
+    assert statuses([OURS], releases.manifest(nowhere, packaged), "auto", downloader) == [Fit.CLEAN]
     with pytest.raises(DecoupleError, match=r"github: .*nowhere\.tar\.gz.*404"):
         open_provided(releases.manifest(nowhere), "auto", WANTED, downloader)
     with pytest.raises(UsageError, match="no source 'git'"):

@@ -23,7 +23,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
 from decouple.suites import catalog, compare, junit, run, shards, store, target
 from decouple.suites.catalog import Suite
-from decouple.suites.store import Result, Store
+from decouple.suites.store import Store, SuiteResult
 from decouple.suites.target import Target
 
 TESTS = """
@@ -165,7 +165,7 @@ def test_a_slice_is_the_same_for_a_commit_and_another_for_the_next() -> None:
     assert len(shards.slice_of(ids, 50, "abc") & shards.slice_of(ids, 50, "abd")) < 15
 
 
-def results(**changed: Any) -> Mapping[str, Result]:
+def results(**changed: Any) -> Mapping[str, SuiteResult]:
     ledger = {
         "exact": "1",
         "loose": "2",
@@ -176,7 +176,10 @@ def results(**changed: Any) -> Mapping[str, Result]:
         "calls": 4,
         "graphs": 0,
     }
-    rows = [Result("t.py::A::x", "passed", suite="s", ledger=ledger), Result("t.py::A::y", "skipped", suite="s")]
+    rows = [
+        SuiteResult("t.py::A::x", "passed", suite="s", ledger=ledger),
+        SuiteResult("t.py::A::y", "skipped", suite="s"),
+    ]
     return {row.id: dataclasses.replace(row, **(changed if row.id.endswith("x") else {})) for row in rows}
 
 

@@ -11,7 +11,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
 from decouple.release.manifest import load_release
 from decouple.verify import facts
-from decouple.verify.checks import Check, values
+from decouple.verify.checks import Promise, values
 
 TOOLCHAIN = load_release(find_project(), "2.6").toolchain
 RIGHT: dict[str, Any] = {
@@ -26,7 +26,7 @@ RIGHT: dict[str, Any] = {
 }
 
 
-def checked(kind: str = "host", installed: dict[str, str] | None = None, **seen: Any) -> list[Check]:
+def checked(kind: str = "host", installed: dict[str, str] | None = None, **seen: Any) -> list[Promise]:
     """The failed checks of a build for 9.0 that says ``RIGHT`` but for ``seen``."""
     wanted = facts.expected(TOOLCHAIN, ["9.0"], kind, installed or {})
     return [one for one in values({**RIGHT, **seen}, wanted) if not one.ok]

@@ -12,7 +12,7 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.release import status
 
-STAGE = status.Stage("torch.whl", 100 << 20, objects=1528, cores=2, seconds=7260, object_seconds=14400.0)
+STAGE = status.StageSection("torch.whl", 100 << 20, objects=1528, cores=2, seconds=7260, object_seconds=14400.0)
 
 
 def table(**documents: dict[str, Any]) -> str:
@@ -22,7 +22,7 @@ def table(**documents: dict[str, Any]) -> str:
 def test_sections_do_not_disturb_each_other(tmp_path: Path) -> None:
     path = status.path_of(tmp_path, "2.6")
     status.update(path, stage1=STAGE)
-    status.update(path, verify=status.Verify("built"))
+    status.update(path, verify=status.VerifySection("built"))
     status.update(path, stage1=replace(STAGE, objects=1))
     document = json.loads(path.read_text())
     assert document["stage1"]["objects"] == 1
@@ -72,16 +72,16 @@ def proven(level: str) -> dict[str, status.Proof]:
 
 def test_built_is_said_only_of_the_series_that_was_built() -> None:
     level, stage = "applied to the full tree", replace(STAGE, series="aa")
-    series = status.Series(2, "aa")
-    document = status.Status(series, proven=proven(level), stage1=stage, stage2=stage)
+    series = status.SeriesSection(2, "aa")
+    document = status.ReleaseStatus(series, proven=proven(level), stage1=stage, stage2=stage)
     assert status.levels(document) == {"one": "built", "cpp": "not proven"}
     for other in (replace(STAGE, series="an older one"), STAGE, None):  # one that does not say so proves nothing
         assert status.levels(replace(document, stage2=other))["one"] == level
 
 
 def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
-    whole = status.Status(status.Series(2, "aa"), proven=proven("applied to the full tree"))
-    partial = status.Status(status.Series(1, "bb", 1), proven=proven("Python only"))
+    whole = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("applied to the full tree"))
+    partial = status.ReleaseStatus(status.SeriesSection(1, "bb", 1), proven=proven("Python only"))
     assert "| 1.1 | 1 of 2 | 1 Python only, 1 not proven |" in status.table({"1.0": whole, "1.1": partial})
     lines = status.matrix({"1.10": partial, "1.0": whole}).splitlines()
     assert lines[0] == "| patch | 1.0 | 1.10 |"
@@ -140,7 +140,7 @@ def test_cuda_suites_are_told_by_outcome_and_against_another_build() -> None:
 def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:
     path = status.path_of(tmp_path, "2.6")
     with pytest.raises(TypeError, match="no section 'verfiy'"):
-        status.update(path, verfiy=status.Verify())
+        status.update(path, verfiy=status.VerifySection())
     with pytest.raises(DecoupleError, match=r"Expected `int`, got `str` - at `\$\.stage1\.objects`"):
         status.update(path, stage1=replace(STAGE, objects="many"))  # type: ignore[arg-type]
     assert not path.exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.verify.upstream_tests import Suite, compare, load, outcomes, parse
+from decouple.verify.upstream_tests import UpstreamSuite, compare, load, outcomes, parse
 from decouple.verify.venvs import Tried
 
 TESTS = """
@@ -28,7 +28,7 @@ def here(folder: Path) -> Tried:
 
 def test_outcomes_of_a_real_run(tmp_path: Path) -> None:
     (tmp_path / "test_things.py").write_text(TESTS)
-    assert outcomes(here(tmp_path), str(tmp_path), [Suite("test_things.py", "")]) == {
+    assert outcomes(here(tmp_path), str(tmp_path), [UpstreamSuite("test_things.py", "")]) == {
         "test_things.py::TestThings::test_good": "passed",
         "test_things.py::TestThings::test_bad": "failed",
         "test_things.py::TestThings::test_later": "skipped",
@@ -38,12 +38,12 @@ def test_outcomes_of_a_real_run(tmp_path: Path) -> None:
 def test_a_suite_that_runs_nothing_is_an_error_and_not_a_pass(tmp_path: Path) -> None:
     (tmp_path / "test_things.py").write_text(TESTS)
     with pytest.raises(DecoupleError, match=r"test_things\.py on here: no test ran"):
-        outcomes(here(tmp_path), str(tmp_path), [Suite("test_things.py", "nothing_is_called_so")])
+        outcomes(here(tmp_path), str(tmp_path), [UpstreamSuite("test_things.py", "nothing_is_called_so")])
 
 
 def test_a_file_that_does_not_import_has_failed(tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text("import a_module_that_is_not_there\n")
-    assert set(outcomes(here(tmp_path), str(tmp_path), [Suite("test_broken.py", "")]).values()) == {"failed"}
+    assert set(outcomes(here(tmp_path), str(tmp_path), [UpstreamSuite("test_broken.py", "")]).values()) == {"failed"}
 
 
 def test_what_passes_on_stock_must_pass_on_ours() -> None:

@@ -23,7 +23,7 @@ from decouple.upstream.unpack import new_folder
 
 
 @dataclass(frozen=True)
-class Context:
+class FetchContext:
     """The cache, the way into it, and who is told how far things are."""
 
     cache: Path

@@ -15,8 +15,8 @@ from decouple.base.errors import DecoupleError
 from decouple.release.manifest import DebianSource, Manifest, RemoteFile
 from decouple.upstream import dsc, pristine
 from decouple.upstream.fetched import Fetched, VerifiedFile
-from decouple.upstream.providers.context import Context, check_version
-from decouple.upstream.readers import Opened, from_archive
+from decouple.upstream.providers.context import FetchContext, check_version
+from decouple.upstream.readers import OpenedSource, from_archive
 from decouple.upstream.unpack import unpack_tar
 
 
@@ -28,20 +28,20 @@ def identity(source: DebianSource) -> str:
     return f"debian-{digest.hexdigest()[:32]}"
 
 
-def cached(manifest: Manifest, source: DebianSource, context: Context) -> Fetched | None:
+def cached(manifest: Manifest, source: DebianSource, context: FetchContext) -> Fetched | None:
     """The package if it was unpacked before."""
     return context.unpacked(manifest, identity(source))
 
 
-def opened(source: DebianSource, wanted: Collection[str], context: Context) -> Opened:
+def opened(source: DebianSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
     """The wanted files, straight from the .orig archive. Raises DecoupleError."""
     control, _ = context.downloader.get(source.dsc)
     orig, _ = agree(control, source)
     archive, _ = context.downloader.get(orig)
-    return Opened(from_archive(archive, wanted, context.cache), f"debian, {orig.name}")
+    return OpenedSource(from_archive(archive, wanted, context.cache), f"debian, {orig.name}")
 
 
-def fetch(manifest: Manifest, source: DebianSource, context: Context) -> Fetched:
+def fetch(manifest: Manifest, source: DebianSource, context: FetchContext) -> Fetched:
     """Download, verify and unpack. Raises DecoupleError."""
 
     def make(folder: Path) -> Fetched:

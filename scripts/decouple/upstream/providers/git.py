@@ -13,15 +13,15 @@ from decouple.base.progress import Progress
 from decouple.release.manifest import GitSource, Manifest
 from decouple.upstream import pristine
 from decouple.upstream.fetched import Fetched
-from decouple.upstream.providers.context import Context, check_version
+from decouple.upstream.providers.context import FetchContext, check_version
 
 
-def cached(manifest: Manifest, source: GitSource, context: Context) -> Fetched | None:
+def cached(manifest: Manifest, source: GitSource, context: FetchContext) -> Fetched | None:
     """The checkout if it was made before."""
     return context.unpacked(manifest, f"git-{manifest.commit}")
 
 
-def fetch(manifest: Manifest, source: GitSource, context: Context) -> Fetched:
+def fetch(manifest: Manifest, source: GitSource, context: FetchContext) -> Fetched:
     """Clone the tag (history cut off), check commit and submodules, keep the files. Raises DecoupleError."""
     found = cached(manifest, source, context)
     if found:

@@ -8,24 +8,24 @@ from pathlib import Path
 from decouple.release.manifest import GithubSource, Manifest
 from decouple.upstream import pristine
 from decouple.upstream.fetched import Fetched
-from decouple.upstream.providers.context import Context, check_version
-from decouple.upstream.readers import Opened, from_archive
+from decouple.upstream.providers.context import FetchContext, check_version
+from decouple.upstream.readers import OpenedSource, from_archive
 from decouple.upstream.unpack import unpack_tar
 
 
-def cached(manifest: Manifest, source: GithubSource, context: Context) -> Fetched | None:
+def cached(manifest: Manifest, source: GithubSource, context: FetchContext) -> Fetched | None:
     """The release if it was unpacked before."""
     digest = context.downloader.trusted_hash(source.archive)
     return context.unpacked(manifest, f"github-{digest[:32]}") if digest else None
 
 
-def opened(source: GithubSource, wanted: Collection[str], context: Context) -> Opened:
+def opened(source: GithubSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
     """The wanted files, straight from the archive. Raises DecoupleError."""
     archive, _ = context.downloader.get(source.archive)
-    return Opened(from_archive(archive, wanted, context.cache), f"github, {source.archive.name}")
+    return OpenedSource(from_archive(archive, wanted, context.cache), f"github, {source.archive.name}")
 
 
-def fetch(manifest: Manifest, source: GithubSource, context: Context) -> Fetched:
+def fetch(manifest: Manifest, source: GithubSource, context: FetchContext) -> Fetched:
     """Download, verify and unpack. Raises DecoupleError."""
     found = cached(manifest, source, context)
     if found:

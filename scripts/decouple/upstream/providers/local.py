@@ -12,12 +12,12 @@ from decouple.release import words
 from decouple.release.manifest import Manifest
 from decouple.upstream import pristine
 from decouple.upstream.fetched import Fetched, VerifiedFile
-from decouple.upstream.providers.context import Context, check_version
+from decouple.upstream.providers.context import FetchContext, check_version
 from decouple.upstream.readers import GitTree
 from decouple.upstream.unpack import unpack_tar
 
 
-def fetch(manifest: Manifest, path: Path, context: Context) -> Fetched:
+def fetch(manifest: Manifest, path: Path, context: FetchContext) -> Fetched:
     """The tree at ``path``, in the archive ``path``, or of the commit that ``REPOSITORY@REVISION`` names.
 
     Raises DecoupleError, UsageError when there is none.
@@ -50,7 +50,7 @@ def fetch(manifest: Manifest, path: Path, context: Context) -> Fetched:
     return context.unpack(manifest, identity, make)
 
 
-def _commit(manifest: Manifest, repository: Path, revision: str, context: Context) -> Fetched:
+def _commit(manifest: Manifest, repository: Path, revision: str, context: FetchContext) -> Fetched:
     """The files of one commit, submodules left out: a repository has them elsewhere."""
     tree = GitTree(repository, revision)
     identity = f"local-{text('rev-parse', f'{revision}^{{tree}}', cwd=repository)}"

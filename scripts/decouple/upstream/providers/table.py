@@ -9,24 +9,24 @@ from typing import Any
 from decouple.release.manifest import Manifest, Source
 from decouple.upstream.fetched import Fetched
 from decouple.upstream.providers import debian, git, github, wheel
-from decouple.upstream.providers.context import Context
-from decouple.upstream.readers import Opened, unpacked
+from decouple.upstream.providers.context import FetchContext
+from decouple.upstream.readers import OpenedSource, unpacked
 
 
 @dataclass(frozen=True)
 class Provider:
     """What can be done with a source of one kind; each function is given the manifest, its own source, the context."""
 
-    cached: Callable[[Manifest, Any, Context], Fetched | None]
+    cached: Callable[[Manifest, Any, FetchContext], Fetched | None]
     """What an earlier fetch left in the cache."""
-    fetch: Callable[[Manifest, Any, Context], Fetched]
+    fetch: Callable[[Manifest, Any, FetchContext], Fetched]
     """The release, verified and unpacked."""
-    opened: Callable[[Any, Collection[str], Context], Opened] | None = None
+    opened: Callable[[Any, Collection[str], FetchContext], OpenedSource] | None = None
     """The wanted files alone, where they can be had without unpacking all of it."""
     lacks: str = ""
     """Why nothing can be built from it; empty where something can."""
 
-    def read(self, manifest: Manifest, source: Source, wanted: Collection[str], context: Context) -> Opened:
+    def read(self, manifest: Manifest, source: Source, wanted: Collection[str], context: FetchContext) -> OpenedSource:
         """The source, opened so that no more than ``wanted`` is read where that is possible. Raises DecoupleError."""
         if self.opened:
             return self.opened(source, wanted, context)

@@ -20,9 +20,9 @@ from decouple.base.fault import step
 from decouple.base.git import REGULAR
 from decouple.release.manifest import Manifest, WheelSource
 from decouple.upstream.fetched import Fetched, VerifiedFile
-from decouple.upstream.providers.context import Context
+from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.ranges import TEXT_TAIL, Member, RemoteZip
-from decouple.upstream.readers import Kept, Opened, cached_names, from_cache, shelf, to_cache
+from decouple.upstream.readers import Kept, OpenedSource, cached_names, from_cache, shelf, to_cache
 from decouple.upstream.unpack import TreeWriter
 
 #: What is not text, by its name; anything else that holds a NUL byte is left out when it is read.
@@ -78,12 +78,12 @@ def identity(source: WheelSource) -> str:
     return f"wheel-{key[:32]}"
 
 
-def cached(manifest: Manifest, source: WheelSource, context: Context) -> Fetched | None:
+def cached(manifest: Manifest, source: WheelSource, context: FetchContext) -> Fetched | None:
     """The text if it was read before."""
     return context.unpacked(manifest, identity(source))
 
 
-def fetch(manifest: Manifest, source: WheelSource, context: Context) -> Fetched:
+def fetch(manifest: Manifest, source: WheelSource, context: FetchContext) -> Fetched:
     """Read the wheel's text, check each file against the wheel's RECORD, lay it out. Raises DecoupleError."""
 
     def make(folder: Path) -> Fetched:
@@ -137,7 +137,9 @@ def git_version(remote: RemoteZip) -> str:
     return match[1]
 
 
-def _lay_out(remote: RemoteZip, members: list[Member], recorded: dict[str, str], tree: Path, context: Context) -> int:
+def _lay_out(
+    remote: RemoteZip, members: list[Member], recorded: dict[str, str], tree: Path, context: FetchContext
+) -> int:
     step("write the wheel's text")
     tree.mkdir()
     writer = TreeWriter(tree, remote.file.name)
@@ -172,11 +174,11 @@ def _lay_out(remote: RemoteZip, members: list[Member], recorded: dict[str, str],
     return len(written)
 
 
-def opened(source: WheelSource, wanted: Collection[str], context: Context) -> Opened:
+def opened(source: WheelSource, wanted: Collection[str], context: FetchContext) -> OpenedSource:
     """Just the wanted members of the wheel, by range; each is checked against the wheel's own RECORD, and kept."""
     kept = shelf(context.cache, identity(source))
     if found := from_cache(kept, wanted):
-        return Opened(found, f"{source.wheel.name}, kept in the cache", partial=True)
+        return OpenedSource(found, f"{source.wheel.name}, kept in the cache", partial=True)
     wanted = {*wanted, *cached_names(kept)}
     remote = RemoteZip(source.wheel, context.downloader, context.progress)
     targets = {member.info.filename: source_path(member.info.filename) for member in remote.members}
@@ -196,10 +198,10 @@ def opened(source: WheelSource, wanted: Collection[str], context: Context) -> Op
     modes = {path: REGULAR for path in targets.values() if path}
     to_cache(kept, modes, data)
     described = f"{source.wheel.name} by range, {remote.requests} requests, {remote.received / 2**20:.1f} MiB"
-    return Opened(Kept(modes, data), described, partial=True)
+    return OpenedSource(Kept(modes, data), described, partial=True)
 
 
-def wheel_file(path: Path, wanted: Collection[str]) -> Opened:
+def wheel_file(path: Path, wanted: Collection[str]) -> OpenedSource:
     """The wanted members of a wheel on disk, under the paths they have in the source tree."""
     data: dict[str, bytes] = {}
     modes: dict[str, int] = {}
@@ -213,4 +215,4 @@ def wheel_file(path: Path, wanted: Collection[str]) -> Opened:
                         data[target] = source_text(name, archive.read(name))
     except (zipfile.BadZipFile, EOFError, ValueError) as error:
         raise DecoupleError(f"{path} cannot be read: {error}", next_step="fetch it again") from None
-    return Opened(Kept(modes, data), f"wheel {path.name}", partial=True)
+    return OpenedSource(Kept(modes, data), f"wheel {path.name}", partial=True)

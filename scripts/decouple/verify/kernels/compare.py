@@ -19,14 +19,14 @@ from typing import Any
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.verify.kernels.dump import Dump, Kernel, Unit
+from decouple.verify.kernels.dump import Dump, Kernel, KernelUnit
 
 _FILE = Path(__file__).with_name("explained.toml")
 _INLINE = re.compile(r"\b(?:CUB|THRUST)_\d+(?:_\d+)*_NS::")
 
 
 @dataclass(frozen=True)
-class Found:
+class KernelDifference:
     """One function that is not the same: ``what`` is "code", "launch" (same code, other resources), "missing", "extra".
 
     ``detail`` says how it differs; ``reason`` why, where ``explained.toml`` says so, else empty.
@@ -41,7 +41,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class KernelComparison:
     """How many functions the other side has (``total``) and how many of them are the same here; the rest by name.
 
     ``renamed`` of those that are the same have another name; ``data`` are initialised variables, of which
@@ -58,7 +58,7 @@ class Comparison:
     renamed: int
     data: int
     data_same: int
-    found: tuple[Found, ...]
+    found: tuple[KernelDifference, ...]
 
     @property
     def ok(self) -> bool:
@@ -91,7 +91,7 @@ class _Pair:
     renamed: bool = False
 
 
-def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") -> Comparison:
+def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") -> KernelComparison:
     """Every function of ``theirs`` in the architectures that both have, against ``ours``.
 
     ``part`` leaves out the sources that ours has not at all, for a build of a part; ``sides`` names both
@@ -110,15 +110,17 @@ def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") ->
     pairs, extra, missing = _pairs(mine, wanted)
     found = [_differs(pair) for pair in pairs if pair.ours.code != pair.theirs.code]
     found += [
-        Found("launch", pair.arch, pair.source, pair.theirs.name, "the same code with other resources or constants")
+        KernelDifference(
+            "launch", pair.arch, pair.source, pair.theirs.name, "the same code with other resources or constants"
+        )
         for pair in pairs
         if pair.ours.code == pair.theirs.code and pair.ours.launch != pair.theirs.launch
     ]
-    found += [Found("missing", arch, source, one.name, f"{one.size} bytes") for arch, source, one in missing]
-    found += [Found("extra", arch, source, one.name, f"{one.size} bytes") for arch, source, one in extra]
+    found += [KernelDifference("missing", arch, source, one.name, f"{one.size} bytes") for arch, source, one in missing]
+    found += [KernelDifference("extra", arch, source, one.name, f"{one.size} bytes") for arch, source, one in extra]
     same = [pair for pair in pairs if (pair.ours.code, pair.ours.launch) == (pair.theirs.code, pair.theirs.launch)]
     data = [Counter((key, *row) for key, unit in side.items() for row in unit.data) for side in (mine, wanted)]
-    return Comparison(
+    return KernelComparison(
         ours=ours.label,
         theirs=theirs.label,
         archs=archs,
@@ -133,21 +135,21 @@ def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") ->
     )
 
 
-def _where(one: Found) -> tuple[str, ...]:
+def _where(one: KernelDifference) -> tuple[str, ...]:
     return one.what, one.arch, one.source, one.name
 
 
-def _differs(pair: _Pair) -> Found:
+def _differs(pair: _Pair) -> KernelDifference:
     one, other = pair.ours.size, pair.theirs.size
     how = f"{one} bytes in both" if one == other else f"{one} bytes instead of {other}"
-    return Found("code", pair.arch, pair.source, pair.theirs.name, how)
+    return KernelDifference("code", pair.arch, pair.source, pair.theirs.name, how)
 
 
 _Left = list[tuple[str, str, Kernel]]
 
 
 def _pairs(
-    mine: Mapping[tuple[str, str], Unit], wanted: Mapping[tuple[str, str], Unit]
+    mine: Mapping[tuple[str, str], KernelUnit], wanted: Mapping[tuple[str, str], KernelUnit]
 ) -> tuple[list[_Pair], _Left, _Left]:
     """Pairs, ours without a partner, theirs without one."""
     left: _Left = [(*key, one) for key, unit in mine.items() for one in unit.kernels]
@@ -258,7 +260,7 @@ def explanations() -> tuple[Explained, ...]:
     return toml.read(_FILE, _File, mend="git checkout it").explained
 
 
-def _explained(found: Sequence[Found], sides: str) -> Iterable[Found]:
+def _explained(found: Sequence[KernelDifference], sides: str) -> Iterable[KernelDifference]:
     """``found`` with reasons: where a row of ``explained.toml`` counts as many of that kind in that source, or more.
 
     One more than was looked at, and none of them is explained.

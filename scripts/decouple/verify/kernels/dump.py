@@ -39,7 +39,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Unit:
+class KernelUnit:
     """What was compiled from one source for one architecture. ``data`` are (name, digest) of initialised variables."""
 
     arch: str
@@ -55,7 +55,7 @@ class Dump:
     label: str
     libraries: tuple[str, ...]
     images: Mapping[str, int]
-    units: tuple[Unit, ...]
+    units: tuple[KernelUnit, ...]
 
     def architectures(self) -> tuple[str, ...]:
         """Those whose functions are in the dump, sorted."""
@@ -87,7 +87,7 @@ def of_libraries(
             f"only {', '.join(counts) or 'none at all'}",
             next_step="name the library with the kernels (libtorch_cuda.so), --arch one that is in it",
         )
-    units: dict[tuple[str, str], list[Unit]] = {}
+    units: dict[tuple[str, str], list[KernelUnit]] = {}
     progress.start(f"machine code of {label}", float(sum(counts[arch] for arch in chosen)))
     for library, found in zip(libraries, present, strict=True):
         for arch in chosen:
@@ -100,16 +100,16 @@ def of_libraries(
     return Dump(label, tuple(library.name for library in libraries), dict(sorted(counts.items())), merged)
 
 
-def _unit(arch: str, read: cubin.Cubin) -> Unit:
+def _unit(arch: str, read: cubin.Cubin) -> KernelUnit:
     kernels = [
         Kernel(one.name, _sha(one.code)[:_CODE], one.launch.hex()[:_LAUNCH], len(one.code), one.kernel)
         for one in read.functions
     ]
     data = sorted((one.name, _sha(one.content)[:_CODE]) for one in read.data)
-    return Unit(arch, read.source, tuple(sorted(kernels, key=_order)), tuple(data))
+    return KernelUnit(arch, read.source, tuple(sorted(kernels, key=_order)), tuple(data))
 
 
-def _merged(units: Sequence[Unit]) -> Unit:
+def _merged(units: Sequence[KernelUnit]) -> KernelUnit:
     """Two sources of one name in different folders are one unit; their functions have different names."""
     kernels = sorted((one for unit in units for one in unit.kernels), key=_order)
     return replace(units[0], kernels=tuple(kernels), data=tuple(sorted(one for unit in units for one in unit.data)))
@@ -154,7 +154,7 @@ def read(path: Path) -> Dump:
     return Dump(about["label"], tuple(about["libraries"]), about["images"], units)
 
 
-def _units(lines: Sequence[str]) -> Iterator[Unit]:
+def _units(lines: Sequence[str]) -> Iterator[KernelUnit]:
     unit: tuple[str, str] | None = None
     kernels: list[Kernel] = []
     data: list[tuple[str, str]] = []
@@ -162,7 +162,7 @@ def _units(lines: Sequence[str]) -> Iterator[Unit]:
         words = line.split(" ")
         if words[0] == "=":
             if unit:
-                yield Unit(*unit, tuple(kernels), tuple(data))
+                yield KernelUnit(*unit, tuple(kernels), tuple(data))
             unit, kernels, data = (words[1], words[2]), [], []
         elif words[0] == "*":
             data.append((words[1], words[2]))
@@ -170,7 +170,7 @@ def _units(lines: Sequence[str]) -> Iterator[Unit]:
             name, size, kind, code, launch = words
             kernels.append(Kernel(name, code, launch, int(size, 16), kind == "k"))
     if unit:
-        yield Unit(*unit, tuple(kernels), tuple(data))
+        yield KernelUnit(*unit, tuple(kernels), tuple(data))
 
 
 def is_dump(path: Path) -> bool:

@@ -18,7 +18,7 @@ _NAME = re.compile(rb"(?<=\0)_Z[\w$.]+(?=\0)")
 
 
 @dataclass(frozen=True)
-class Host:
+class HostSymbols:
     """``imports`` are the symbols of NVIDIA's libraries; ``unregistered`` kernels that the host cannot launch."""
 
     imports: frozenset[str]
@@ -34,7 +34,7 @@ def imports(libraries: Sequence[Path]) -> frozenset[str]:
     return frozenset(name for name in named if audit.cuda_symbol().match(name) and not name.startswith("_Z"))
 
 
-def host(library: Path, arch: str) -> Host:
+def host(library: Path, arch: str) -> HostSymbols:
     """Look at one library; ``arch`` names the images whose kernels must be registered."""
     names = registered(library)
     kernels: set[str] = set()
@@ -42,7 +42,7 @@ def host(library: Path, arch: str) -> Host:
     for image in fatbin.images(library, arch):
         containers.add(image.container)
         kernels.update(one.mangled for one in cubin.read(image.data).functions if one.kernel)
-    return Host(imports([library]), len(containers), len(kernels), tuple(sorted(kernels - names)))
+    return HostSymbols(imports([library]), len(containers), len(kernels), tuple(sorted(kernels - names)))
 
 
 def registered(library: Path) -> frozenset[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.verify.kernels import cubin, fatbin
-from decouple.verify.kernels.compare import Found
+from decouple.verify.kernels.compare import KernelDifference
 
 #: Bytes of one instruction from sm_70 on.
 _INSTRUCTION = 16
@@ -20,7 +20,7 @@ class Look:
     how many of ours stand nowhere in theirs. ``first`` is the first place that differs: number, ours, theirs in hex.
     """
 
-    found: Found
+    found: KernelDifference
     ours: int
     theirs: int
     moved: int
@@ -28,7 +28,7 @@ class Look:
     first: tuple[int, str, str]
 
 
-def look(ours: Sequence[Path], theirs: Sequence[Path], found: Iterable[Found]) -> list[Look]:
+def look(ours: Sequence[Path], theirs: Sequence[Path], found: Iterable[KernelDifference]) -> list[Look]:
     """The functions of ``found`` whose code differs and that are in both sides under the same name, read again."""
     wanted = {(one.arch, one.source, one.name): one for one in found if one.what == "code"}
     sides = [_code(side, set(wanted)) for side in (ours, theirs)]
@@ -47,7 +47,7 @@ def _code(libraries: Sequence[Path], wanted: set[tuple[str, str, str]]) -> dict[
     return result
 
 
-def _look(found: Found, ours: bytes, theirs: bytes) -> Look:
+def _look(found: KernelDifference, ours: bytes, theirs: bytes) -> Look:
     mine, other = _instructions(ours), _instructions(theirs)
     places = [number for number, (one, two) in enumerate(zip(mine, other, strict=False)) if one != two]
     at = places[0] if places else min(len(mine), len(other))
