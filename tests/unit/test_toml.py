@@ -74,3 +74,10 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, old: str, new: str, said: str
     assert caught.value.what.startswith(f"{tmp_path / 'wood.toml'}: ")
     assert said in caught.value.what and "\n" not in caught.value.what
     assert caught.value.next_step == "plant it again"
+
+
+@pytest.mark.parametrize("text", ["schema = " + "9" * 5000, "a = " + "[" * 100_000], ids=["digits", "depth"])
+def test_what_pythons_reader_gives_up_on_is_one_line_too(text: str) -> None:
+    with pytest.raises(DecoupleError, match=r"wood\.toml: not TOML: ") as raised:
+        toml.parse(text, Wood, Path("wood.toml"), mend="write it anew")
+    assert "\n" not in str(raised.value)

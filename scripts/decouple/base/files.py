@@ -44,22 +44,25 @@ def sha256_of(path: Path) -> str:
 def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]:
     """Hold an advisory lock (``flock``) on ``path``; it goes with the process, so a killed run leaves none behind.
 
+    ``path`` is a file, made where it is not there, or a folder that is there.
+
     Where another run holds it, ``busy`` is called before the wait: to say so, or to raise instead of waiting. Yields
     the open file's number: a child that inherits it holds the lock as well, also when it outlives this process.
     """
     import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as handle:
+    how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+    handle = os.open(path, how | os.O_CLOEXEC, 0o666)
+    try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             busy()
             fcntl.flock(handle, fcntl.LOCK_EX)
-        try:
-            yield handle.fileno()
-        finally:
-            fcntl.flock(handle, fcntl.LOCK_UN)
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def replace_between(page: Path, begin: str, end: str, text: str, *, write: bool = True) -> bool:

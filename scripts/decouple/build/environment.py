@@ -176,9 +176,10 @@ def run(
     log: Path,
     what: str,
     on_line: Callable[[str], None] = lambda _: None,
+    held: Sequence[int] = (),
 ) -> None:
     """Run a long command inside, into ``log``. Raises DecoupleError with its telling line when it fails."""
-    run_logged(environment.argv(command, variables, start), log=log, what=what, on_line=on_line)
+    run_logged(environment.argv(command, variables, start), log=log, what=what, on_line=on_line, held=held)
 
 
 def ask(environment: Environment, command: Sequence[str], variables: Mapping[str, str]) -> str | None:

@@ -95,6 +95,8 @@ class Stage(ABC):
         self.facts = settings.stage(self.number)
         self.variables = variables_of(job.environment, self.number, job.provenance, job.choices)
         self.log = self.places.logs / f"stage{self.number}.log"
+        self.held: tuple[int, ...] = ()
+        """The lock of a build under way: what it starts holds it too."""
 
     @property
     @abstractmethod
@@ -143,7 +145,9 @@ class Stage(ABC):
         )
         state, say, name = self.places.state, self.job.say, f"stage {self.number}"
         stamp_path, effort_path = state / f"stage{self.number}.json", state / f"stage{self.number}.effort"
-        with locked(state / f"stage{self.number}.lock", lambda: say(f"{name}: waits for another run that builds it")):
+        lock = state / f"stage{self.number}.lock"
+        with locked(lock, lambda: say(f"{name}: waits for another run that builds it")) as held:
+            self.held = (held,)
             stamp = inputs.up_to_date(stamp_path, digest, self.places.dist)
             if stamp:
                 wheel = self.places.dist / stamp.wheel
@@ -192,6 +196,7 @@ class Stage(ABC):
             log=self.log,
             what=what,
             on_line=on_line,
+            held=self.held,
         )
         self.job.progress.finish()
 

@@ -18,6 +18,7 @@ from packaging.version import Version
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import locked
 from decouple.base.git import Repository
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
@@ -110,6 +111,12 @@ def rebase(
 
     Raises UsageError for a step without a rebase, or a start while one waits; DecoupleError.
     """
+    request.folder.mkdir(parents=True, exist_ok=True)
+    with locked(request.folder, lambda: listener.say("waits: another rebase is at work in this checkout")):
+        return _rebase(request, listener, heard)
+
+
+def _rebase(request: Rebase, listener: Listener, heard: Callable[[Judged], None]) -> Rebased:
     state_file = request.folder / "state.json"
     waiting = stop.load(state_file)
     if request.step and waiting is None:

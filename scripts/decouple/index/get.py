@@ -12,7 +12,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
-from decouple.base.files import sha256_of
+from decouple.base.files import locked, sha256_of
 from decouple.index import provenance, wheel
 from decouple.index.offer import Offer, local_path
 from decouple.index.remote import STATEMENT_BOUND, Index
@@ -45,7 +45,8 @@ def get(
     """
     found = [_verified(index, package, _cached(index, package, downloader, mirrors), trust) for package in packages]
     folder.mkdir(parents=True, exist_ok=True)
-    return [_placed(read, folder) for read in found]
+    with locked(folder):  # of two at once each would rename the other's half
+        return [_placed(read, folder) for read in found]
 
 
 def _cached(index: Index, package: Offer, downloader: Downloader, mirrors: Sequence[Index]) -> Path:

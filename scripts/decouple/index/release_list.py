@@ -61,7 +61,13 @@ def sign(site: Path, key: Path, root_key: Path | None = None, days: int = DAYS) 
     """
     if days < 1:
         raise UsageError(f"--days {days}: at least 1", next_step=f"leave it out for {DAYS}")
-    signer = CryptoSigner(load_private(key))
+    if not site.is_dir():
+        raise UsageError(f"{site}: no such folder", next_step="publish first: decouple index build FOLDER --site SITE")
+    with locked(site):  # of two at once one would sign what the other is about to replace
+        return _signed(site, CryptoSigner(load_private(key)), root_key, days)
+
+
+def _signed(site: Path, signer: CryptoSigner, root_key: Path | None, days: int) -> tuple[str, ...]:
     now = datetime.now(UTC).replace(microsecond=0)
     written = _root(site / FOLDER, signer, root_key, now)
     lists = {f"{catalog.FOLDER}/{release}.json" for release in catalog.read_all(site)}

@@ -14,6 +14,7 @@ Files are written first and pages last, so that a page never names what is not t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -27,7 +28,7 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
-from decouple.base.files import sha256_of, write_atomically
+from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.progress import SILENT, Progress
 from decouple.index import catalog, dependencies, landing
 from decouple.index.catalog import Entry
@@ -72,6 +73,15 @@ def build(
         refuse_loose_pin(found[-1])
         progress.advance()
     progress.finish()
+    site.mkdir(parents=True, exist_ok=True)
+    with locked(site):  # of two at once one would lose what the other published
+        return _published(found, site, resolve)
+
+
+def _published(
+    found: Sequence[Wheel], site: Path, resolve: Callable[[Sequence[str], str | None], Sequence[Linked]] | None
+) -> Built:
+    """`build`, of wheels that were read; with the site locked."""
     published = catalog.read_all(site)
     known = {entry.filename: entry for entries in published.values() for entry in entries}
     for wheel in found:
@@ -127,13 +137,14 @@ def refuse_loose_pin(wheel: Wheel) -> None:
 
 def yank(site: Path, filename: str, reason: str) -> tuple[str, ...]:
     """Mark a published file as yanked (PEP 592): pip takes it only when pinned. Returns the pages that changed."""
-    for release, entries in catalog.read_all(site).items():
-        if any(entry.filename == filename for entry in entries):
-            changed = [
-                dataclasses.replace(entry, yanked=reason) if entry.filename == filename else entry for entry in entries
-            ]
-            catalog.write(site, release, changed)
-            return write_pages(site)
+    with locked(site) if site.is_dir() else contextlib.nullcontext():
+        for release, entries in catalog.read_all(site).items():
+            if any(entry.filename == filename for entry in entries):
+                changed = [
+                    dataclasses.replace(one, yanked=reason) if one.filename == filename else one for one in entries
+                ]
+                catalog.write(site, release, changed)
+                return write_pages(site)
     raise UsageError(f"{filename}: not published in {site}", next_step=f"see {site / 'simple'}")
 
 

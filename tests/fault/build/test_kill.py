@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import fcntl
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 from decouple.build.environment import HostEnvironment
 from decouple.build.stages import Provenance
@@ -48,3 +53,29 @@ def test_kill_at_every_write(host: HostEnvironment, provenance: Provenance, tmp_
         again = build(call)
         assert again.returncode == 0, f"after a kill at {name}: {again.stderr}"
         assert wheel.read_bytes() == whole, f"another wheel after a kill at {name}"
+
+
+def test_what_a_killed_build_started_keeps_the_next_one_waiting(
+    host: HostEnvironment,  # noqa: F811
+    provenance: Provenance,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Its compilers may still be writing: two ninjas in one folder would write the same objects."""
+    started, launcher = tmp_path / "started", tmp_path / "launcher"
+    launcher.write_text(f'#!/bin/sh\necho $$ >>{started}\nsleep 2\nexec "$@"\n')
+    launcher.chmod(0o755)
+    choices = dataclasses.replace(NO_CACHE, variables={"CMAKE_C_COMPILER_LAUNCHER": str(launcher)}, jobs=1)
+    call = tmp_path / "call"
+    call.write_bytes(pickle.dumps((host, provenance, choices)))
+    project = Path(__file__).parents[3]
+    first = subprocess.Popen([sys.executable, "-c", CODE, str(call)], cwd=project, stderr=subprocess.DEVNULL)
+    while not started.exists():
+        assert first.poll() is None, "the build ended before it compiled anything"
+        time.sleep(0.05)
+    first.kill()
+    first.wait()
+    with (host.places.state / "stage1.lock").open() as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    again = build(call)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.startswith("True ")

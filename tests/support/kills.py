@@ -1,0 +1,601 @@
+"""Any command, killed at a random moment: what a person then finds is what was there before or what should be.
+
+A scene is one command on one small world. `run` takes it apart again and again: the world anew, the command in a
+process group of its own, a signal at some moment, the next command, and a look from outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from decouple.cli import main
+from tests.support.series import LINES, RELEASE, World, contents, git, usual_world
+
+ROOT = Path(__file__).parents[2]
+Look = Mapping[str, Any]
+"""What is seen from outside: names and contents of files, ids of git."""
+MINE = "mine, not committed\n"
+"""An edit of a person's in a file that no patch touches."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """A command (`action` runs it in a process of its own, its exit code is returned) and how its traces are seen.
+
+    ``after`` is the next command of a person's, which settles what was cut off; ``between`` is True where a command
+    writes many files that are each whole, one by one: then each file is the old or the new one. ``holds`` says what is
+    wrong with what is there after any kill, "" when nothing is.
+    """
+
+    action: Callable[[], int]
+    look: Callable[[], Look]
+    after: Callable[[], int] = lambda: 0
+    between: bool = False
+    holds: Callable[[], str] = lambda: ""
+    repeats: bool = True
+    """Whether the command may be given again when it is done; a `delete` may not."""
+    code: int = 0
+    """What it ends with; `bisect` ends with 1 when it found the patch."""
+
+
+@dataclasses.dataclass
+class Tally:
+    """What a run saw: of ``rounds`` kills how many came in time, and which state was found after them."""
+
+    rounds: int = 0
+    killed: int = 0
+    old: int = 0
+    new: int = 0
+    between: int = 0
+
+
+class Between(AssertionError):
+    """A state that is neither the old nor the new one, or a command that failed after a kill."""
+
+
+# ---- processes
+
+
+@dataclasses.dataclass(frozen=True)
+class Started:
+    """A running command: its process, which leads a group, and the file with what it says."""
+
+    pid: int
+    said: Path
+
+    def wait(self) -> int:
+        """Its exit code, negative for the signal that ended it."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def start(action: Callable[[], int], said: Path) -> Started:
+    """Fork, so that no moment is lost on Python's start, and run ``action``; its words go to ``said``."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        with contextlib.suppress(PermissionError):  # the child does the same; whoever is first
+            os.setpgid(pid, pid)
+        return Started(pid, said)
+    code = 99
+    try:
+        os.setpgid(0, 0)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "rw"[n > 0], closefd=False) for n in range(3))
+        code = action()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else 1
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def command(*arguments: str, stdin: bytes = b"", **variables: str) -> Callable[[], int]:
+    """``decouple ARGUMENTS`` with these variables, for `Scene.action`."""
+
+    def run() -> int:
+        os.environ.update(variables)
+        if stdin:
+            read, write = os.pipe()
+            os.write(write, stdin)
+            os.close(write)
+            os.dup2(read, 0)
+            sys.stdin = os.fdopen(0, closefd=False)
+        return main(list(arguments))
+
+    return run
+
+
+def finished(action: Callable[[], int], said: Path, expected: int = 0) -> None:
+    """Run ``action`` to its end. Raises Between unless that is as expected."""
+    code = start(action, said).wait()
+    text = said.read_text(errors="replace")
+    if code != expected or "Traceback" in text:
+        raise Between(f"exit code {code}: {text[-1500:]}")
+
+
+# ---- the loop
+
+
+def run(make: Callable[[Path], Scene], folder: Path, rounds: int, seed: int = 1, first: int = 0) -> Tally:
+    """Kill the command of a scene ``rounds`` times below ``folder``, an empty one. Raises Between.
+
+    ``first``: the number of the first round; its dice are of ``seed`` and that number.
+    """
+    kept, now, said = folder / "kept", folder / "now", folder / "said"
+    now.mkdir(parents=True)
+    make(now)
+    shutil.copytree(now, kept, symlinks=True)
+    scene = _again(make, kept, now)
+    old = scene.look()
+    began = time.monotonic()
+    finished(scene.action, said, scene.code)
+    took = time.monotonic() - began
+    finished(scene.after, said)
+    new = scene.look()
+    tally = Tally()
+    for number in range(first, first + rounds):
+        dice = random.Random(f"{seed}-{number}")
+        scene = _again(make, kept, now)
+        share = dice.uniform(0, 1.15)
+        moment = took * share
+        signals = dice.choice([(signal.SIGKILL, False)] * 3 + [(signal.SIGKILL, True), (signal.SIGTERM, False)])
+        where = f"round {number}, {signals[0].name} after {moment:.3f} s of {took:.3f} s"
+        running = start(scene.action, said)
+        time.sleep(moment)
+        with contextlib.suppress(ProcessLookupError):
+            (os.killpg if signals[1] else os.kill)(running.pid, signals[0])
+        code = running.wait()
+        tally.rounds += 1
+        killed = code != scene.code
+        tally.killed += killed
+        if killed and share > 0.9:  # a busy machine: follow it, or no kill comes late enough, or every one too late
+            took *= 1.3
+        elif not killed and share < 1:
+            took *= 0.9
+        try:
+            finished(scene.after, said)
+            seen = scene.look()
+            fault = scene.holds()
+            if fault:
+                raise Between(fault)
+            if seen == old:
+                tally.old += 1
+            elif seen == new:
+                tally.new += 1
+            elif scene.between and not _strange(seen, old, new):
+                tally.between += 1
+            else:
+                raise Between(f"neither old nor new: {_told(seen, old, new)}")
+            if seen != new or scene.repeats:
+                finished(scene.action, said, scene.code)
+                finished(scene.after, said)
+                if (last := scene.look()) != new:
+                    raise Between(f"the same command again gives something else: {_told(last, old, new)}")
+        except Between as error:
+            raise Between(f"{where}: {error}") from None
+    return tally
+
+
+def _again(make: Callable[[Path], Scene], kept: Path, now: Path) -> Scene:
+    """The scene as it was first, in the same place: paths in files stay true."""
+    for _ in range(200):  # what a killed command started may still be at work there
+        with contextlib.suppress(OSError):
+            shutil.rmtree(now)
+            break
+        time.sleep(0.05)
+    shutil.copytree(kept, now, symlinks=True)
+    return make(now)
+
+
+def _strange(seen: Look, old: Look, new: Look) -> list[str]:
+    """The names whose content is neither the old nor the new one."""
+    absent = object()
+    return [
+        name
+        for name in {*seen, *old, *new}
+        if seen.get(name, absent) not in (old.get(name, absent), new.get(name, absent))
+    ]
+
+
+def _told(seen: Look, old: Look, new: Look) -> str:
+    names = _strange(seen, old, new) or [name for name in {*seen, *old, *new} if old.get(name) != new.get(name)]
+    return "; ".join(f"{name}: {str(seen.get(name))[:300]!r}" for name in sorted(names)[:6])
+
+
+# ---- looking
+
+_DATE = re.compile(rb"^Date: .*$", re.MULTILINE)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder; not the hidden ones that a killed write leaves beside them, nor locks."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not re.fullmatch(r"\..*\.(part|lock)|\.lock", path.name)
+    }
+
+
+def project_files(world: World) -> dict[str, bytes]:
+    """The series and the patches."""
+    return {
+        f"{name}/{key}": data for name in ("series", "patches") for key, data in files(world.project / name).items()
+    }
+
+
+def look_at(world: World, *more: Path) -> Look:
+    """HEAD and branches, work tree, what git thinks is edited, the project's files; dates are left out."""
+    seen: dict[str, Any] = {key: _DATE.sub(b"", data) for key, data in project_files(world).items()}
+    for folder in more:
+        seen |= {f"{folder.name}/{key}": data for key, data in (files(folder) if folder.exists() else {}).items()}
+    if (world.source / ".git").exists():
+        seen |= {
+            "HEAD": _DATE.sub(b"", git(world.source, "log", "--format=%T %s%n%an <%ae>%n%b").encode()),
+            "branches": git(world.source, "for-each-ref", "--format=%(refname) %(tree)", "refs/heads"),
+            "status": git(world.source, "status", "--porcelain", "-uno"),
+            **{f"src/{name}": data for name, data in contents(world.source).items()},
+        }
+    return seen
+
+
+# ---- scenes of the stack
+
+
+def _stacked(prepare: Callable[[World], object], *arguments: str, **options: Any) -> Callable[[Path], Scene]:
+    """A verb of the stack on the usual world, after ``prepare``, with an edit of a person's in the tree."""
+    stdin = options.pop("stdin", b"")
+
+    def make(folder: Path) -> Scene:
+        if not (folder / "project").exists():
+            world = usual_world(folder)
+            prepare(world)
+            (world.source / "README.md").write_text(MINE)
+        world = World(folder, None)
+        variables = {"DECOUPLE_PROJECT": str(world.project), "DECOUPLE_CACHE": str(folder / "cache")}
+        words = [word.format(folder=folder) for word in arguments]
+
+        def holds() -> str:
+            return "" if (world.source / "README.md").read_text() == MINE else "a person's edit is gone"
+
+        return Scene(
+            command(words[0], RELEASE, *words[1:], stdin=stdin, **variables),
+            lambda: look_at(world, folder / "out"),
+            command("applied", RELEASE, **variables),
+            holds=holds,
+            **options,
+        )
+
+    return make
+
+
+def _pushed(count: int | None) -> Callable[[World], None]:
+    def prepare(world: World) -> None:
+        from decouple.stack.engine import Stack
+
+        with Stack.open(world.places) as stack:
+            stack.push(count)
+
+    return prepare
+
+
+def _committed(world: World) -> None:
+    _pushed(None)(world)
+    core = world.source / "torch/core.py"
+    core.write_text(core.read_text().replace("line 40\n", "line forty\n"))
+    git(world.source, "commit", "-qam", "A new patch")
+
+
+def _edited(world: World) -> None:
+    _pushed(2)(world)
+    core = world.source / "torch/core.py"
+    core.write_text(core.read_text().replace("line 39\n", "line thirty-nine\n"))
+
+
+def _branched(world: World) -> None:
+    _pushed(None)(world)
+    os.environ["DECOUPLE_PROJECT"] = str(world.project)
+    assert main(["branch", RELEASE]) == 0
+    git(world.source, "worktree", "add", "-q", str(world.project / "build/beside"), f"series-{RELEASE}")
+    beside = world.project / "build/beside"
+    core = beside / "torch/core.py"
+    core.write_text(core.read_text().replace("line 38\n", "line thirty-eight\n"))
+    git(beside, "commit", "-qam", "On the branch")
+
+
+def _importable(world: World) -> None:
+    _pushed(1)(world)
+    patch = (world.project / "patches/2.6/0002-hooks.patch").read_text()
+    patch = patch.replace("hooks", "others").replace("line 7", "line 17")
+    (world.project.parent / "others.patch").write_text(patch)
+
+
+HEADER = (
+    "From: Ada Lovelace <ada@example.org>\nDate: Mon, 3 Feb 2025 10:00:00 +0100\nSubject: another title\n\n"
+    "Decouple-Id: split\nForwarded: no\n---\n"
+)
+FOLDED = (
+    "diff --git a/setup.py b/setup.py\n--- a/setup.py\n+++ b/setup.py\n@@ -1,4 +1,4 @@\n"
+    " #!/usr/bin/env python\n-line 1\n+line one\n line 2\n line 3\n"
+)
+
+
+def sources(folder: Path) -> tuple[Path, Path]:
+    """A project without a tree, with manifests of two releases, and the folders of both beside it."""
+    from tests.unit.flows.test_examples import manifest
+
+    project, source, newer = folder / "project", folder / "source", folder / "newer"
+    if not project.exists():
+        world = usual_world(folder / "world")
+        shutil.copytree(world.project, project, ignore=shutil.ignore_patterns("build"))
+        for release in ("2.6", "2.7"):
+            (project / "series" / f"{release}.toml").write_text(manifest(release), encoding="utf-8")
+        git(folder, "clone", "-q", str(world.upstream), str(source))
+        shutil.rmtree(source / ".git")
+        shutil.copytree(source, newer)
+        (newer / "torch/core.py").write_text("a line above\n" + LINES)
+        shutil.rmtree(folder / "world")
+    return source, newer
+
+
+def _cold_apply(folder: Path) -> Scene:
+    source, _ = sources(folder)
+    tree = folder / "project/build/2.6/src"
+    variables = {"DECOUPLE_PROJECT": str(folder / "project"), "DECOUPLE_CACHE": str(folder / "cache")}
+
+    def look() -> Look:
+        if not tree.exists():
+            return {"tree": "none"}
+        head = git(tree, "rev-parse", "HEAD")
+        if head == git(tree, "rev-parse", "refs/decouple/base"):
+            return {"tree": "none"}  # made, and nothing on it yet: the rest is one transaction
+        return {"HEAD": head, "status": git(tree, "status", "--porcelain"), **contents(tree)}
+
+    return Scene(command("apply", RELEASE, "--source", f"local:{source}", **variables), look)
+
+
+def _warm_apply(folder: Path) -> Scene:
+    """A tree where one patch was taken off and another was changed since."""
+    source, _ = sources(folder)
+    project = folder / "project"
+    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
+    words = ("apply", RELEASE, "--source", f"local:{source}")
+    tree = project / "build/2.6/src"
+    if not tree.exists():
+        said = folder / "said"
+        finished(command(*words, **variables), said)
+        finished(command("pop", RELEASE, **variables), said)
+        patch = project / "patches/2.6/0002-hooks.patch"
+        patch.write_text(patch.read_text().replace("ask the hook", "ask another hook"))
+
+    def look() -> Look:
+        return {"HEAD": git(tree, "rev-parse", "HEAD"), "status": git(tree, "status", "--porcelain"), **contents(tree)}
+
+    return Scene(command(*words, **variables), look, command("applied", RELEASE, **variables))
+
+
+def _rebase(folder: Path) -> Scene:
+    source, newer = sources(folder)
+    project = folder / "project"
+    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
+
+    def look() -> Look:
+        seen = {f"{name}/{key}": data for name in ("series", "patches") for key, data in files(project / name).items()}
+        if "series/2.7" not in seen:  # bodies that no series names are not yet of the project
+            return {name: data for name, data in seen.items() if not name.startswith("patches/2.7/")}
+        return seen
+
+    words = ("rebase", "2.6", "2.7", "--source", f"local:{newer}", "--from-source", f"local:{source}")
+    return Scene(command(*words, **variables), look, repeats=False)
+
+
+# ---- scenes of wheels and indexes
+
+
+def _wheels_world(folder: Path) -> dict[str, str]:
+    """A checkout with a series of one patch, a site with its two wheels, wheels of a second build, keys."""
+    from tests.unit.index.wheels import make_pair
+
+    project = folder / "project"
+    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
+    if not project.exists():
+        from decouple.index import provenance, release_list, site
+        from decouple.series.digest import series_digest
+
+        (project / "patches/2.6").mkdir(parents=True)
+        (project / "patches/2.6/0001-one.patch").write_bytes(b"Decouple-Id: one\n---\n")
+        (project / "series").mkdir()
+        (project / "series/2.6").write_text("2.6/0001-one.patch\n")
+        digest = series_digest(project, RELEASE)
+        make_pair(folder / "dist", series=digest, core_members={"torch/large": random.Random(1).randbytes(4 << 20)})
+        make_pair(folder / "next", series=digest, revision=2)
+        site.build(folder / "dist", folder / "site")
+        provenance.make_key(folder / "key")
+        release_list.sign(folder / "site", folder / "key", None, 30)
+    return variables
+
+
+def _checked(site: Path) -> str:
+    """What is wrong with a site, seen as a browser would: links without a file, files with other bytes."""
+    import hashlib
+    import json
+
+    for page in sorted(site.glob("simple/*/index.json")):
+        for row in json.loads(page.read_text())["files"]:
+            path = (page.parent / row["url"].replace("%2B", "+")).resolve()
+            if not path.is_file():
+                return f"{page}: links to {path}, which is not there"
+            if hashlib.sha256(path.read_bytes()).hexdigest() != row["hashes"]["sha256"]:
+                return f"{path}: other bytes than the page says"
+    for page in sorted(site.glob("simple/*/index.html")):
+        for link in re.findall(r'href="([^"#]+)#sha256=', page.read_text()):
+            if not (page.parent / link.replace("%2B", "+")).resolve().is_file():
+                return f"{page}: links to {link}, which is not there"
+    return ""
+
+
+def _index_build(folder: Path) -> Scene:
+    variables, site = _wheels_world(folder), folder / "site"
+    words = ("index", "build", str(folder / "next"), "--site", str(site))
+    return Scene(command(*words, **variables), lambda: files(site), between=True, holds=lambda: _checked(site))
+
+
+def _index_new(folder: Path) -> Scene:
+    variables, site = _wheels_world(folder), folder / "other"
+    words = ("index", "build", str(folder / "dist"), "--site", str(site))
+    return Scene(
+        command(*words, **variables),
+        lambda: files(site) if site.exists() else {},
+        between=True,
+        holds=lambda: _checked(site),
+    )
+
+
+def _index_yank(folder: Path) -> Scene:
+    variables, site = _wheels_world(folder), folder / "site"
+    words = ("index", "yank", "torch-2.6.0+decoupled.1-py3-none-any.whl", "--reason", "broken", "--site", str(site))
+    return Scene(command(*words, **variables), lambda: files(site), between=True, holds=lambda: _checked(site))
+
+
+def _index_sign(folder: Path) -> Scene:
+    variables = _wheels_world(folder)
+    wheels = sorted(str(path) for path in (folder / "dist").glob("*.whl"))
+    words = ("index", "sign", "--key", str(folder / "key"), *wheels)
+    return Scene(command(*words, **variables), lambda: files(folder / "dist"), between=True)
+
+
+def _wheels(folder: Path) -> Scene:
+    variables = _wheels_world(folder)
+    got = folder / "project/dist/2.6"
+    words = ("wheels", RELEASE, "--index", str(folder / "site/simple"), "--cuda", "cu124")
+    return Scene(command(*words, **variables), lambda: files(got) if got.exists() else {}, between=True)
+
+
+def _listed_wheels(folder: Path) -> Scene:
+    variables = _wheels_world(folder)
+    shutil.copyfile(folder / "site/tuf/root.json", folder / "root.json")
+    got = folder / "project/dist/2.6"
+    words = ("wheels", RELEASE, "--index", str(folder / "site/simple"), "--root", str(folder / "root.json"))
+    return Scene(
+        command(*words, "--cuda", "cu124", **variables), lambda: files(got) if got.exists() else {}, between=True
+    )
+
+
+# ---- scenes of a build
+
+
+def _build(folder: Path) -> Scene:
+    """Stage 1 of a tree with the interface that upstream's has; configured before, one source newer."""
+    from decouple.build.environment import HostEnvironment, Places
+    from decouple.build.stages import Choices, Provenance, build_stage1
+    from tests.unit.build.conftest import make_tree
+
+    places = Places.of(folder, RELEASE, folder / "cache", folder / "src")
+    places = dataclasses.replace(places, project=ROOT)
+    here = f"{Path(sys.executable).parent}{os.pathsep}"  # this Python is the one that builds
+    os.environ["PATH"] = here + os.environ["PATH"].removeprefix(here)
+    upstream = {"version": "2.6.0", "tag": "v2.6.0", "commit": "0" * 40}
+    known = Provenance("2.6.0", upstream, (), "2" * 64, (), "4" * 64, None)
+    choices = Choices(variables={"CMAKE_C_COMPILER_LAUNCHER": "", "CMAKE_CXX_COMPILER_LAUNCHER": ""})
+    if not (folder / "src").exists():
+        make_tree(folder / "src")
+        places.make()
+        build_stage1(HostEnvironment(places), known, choices)
+        for number in range(4):
+            (folder / f"src/part{number}.c").write_text(f"int part{number}(void) {{ return 4{number}; }}\n")
+        git(folder / "src", "commit", "-qam", "newer")
+
+    def action() -> int:
+        build_stage1(HostEnvironment(places), known, choices)
+        return 0
+
+    return Scene(action, lambda: files(places.dist), between=True)
+
+
+def _new_device(folder: Path) -> Scene:
+    project = folder / "project"
+    if not project.exists():
+        (project / "patches").mkdir(parents=True)
+        (project / "series").mkdir()
+        shutil.copytree(ROOT / "third_device/template", project / "third_device/template")
+    made = project / "third_device/torch_acme"
+    return Scene(
+        command("new-device", "acme", DECOUPLE_PROJECT=str(project)),
+        lambda: files(made) if made.exists() else {},
+        between=True,
+    )
+
+
+def _bisect(folder: Path) -> Scene:
+    """Every place where a search stands is one where `push` or `pop` could have left the tree."""
+    if not (folder / "project").exists():
+        world = World(folder, {"setup.py": "", "core.txt": LINES})
+        world.patch("0001-nine", {"core.txt": LINES.replace("line 9\n", "line nine\n")})
+        world.patch("0002-seven", {"core.txt": LINES.replace("line 7\n", "line seven\n")})
+        world.create()
+    world = World(folder, None)
+    variables = {"DECOUPLE_PROJECT": str(world.project)}
+
+    def holds() -> str:
+        return git(world.source, "status", "--porcelain")
+
+    words = ("bisect", RELEASE, "--", "grep", "-q", "line 7$", "core.txt")
+    return Scene(
+        command(*words, **variables),
+        lambda: project_files(world),
+        lambda: command("top", RELEASE, **variables)() and 0,  # 1 where nothing is applied
+        holds=holds,
+        code=1,
+    )
+
+
+VERBS: dict[str, Callable[[Path], Scene]] = {
+    "push": _stacked(_pushed(1), "push", "-a", repeats=False),
+    "pop": _stacked(_pushed(None), "pop", "2.6/0001-relocate.patch", repeats=False),
+    "refresh, a commit": _stacked(_committed, "refresh"),
+    "refresh, an edit": _stacked(_edited, "refresh", repeats=False),
+    "new": _stacked(_pushed(2), "new", "between", "-m", "A title", repeats=False),
+    "fold": _stacked(_pushed(None), "fold", stdin=FOLDED.encode(), repeats=False),
+    "rename": _stacked(_pushed(None), "rename", "2.6/0002-hooks.patch", "2.6/0002-others.patch", repeats=False),
+    "delete": _stacked(_pushed(None), "delete", "-r", repeats=False),
+    "import": _stacked(_importable, "import", "{folder}/others.patch", repeats=False),
+    "export": _stacked(_pushed(None), "export", "{folder}/out", between=True),
+    "header": _stacked(_pushed(None), "header", "-r", stdin=HEADER.encode()),
+    "branch": _stacked(_pushed(None), "branch", "--force"),
+    "from-branch": _stacked(_branched, "from-branch"),
+    "bisect": _bisect,
+    "apply, warm": _warm_apply,
+    "apply, cold": _cold_apply,
+    "rebase": _rebase,
+    "wheels": _wheels,
+    "wheels, from a signed list": _listed_wheels,
+    "index build": _index_build,
+    "index build, a new site": _index_new,
+    "index yank": _index_yank,
+    "index sign": _index_sign,
+    "build": _build,
+    "new-device": _new_device,
+}
+"""Every verb that writes, as a scene of its own."""
