@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from functools import partial
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.patch.faults import CODES, Fault
+from decouple.recipes import moved
+from decouple.recipes.model import load_all
 from decouple.series.lint import LintReport, lint
 
 
@@ -31,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
         for code, meaning in CODES.items():
             print(f"{code:{width}}  {meaning}")
         return OK
-    report = lint(find_project(), arguments.release)
+    project = find_project()
+    report = lint(project, arguments.release, partial(moved.explained, load_all(project)))
     print(_text(report, arguments.format), end="")
     return CHECK_FAILED if report.faults else OK
 

@@ -42,6 +42,7 @@ CODES: dict[str, str] = {
     "submodule": "a submodule change",
     "abbreviated-index": "an index line with shortened blob ids",
     "missing-index": "a section with hunks but without an index line",
+    "moved-text": "a line that a patch takes out with text that it moves, and that the copy lacks",
     # hunks
     "orphan-hunk": "a hunk without a file header",
     "hunk-header": "a malformed @@ line",

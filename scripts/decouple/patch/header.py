@@ -30,6 +30,7 @@ KNOWN = (
     "Verify",
     "Drop-When",
     "Depends",
+    "Moved-Differs",
 )
 """The fields this project reads, in the order in which new ones are written."""
 

@@ -76,7 +76,7 @@ def settle(repository: Repository, file: FilePatch, old: bytes, patched: bytes, 
         shift += len(edit.added) - len(edit.removed)
     if not additions:
         return None
-    lines = _merge_file(
+    lines = merge_file(
         repository,
         _with(olds, [(one.old, one.lines) for one in additions]),
         _with(patcheds, [(one.patched, one.lines) for one in additions]),
@@ -157,7 +157,7 @@ def _with(lines: Sequence[bytes], put: Sequence[tuple[int, tuple[bytes, ...]]]) 
     return b"".join(out)
 
 
-def _merge_file(repository: Repository, old: bytes, patched: bytes, new: bytes) -> list[bytes] | None:
+def merge_file(repository: Repository, old: bytes, patched: bytes, new: bytes) -> list[bytes] | None:
     """`git merge-file`: the merged lines, None when there is a conflict."""
     with tempfile.TemporaryDirectory(prefix="decouple-merge-") as folder:
         paths = [Path(folder) / name for name in ("new", "old", "patched")]

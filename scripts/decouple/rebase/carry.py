@@ -9,20 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import SUBMODULE, Repository
 from decouple.patch.apply import PatchResult, Tree, apply
+from decouple.patch.lines import lines_of
+from decouple.patch.moved import moved as moved_text
 from decouple.patch.parse import Patch
-from decouple.rebase import beside
+from decouple.rebase import beside, moved
+from decouple.rebase.lines import Across
+from decouple.rebase.moved import Texts
 from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.stack import applier
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.export import diff
 from decouple.stack.trees import TreeEntry, blobs, differences, look_up
 
+_TELLING = 20
+"""Characters of a line that is looked for elsewhere: shorter ones are in many files."""
+_ASKED = 8
 _PLAIN = CommitText("decouple <decouple@localhost>", "0 +0000", "rebase\n")
 
 
@@ -101,7 +108,64 @@ def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carrie
         return Carried(patch.name, Verdict.MERGED, changes, _why_not(forward), diff(repository, tip, merge.tree))
     if found := _beside(repository, step, tip, merge):
         return found
-    return _stopped(patch, forward, merge, backward.applies, source)
+    texts = _texts(repository, step, tip, merge)
+    if found := _ported(repository, step, tip, merge, texts):
+        return found
+    stopped = _stopped(patch, forward, merge, backward.applies, source, texts)
+    if stopped.verdict is Verdict.TARGET_GONE:
+        gone = [path for path, kind in merge.conflicts if "delete" in kind]
+        stopped = replace(stopped, notes=(*stopped.notes, *_whereabouts(repository, patch, gone, tip)))
+    return stopped
+
+
+def _whereabouts(repository: Repository, patch: Patch, gone: Sequence[str], tip: str) -> list[Note]:
+    """Where lines that the patch takes out of a file that is gone stand now: upstream may have split it."""
+    notes = []
+    for file in (file for file in patch.files if file.path in gone):
+        lines = {line.text.strip() for hunk in file.hunks for line in hunk.lines if line.kind != "+"}
+        telling = sorted((line for line in lines if len(line) >= _TELLING), key=len, reverse=True)[:_ASKED]
+        patterns = [word for line in telling for word in ("-e", line.decode("utf-8", "surrogateescape"))]
+        if not patterns:
+            continue
+        answer = repository.try_run("grep", "-c", "-z", "-I", "-F", *patterns, repository.tree_of(tip))
+        rows = [row.rsplit("\0", 1) for row in answer.out.decode("utf-8", "replace").splitlines()]
+        counts = sorted(((int(count), name.partition(":")[2]) for name, count in rows if count.isdigit()), reverse=True)
+        for count, name in counts[:3]:
+            notes.append(Note(name, 0, f"has {count} of {len(telling)} lines that it looks for in {file.path}"))
+    return notes
+
+
+def _texts(repository: Repository, step: Step, tip: str, merge: Merge) -> dict[str, Texts]:
+    """The three texts of every file in conflict that all three trees have."""
+    found = {}
+    for path, kind in merge.conflicts:
+        entries = [look_up(repository, tree, [path]).get(path) for tree in (step.before, step.after, tip)]
+        ids = [entry.id for entry in entries if entry and entry.mode != SUBMODULE]
+        if kind == "contents" and len(ids) == 3:
+            data = blobs(repository, ids)
+            found[path] = Texts(*(data[one] for one in ids))
+    return found
+
+
+def _ported(repository: Repository, step: Step, tip: str, merge: Merge, texts: Mapping[str, Texts]) -> Carried | None:
+    """The verdict where upstream changed lines that the patch moves, and its changes merge into the copies."""
+    if len(texts) != len(merge.conflicts):
+        return None
+    targets = {one.target for one in moved_text(step.patch)} - texts.keys()
+    there = look_up(repository, merge.tree, sorted(targets))
+    data = blobs(repository, [entry.id for entry in there.values()])
+    found = moved.port(repository, step.patch, texts, {path: data[entry.id] for path, entry in there.items()})
+    if found is None:
+        return None
+    here = repository.tree_of(tip)
+    modes = look_up(repository, merge.tree, list(found.texts))
+    settled = {
+        path: TreeEntry(modes[path].mode, repository.run("hash-object", "-w", "--stdin", stdin=text).decode().strip())
+        for path, text in found.texts.items()
+    }
+    changes = {change.path: change.new for change in differences(repository, here, merge.tree)} | settled
+    body = diff(repository, tip, tree_after(repository, tip, changes))
+    return Carried(step.patch.name, Verdict.MERGED, changes, found.notes, body)
 
 
 def _beside(repository: Repository, step: Step, tip: str, merge: Merge) -> Carried | None:
@@ -264,8 +328,16 @@ def _why_not(forward: PatchResult) -> tuple[Note, ...]:
     return tuple(notes)
 
 
-def _stopped(patch: Patch, forward: PatchResult, merge: Merge, reverse_applies: bool, source: TreeSource) -> Carried:
-    notes = list(_why_not(forward))
+def _stopped(
+    patch: Patch,
+    forward: PatchResult,
+    merge: Merge,
+    reverse_applies: bool,
+    source: TreeSource,
+    texts: Mapping[str, Texts],
+) -> Carried:
+    notes = [*_what_upstream_did(patch, texts), *moved.unported(patch, texts)]
+    notes += [note for note in _why_not(forward) if note.path not in {one.path for one in notes}]
     said = {note.path for note in notes}
     gone = [path for path, kind in merge.conflicts if "delete" in kind]
     for path, kind in merge.conflicts:
@@ -279,6 +351,24 @@ def _stopped(patch: Patch, forward: PatchResult, merge: Merge, reverse_applies: 
         )
     notes += _flipped_line_ends(forward, source)
     return Carried(patch.name, Verdict.TARGET_GONE if gone else Verdict.CONFLICT, notes=tuple(notes))
+
+
+def _what_upstream_did(patch: Patch, texts: Mapping[str, Texts]) -> list[Note]:
+    """For each hunk in a file in conflict: what became of its lines between the releases, where something did."""
+    notes = []
+    for file in patch.files:
+        text = texts.get(file.path)
+        if text is None:
+            continue
+        across = Across(lines_of(text.old), lines_of(text.new))
+        for number, hunk in enumerate(file.hunks, start=1):
+            start = max(hunk.old_start - 1, 0)
+            did = across.shown(start, start + hunk.old_count)
+            if did:
+                line = across.around(start, start + hunk.old_count)[0] + 1
+                what = f"hunk {number} of {len(file.hunks)}: upstream changed its lines"
+                notes.append(Note(file.path, line, what, upstream=did))
+    return notes
 
 
 def _flipped_line_ends(forward: PatchResult, source: TreeSource) -> list[Note]:

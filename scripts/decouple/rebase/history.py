@@ -37,9 +37,10 @@ def _explained(note: Note, clone: Path, span: str, path: str) -> Note:
     if not path:
         return note
     found: list[str] = []
-    if note.line and note.found:
+    count = len(note.found) or sum(1 for line in note.upstream if line[:1] in " +")
+    if note.line and count:
         # the history of just these lines, as they stand at the newer tag (git-log(1), -L)
-        last = note.line + len(note.found) - 1
+        last = note.line + count - 1
         found = _log(clone, "--no-patch", f"-L{note.line},{last}:{path}", span)
     found = found or _log(clone, span, "--", path)
     return dataclasses.replace(note, commits=tuple(found[:MOST]))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from decouple.rebase.verdicts import Carried, Note, Verdict
 
+_SHOWN_DIFF = 40  # lines of upstream's own diff on a terminal
 _SHOWN = 12  # lines of a hunk in Markdown
 
 
@@ -25,7 +26,9 @@ def text(carried: Sequence[Carried]) -> str:
     for one in carried:
         lines.append(f"{one.name:<{width}}  {one.verdict.value}")
         shown = one.notes if one.verdict.stops else one.notes[:3]
-        lines += [f"    {_where(note)}{note.text}" for note in shown[:20]]
+        for note in shown[:20]:
+            lines.append(f"    {_where(note)}{note.text}")
+            lines += [f"        {line}" for line in _cut(note.upstream, _SHOWN_DIFF if one.verdict.stops else 0)]
         if len(one.notes) > len(shown[:20]):
             lines.append(f"    … and {len(one.notes) - len(shown[:20])} more (--format markdown shows all)")
     return "\n".join([*lines, summary(carried), ""])
@@ -65,11 +68,20 @@ def _short(one: Carried) -> str:
     return f"{_where(first)}{first.text}{more}".replace("|", "\\|")
 
 
+def _cut(lines: Sequence[str], most: int) -> Sequence[str]:
+    """The first lines, and how many are left out; none where ``most`` is 0."""
+    if len(lines) <= most or not most:
+        return lines[:most]
+    return [*lines[: most - 1], f"… {len(lines) - most + 1} more lines (--format markdown shows all)"]
+
+
 def _details(one: Carried) -> str:
     parts = [f"\n## {one.name}: {one.verdict.value}\n"]
     for note in one.notes:
         parts.append(f"\n* {_where(note)}{note.text}\n")
         parts += [f"  * upstream: {commit}\n" for commit in note.commits]
+        if note.upstream:
+            parts.append("\n```diff\n" + "".join(f"{line}\n" for line in note.upstream) + "```\n")
         if note.expected or note.found:
             parts.append("\n```diff\n")
             parts += [f"-{line}\n" for line in note.expected[:_SHOWN]]
@@ -79,7 +91,7 @@ def _details(one: Carried) -> str:
 
 
 def _has_lines(one: Carried) -> bool:
-    return any(note.found for note in one.notes)
+    return any(note.found or note.upstream for note in one.notes)
 
 
 def _where(note: Note) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
 from decouple.base.progress import SILENT, Progress
+from decouple.patch.moved import moved
 from decouple.patch.parse import Patch
 from decouple.rebase import resolutions
 from decouple.rebase.carry import Step, carry
@@ -17,10 +19,14 @@ from decouple.rebase.partial import Partial, hidden
 from decouple.rebase.resolutions import Key, Resolution
 from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.recipes.model import Recipe
+from decouple.recipes.moved import explained
 from decouple.stack import applier
 from decouple.stack.commits import NewCommit, from_header, write_chain
 from decouple.stack.export import diff
 from decouple.stack.trees import TreeEntry, differences, look_up
+
+_TOLD = ("Drop-When", "Verify")
+"""Fields of a header that say whether the patch is still wanted, and how to see that it works."""
 
 Regenerate = Callable[[Patch], "Regenerated | None"]
 """Makes a generated patch anew for the new release; None for a patch that is written by hand."""
@@ -101,12 +107,27 @@ class RebaseWork:
             if result.verdict is Verdict.NOT_SEEN and identity:
                 without[identity] = step.patch.name
             progress.advance()
+            if result.verdict.stops:
+                result = dataclasses.replace(result, notes=(*result.notes, *self._about(step)))
+                carried[-1] = result
             if result.verdict.stops and stop:
                 progress.finish(f"stopped at {step.patch.name}")
                 return RebaseOutcome(tuple(carried), steps, tuple(tips), result)
             tips.append(self._commit(step.patch, result, tips[-1]) if result.changes else tips[-1])
         progress.finish()
         return RebaseOutcome(tuple(carried), steps, tuple(tips))
+
+    def _about(self, step: Step) -> tuple[Note, ...]:
+        """What a person who must settle the patch wants to know of it, and which later patches stand on it."""
+        header, name = step.patch.header, step.patch.name
+        notes = [Note("", 0, f"{key}: {' '.join(field.value.split())}") for key in _TOLD if (field := header.find(key))]
+        later = self.patches[[patch.name for patch in self.patches].index(name) + 1 :]
+        needing = [one.name for one in later if header.decouple_id in one.header.depends]
+        touching = [one.name for one in later if set(one.touched) & set(step.patch.touched) and one.name not in needing]
+        for names, how in ((needing, "needed by"), (touching, "changes files that these change too")):
+            if names:
+                notes.append(Note("", 0, f"{how}: {', '.join(names)}"))
+        return tuple(notes)
 
     def _old_steps(self) -> tuple[Step, ...]:
         """Each patch with the commits before and after it in the old series."""
@@ -157,7 +178,19 @@ class RebaseWork:
         if not changes:
             return Carried(patch.name, Verdict.SKIPPED, {}, (Note("", 0, "settled by hand with no change left"),))
         body = diff(self.repository, tip, decision.tree)
-        return Carried(patch.name, Verdict.RESOLVED, changes, (Note("", 0, "settled by hand"),), body)
+        notes = (Note("", 0, "settled by hand"), *self._lost(patch, body))
+        return Carried(patch.name, Verdict.RESOLVED, changes, notes, body)
+
+    def _lost(self, patch: Patch, body: bytes) -> tuple[Note, ...]:
+        """Lines that a person's text takes out among text that it moves, and that do not stand where that went."""
+        if patch.header.find("Moved-Differs"):
+            return ()
+        return tuple(
+            Note(one.source, line, f"LOST on the way to {one.target}: {text.decode('utf-8', 'replace').strip()}")
+            for one in moved(Patch(patch.name, patch.header_bytes + body, patch.strip))
+            for line, text in one.lost
+            if not explained(self.recipes, patch.header.decouple_id or "", text.decode("utf-8", "replace").rstrip("\n"))
+        )
 
     def _replayed(self, patch: Patch, tip: str) -> Carried | None:
         for known in resolutions.find(list(self.memory), patch.sha256, self.sides.old_tag, self.sides.new_tag):

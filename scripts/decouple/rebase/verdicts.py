@@ -61,6 +61,8 @@ class Note:
     """Lines that the patch wants to find, without their newlines."""
     found: tuple[str, ...] = ()
     """Lines that stand there instead."""
+    upstream: tuple[str, ...] = ()
+    """What upstream did to the lines concerned between the releases, as the lines of a diff."""
     commits: tuple[str, ...] = ()
     """Upstream commits that touched these lines between the releases, newest first, as "<id> <subject>"."""
 

@@ -6,7 +6,7 @@ What one patch must be is in ``lint_patch``; here is what only the whole shows: 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -15,6 +15,7 @@ from decouple.base.errors import UsageError
 from decouple.patch import seriesfile
 from decouple.patch.faults import Fault
 from decouple.patch.lint import lint_patch
+from decouple.patch.moved import moved
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import SeriesFile
 from decouple.series.overlap import overlaps
@@ -32,7 +33,11 @@ class LintReport:
     """Sorted by file and line."""
 
 
-def lint(project: Path, chosen: Sequence[str] = ()) -> LintReport:
+Explained = Callable[[str, str], bool]
+"""Whether something says of the patch with this Decouple-Id that a moved line like this one may change on the way."""
+
+
+def lint(project: Path, chosen: Sequence[str] = (), explained: Explained = lambda identity, line: False) -> LintReport:
     """Every fault of the chosen releases, of all if none is named.
 
     Unused files are looked for in the patch folders of the chosen releases, but count as used if any release's series
@@ -51,7 +56,7 @@ def lint(project: Path, chosen: Sequence[str] = ()) -> LintReport:
         used.update(series.names)
         if not chosen or release in chosen:
             faults.update(found)
-            faults.update(_whole(project, release, series, read))
+            faults.update(_whole(project, release, series, read, explained))
     for release in chosen or [path.name for path in sorted(Checkout(project).patches.glob("*")) if path.is_dir()]:
         faults.update(_unused(project, release, used))
     return LintReport(tuple(chosen or known), len(read), tuple(sorted(faults)))
@@ -79,7 +84,11 @@ def _problems(file: str, problems: Sequence[seriesfile.SeriesProblem]) -> list[F
 
 
 def _whole(
-    project: Path, release: str, series: SeriesFile, read: dict[tuple[str, int], tuple[Patch, list[Fault]]]
+    project: Path,
+    release: str,
+    series: SeriesFile,
+    read: dict[tuple[str, int], tuple[Patch, list[Fault]]],
+    explained: Explained,
 ) -> list[Fault]:
     """The faults of the patches of one series, alone and together."""
     file = f"series/{release}"
@@ -108,12 +117,31 @@ def _whole(
             continue
         key = (entry.name, entry.strip)
         if key not in read:
-            read[key] = lint_patch(on_disk.read_bytes(), f"patches/{entry.name}", strip=entry.strip)
+            found, wrong = lint_patch(on_disk.read_bytes(), f"patches/{entry.name}", strip=entry.strip)
+            read[key] = found, [*wrong, *moved_faults(found, explained)]
         patch, own = read[key]
         faults += own
         patches.append(patch)
     faults += _identities(patches)
     faults += _overlaps(patches)
+    return faults
+
+
+def moved_faults(patch: Patch, explained: Explained) -> list[Fault]:
+    """Lines that ``patch`` takes out among text that it moves, and that do not stand where that text went."""
+    if patch.header.find("Moved-Differs"):
+        return []
+    identity = patch.header.decouple_id or ""
+    faults = []
+    for one in moved(patch):
+        for line, text in one.lost:
+            shown = text.decode("utf-8", "replace").strip()
+            if not explained(identity, text.decode("utf-8", "replace").rstrip("\n")):
+                message = (
+                    f"{one.source}:{line} goes with text that moves to {one.target}:{one.copy.start} and is not there: "
+                    f"{shown[:120]!r}; take it over, or let the recipe (drop, replace) or Moved-Differs: say why not"
+                )
+                faults.append(Fault(patch.name, 1, "moved-text", message))
     return faults
 
 

@@ -140,10 +140,10 @@ def test_upstream_rewrote_the_line(upstream: Upstream) -> None:
     new = numbered(1, 400, {200: "upstream's own\n"})
     result = carried(upstream, {"a": OLD}, {"a": PATCHED}, {"a": new})
     assert result.verdict is Verdict.CONFLICT
-    (note,) = [note for note in result.notes if note.found]
+    (note,) = [note for note in result.notes if note.upstream]
     assert (note.path, note.line) == ("a", 197)
-    assert "line 200" in note.expected
-    assert "upstream's own" in note.found
+    assert "-line 200" in note.upstream
+    assert "+upstream's own" in note.upstream
 
 
 def test_line_ends_flipped(upstream: Upstream) -> None:

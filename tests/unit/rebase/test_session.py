@@ -142,6 +142,27 @@ def test_a_conflict_is_settled_in_plain_git(project: Project) -> None:
     assert "+upstream, and second" in (project.root / "patches/1.1/0002-second.patch").read_text()
 
 
+def test_a_stop_says_what_the_patch_is_for_and_what_stands_on_it(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    project.patch("0004-more", "b", numbered(1, 60, {20: "second\n"}), numbered(1, 60, {20: "second\n", 40: "more\n"}))
+    for name, field in (
+        ("0002-second", "Drop-When: upstream does so\nVerify: a test"),
+        ("0003-third", "Depends: second"),
+    ):
+        path = project.root / f"patches/1.0/{name}.patch"
+        path.write_text(path.read_text().replace("\n---\n", f"\n{field}\n---\n", 1))
+    assert project.begin() == 1
+    said = capsys.readouterr().out
+    assert "    b:17: hunk 1 of 1: upstream changed its lines" in said
+    assert "        +upstream\n" in said
+    for line in ("Drop-When: upstream does so", "Verify: a test", "needed by: 1.0/0003-third.patch"):
+        assert f"    {line}\n" in said
+    assert "changes files that these change too: 1.0/0004-more.patch" in said
+    assert "decouple rebase --continue" in said
+
+
 def test_a_conflict_may_be_committed_instead_of_staged(project: Project) -> None:
     conflict_in_b(project)
     project.begin()

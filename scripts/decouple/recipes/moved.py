@@ -1,0 +1,17 @@
+"""What a recipe changes in the text that it moves: lines that may be missing from the copy, because it says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from decouple.recipes.model import Recipe
+
+
+def explained(recipes: Mapping[str, Recipe], identity: str, line: str) -> bool:
+    """Whether the recipe of the patch ``identity`` drops or rewrites a line like ``line`` in what it takes."""
+    recipe = recipes.get(identity)
+    if recipe is None:
+        return False
+    patterns = [pattern for take in recipe.take for pattern in [*take.drop, *(old for old, _ in take.replace)]]
+    return any(re.search(pattern, line, re.MULTILINE) for pattern in patterns)
