@@ -39,6 +39,8 @@ class Apply:
     debian_patches: bool = False
     """Lay Debian's own patches under the series."""
     offline: bool = False
+    cache: Path | None = None
+    """Where sources are unpacked; None: the cache that all checkouts share."""
 
     @property
     def wanted(self) -> dict[str, str]:
@@ -104,13 +106,14 @@ def _baseline(request: Apply, listener: Listener) -> tuple[str, str, Path]:
 
     manifest = load_release(request.project, request.release)
     source = "debian" if request.debian_patches and request.source == "auto" else request.source
-    fetched = upstream.fetch(manifest, source, offline=request.offline, progress=listener.progress)
+    cache = request.cache or cache_dir()
+    fetched = upstream.fetch(manifest, source, cache=cache, offline=request.offline, progress=listener.progress)
     if fetched.kind != "source":
         raise DecoupleError(
             f"source {fetched.provider} has no sources to build from", next_step="use --source auto, or another one"
         )
     listener.say(f"source: {fetched.provider}, {fetched.why}")
-    base = upstream.ensure_baseline(cache_dir(), manifest, fetched, request.debian_patches, listener.progress)
+    base = upstream.ensure_baseline(cache, manifest, fetched, request.debian_patches, listener.progress)
     patched = " with Debian patches" if request.debian_patches else ""
     listener.say(f"baseline: commit {base.commit[:12]}, tree {base.tree[:12]}{patched}")
     return base.commit, base.upstream, base.repo

@@ -13,6 +13,7 @@ from pathlib import Path
 from decouple.base.errors import UsageError
 from decouple.flows.listener import QUIET, Listener
 from decouple.release.manifest import load_release
+from decouple.upstream import content
 from decouple.upstream.fetching import fetch
 
 
@@ -33,7 +34,9 @@ def tree(request: Pristine, listener: Listener = QUIET) -> Path:
     """The root of the tree, fetched if need be. Raises UsageError where ``request.tree`` is none, DecoupleError."""
     if request.tree is None:
         manifest = load_release(request.project, request.release)
-        return fetch(manifest, request.source, offline=request.offline, progress=listener.progress).path
+        fetched = fetch(manifest, request.source, offline=request.offline, progress=listener.progress)
+        content.check(fetched.path)
+        return fetched.path
     if not request.tree.is_dir():
         raise UsageError(f"{request.tree}: no such folder", next_step="give the root of a PyTorch tree")
     return request.tree

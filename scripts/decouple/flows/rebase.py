@@ -39,6 +39,7 @@ from decouple.release import words
 from decouple.release.manifest import Manifest, WheelSource, is_released, load_release
 from decouple.relocate.patch import render, render_python
 from decouple.relocate.plan import Move, make_plan, python_moves, unclassified
+from decouple.upstream import content
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.fetching import fetch
 from decouple.upstream.official_text import Likeness, against_wheel
@@ -310,6 +311,7 @@ def _full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) 
             step = f"{error.next_step}; --source wheel carries the patches whose files the official wheel shows"
             raise DecoupleError(error.what, next_step=step) from error
         raise
+    content.check(fetched.path)  # its relocation is planned on the files, not on the baseline
     baseline = ensure_baseline(cache_dir(), manifest, fetched, debian, listener.progress)
     return baseline.commit, baseline.repo, fetched.path
 

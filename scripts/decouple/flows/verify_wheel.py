@@ -13,6 +13,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository, git
+from decouple.base.paths import cache_dir
 from decouple.flows.apply import Apply, apply
 from decouple.flows.listener import QUIET, Listener
 from decouple.index import provenance, wheel
@@ -56,16 +57,20 @@ def verify(request: VerifyWheel, listener: Listener = QUIET) -> Wheel:
 def _rebuilt(project: Path, read: Wheel, listener: Listener) -> str:
     """Apply the committed series in a clone of the checkout, with and without Debian's patches under it.
 
+    Nothing that was unpacked before is used: the archives, whose hashes are asked at each use, are unpacked anew.
     Raises DecoupleError when neither gives the tree that the wheel names.
     """
     release, wanted = read.manifest.release, read.manifest.tree
     found = {}
     with tempfile.TemporaryDirectory(prefix="decouple-verify-") as folder:
-        clone = Path(folder) / "project"
+        clone, fresh = Path(folder) / "project", Path(folder) / "cache"
+        fresh.mkdir()
+        (cache_dir() / "downloads").mkdir(parents=True, exist_ok=True)
+        (fresh / "downloads").symlink_to((cache_dir() / "downloads").resolve())
         git("clone", "-q", "--no-hardlinks", str(project), str(clone), cwd=Path(folder))
         for debian in (True, False):
             try:
-                apply(Apply(clone, release, debian_patches=debian), Listener(progress=listener.progress))
+                apply(Apply(clone, release, debian_patches=debian, cache=fresh), Listener(progress=listener.progress))
             except DecoupleError as error:
                 found[error.what] = debian
                 continue

@@ -29,7 +29,7 @@ from decouple.base.git import SYMLINK, GitError, fast_import_path, git, start, t
 from decouple.base.outside import parse_json, read_bounded
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
-from decouple.upstream import pristine
+from decouple.upstream import content, pristine
 from decouple.upstream.fetched import Fetched
 
 UPSTREAM_REF = "refs/heads/upstream"
@@ -252,6 +252,8 @@ def _import(
     """Write one commit with the files of ``listing`` to ``ref``."""
     progress.start("git baseline", float(sum(entry.info.st_size for entry in listing)), "bytes")
     step("import the tree")
+    known = content.known(tree)
+    missing = {path for path in known or () if not pristine.left_out(path.split("/"))}
     with _fast_import(repo) as process:
         assert process.stdin is not None
         write = process.stdin.write
@@ -264,11 +266,16 @@ def _import(
             else:
                 with open(path, "rb") as source:  # noqa: PTH123 - fifteen thousand times
                     data = source.read()
+            if known is not None and known.get(entry.path) != (entry.mode, hashlib.sha256(data).hexdigest()):
+                raise content.changed(tree / entry.path, tree)
+            missing.discard(entry.path)
             name = fast_import_path(os.fsencode(entry.path))
             write(b"M %o inline %s\ndata %d\n" % (entry.mode, name, len(data)))
             write(data)
             write(b"\n")
             progress.advance(len(data))
+        if missing:
+            raise content.changed(tree / min(missing), tree)
     progress.finish()
 
 
@@ -303,6 +310,7 @@ def debian_series(folder: Path) -> list[tuple[Path, str]]:
 
 def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress) -> None:
     """Add the commit with Debian's folder and Debian's patches, each with its context exactly as it stands there."""
+    content.check(folder)
     patches = debian_series(folder)
     with tempfile.TemporaryDirectory(prefix="decouple-index-") as scratch:
         env = {"GIT_INDEX_FILE": f"{scratch}/index", "GIT_DIR": str(repo)}

@@ -7,6 +7,7 @@ same archive reads only that.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -23,6 +24,7 @@ from decouple.base.files import sha256_of, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, git, start
 from decouple.patch.apply import Source
 from decouple.release.words import is_repository
+from decouple.upstream import content
 from decouple.upstream.archive import DAMAGE, open_tar
 
 _MOST_MEMBER = 64 << 20  # bytes of one file that a patch touches
@@ -73,9 +75,29 @@ class Folder:
         )
 
 
+class Unpacked(Folder):
+    """A tree that was unpacked into the cache. What is read must be what it was then; else DecoupleError."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._known = content.known(root)
+
+    def mode(self, path: str) -> int | None:
+        found = super().mode(path)
+        if self._known is not None and found != TREE and found != self._known.get(path, (None,))[0]:
+            raise content.changed(self.root / path, self.root)
+        return found
+
+    def read(self, path: str) -> bytes:
+        data = super().read(path)
+        if self._known is not None and hashlib.sha256(data).hexdigest() != self._known.get(path, ("", ""))[1]:
+            raise content.changed(self.root / path, self.root)
+        return data
+
+
 def unpacked(provider: str, tree: Path, *, partial: bool) -> OpenedSource:
     """A tree that an earlier fetch left in the cache."""
-    return OpenedSource(Folder(tree), f"{provider}, unpacked in the cache", partial=partial)
+    return OpenedSource(Unpacked(tree), f"{provider}, unpacked in the cache", partial=partial)
 
 
 class Listed:

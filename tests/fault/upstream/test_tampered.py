@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,9 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.base.git import git, text
 from decouple.release.manifest import GitSource, Manifest
-from decouple.upstream import Baseline, ensure_baseline
+from decouple.upstream import Baseline, content, ensure_baseline, fetch, readers
 from decouple.upstream.fetched import Fetched
-from tests.support.releases import manifest, sample_tree
+from tests.support.releases import manifest, sample_tree, tar_of
 
 
 def source(tmp_path: Path) -> Fetched:
@@ -116,3 +117,78 @@ def test_the_manifest_of_this_checkout_pins_what_can_be_had_here() -> None:
     assert getattr(debian, "tree", None) and getattr(debian, "patched_tree", None)
     assert render(release) == (project / "series/2.6.toml").read_text()
     assert dataclasses.is_dataclass(debian)
+
+
+def edited(tree: Path) -> None:
+    (tree / "setup.py").write_bytes(b"import evil\n")
+
+
+def edited_with_its_old_times(tree: Path) -> None:
+    path = tree / "version.txt"
+    info = path.stat()
+    path.write_bytes(b"2.6.0a1\n")
+    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "an edited file": lambda tree: (tree / "CMakeLists.txt").write_bytes(b"evil()\n"),
+    "an edited file with its old size and times": edited_with_its_old_times,
+    "a new file": edited,
+    "a file that is gone": lambda tree: (tree / "torch/__init__.py").unlink(),
+    "another mode": lambda tree: (tree / "CMakeLists.txt").chmod(0o755),
+    "another link": lambda tree: ((tree / "README").unlink(), (tree / "README").symlink_to("version.txt")),
+    "a link for a file": lambda tree: (
+        (tree / "CMakeLists.txt").unlink(),
+        (tree / "CMakeLists.txt").symlink_to("/etc/passwd"),
+    ),
+}
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> tuple[Manifest, Fetched, Path]:
+    """A release archive of which nobody knows the tree, fetched and unpacked; and the cache."""
+    data = tar_of(sample_tree(tmp_path / "original"), "pytorch-v2.6.0")
+    (tmp_path / "pytorch-v2.6.0.tar.gz").write_bytes(data)
+    one = manifest()
+    fetched = fetch(one, f"local:{tmp_path / 'pytorch-v2.6.0.tar.gz'}", cache=tmp_path / "cache")
+    return one, fetched, tmp_path / "cache"
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_tree_that_was_edited_after_it_was_unpacked_is_not_used(
+    unpacked: tuple[Manifest, Fetched, Path], change: str
+) -> None:
+    one, fetched, cache = unpacked
+    CHANGES[change](fetched.path)
+    for use in (
+        lambda: ensure_baseline(cache, one, fetched),
+        lambda: content.check(fetched.path),
+    ):
+        with pytest.raises(DecoupleError, match=r": not as it was unpacked \(rm -r .* and run again"):
+            use()
+    assert not list((cache / "baselines").glob("2.6/*.git"))
+
+
+@pytest.mark.parametrize("change", [name for name in CHANGES if name not in ("a new file", "another link")])
+def test_check_reads_nothing_that_was_edited(unpacked: tuple[Manifest, Fetched, Path], change: str) -> None:
+    _, fetched, _ = unpacked
+    reader = readers.unpacked("github", fetched.path, partial=False).source
+    before = {path: (reader.mode(path), reader.read(path)) for path in ("CMakeLists.txt", "version.txt")}
+    assert all(before.values())
+    CHANGES[change](fetched.path)
+    reader = readers.unpacked("github", fetched.path, partial=False).source
+    with pytest.raises(DecoupleError, match="not as it was unpacked"):
+        for path in ("CMakeLists.txt", "version.txt", "torch/__init__.py"):
+            reader.mode(path)
+            reader.read(path)
+
+
+def test_an_untouched_tree_is_used_and_one_from_before_records_gets_one(
+    unpacked: tuple[Manifest, Fetched, Path], tmp_path: Path
+) -> None:
+    one, fetched, cache = unpacked
+    assert ensure_baseline(cache, one, fetched).tree
+    (fetched.path.parent / content.RECORD).unlink()
+    again = fetch(one, f"local:{tmp_path / 'pytorch-v2.6.0.tar.gz'}", cache=cache)
+    assert content.known(again.path)
+    content.check(again.path)

@@ -17,6 +17,7 @@ from decouple.base.files import locked
 from decouple.base.git import GitError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
+from decouple.upstream import content
 from decouple.upstream.download import NO_SPACE, Downloader, storage_error
 from decouple.upstream.fetched import Fetched, read_record, write_record
 from decouple.upstream.unpack import new_folder
@@ -37,7 +38,11 @@ class FetchContext:
 
     def unpacked(self, manifest: Manifest, identity: str) -> Fetched | None:
         """The release if it was unpacked before."""
-        return read_record(self.shelf(manifest, identity))
+        folder = self.shelf(manifest, identity)
+        found = read_record(folder)
+        if found:
+            content.adopt(folder)
+        return found
 
     def unpack(self, manifest: Manifest, identity: str, make: Callable[[Path], Fetched]) -> Fetched:
         """The release from the shelf; ``make`` fills a new folder with it when it is not there.
@@ -45,14 +50,16 @@ class FetchContext:
         Raises DecoupleError; nothing is left on the shelf then.
         """
         folder = self.shelf(manifest, identity)
-        found = read_record(folder)
+        found = self.unpacked(manifest, identity)
         if found:
             return found
         with self._storage(f"unpacking PyTorch {manifest.version}"), locked(folder.with_name(f".{folder.name}.lock")):
             found = read_record(folder)  # another run may have been quicker
             if found is None:
                 with new_folder(folder) as temporary:
-                    write_record(temporary, make(temporary))
+                    made = make(temporary)
+                    content.write(temporary)
+                    write_record(temporary, made)
                 found = read_record(folder)
                 assert found is not None
         return found

@@ -1,0 +1,99 @@
+"""What an unpacked tree held when it was unpacked: kept beside it, and compared with what is read from it later.
+
+The archives in the cache are verified by their hashes whenever they are opened; a tree that was unpacked from them is
+read many times, and anything on the machine can edit it in between. Each reader compares just what it reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
+from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK
+
+RECORD = "content"
+"""The file beside the tree: mode, SHA-256 and path of each of its files, NUL between two of them."""
+
+Known = Mapping[str, tuple[int, str]]
+"""Path relative to the record's folder -> mode as git has it, SHA-256 of the content (of a link: of its target)."""
+
+
+def write(folder: Path) -> None:
+    """Record every file below the folders of ``folder``, which were just unpacked there. Raises OSError."""
+    lines = [f"{mode:o} {digest} {path}\0" for path, (mode, digest) in sorted(_found(folder).items())]
+    write_atomically(folder / RECORD, "".join(lines).encode("utf-8", "surrogateescape"))
+
+
+def adopt(folder: Path) -> None:
+    """Record what was unpacked before there were records as it is now; a cache that cannot be written stays without."""
+    if not (folder / RECORD).exists():
+        with contextlib.suppress(OSError):
+            write(folder)
+
+
+def known(tree: Path) -> Known | None:
+    """What the files of ``tree`` were, by paths in it; None when nothing is recorded of it. Raises DecoupleError."""
+    try:
+        text = (tree.parent / RECORD).read_bytes().decode("utf-8", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    found: dict[str, tuple[int, str]] = {}
+    prefix = f"{tree.name}/"
+    try:
+        for line in text.split("\0")[:-1]:
+            mode, digest, path = line.split(" ", 2)
+            if path.startswith(prefix):
+                found[path.removeprefix(prefix)] = (int(mode, 8), digest)
+    except ValueError:
+        raise changed(tree.parent / RECORD, tree) from None
+    return found
+
+
+def changed(path: Path, tree: Path) -> DecoupleError:
+    """The error for a file of ``tree`` that is not as it was unpacked."""
+    return DecoupleError(
+        f"{path}: not as it was unpacked",
+        next_step=f"rm -r {tree.parent} and run again: it is unpacked anew from the verified files",
+    )
+
+
+def state(path: str, info: os.stat_result) -> tuple[int, str]:
+    """Mode and SHA-256 of one file or link."""
+    if os.path.islink(path):  # noqa: PTH114 - thousands of times
+        return SYMLINK, hashlib.sha256(os.fsencode(os.readlink(path))).hexdigest()  # noqa: PTH115
+    with open(path, "rb") as source:  # noqa: PTH123
+        return EXECUTABLE if info.st_mode & 0o100 else REGULAR, hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def check(tree: Path) -> None:
+    """Read the whole of a tree that was unpacked into the cache. Raises DecoupleError naming a file that changed."""
+    wanted = known(tree)
+    if wanted is None:
+        return
+    found = {path.removeprefix(f"{tree.name}/"): one for path, one in _found(tree.parent, tree.name).items()}
+    if found != wanted:
+        first = min(path for path in {*found, *wanted} if found.get(path) != wanted.get(path))
+        raise changed(tree / first, tree)
+
+
+def _found(folder: Path, only: str = "") -> dict[str, tuple[int, str]]:
+    return {
+        name: state(f"{folder}/{name}", info)
+        for name, info in _walk(str(folder), f"{only}/" if only else "")
+        if "/" in name
+    }
+
+
+def _walk(root: str, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(f"{root}/{prefix}") as listed:
+        for one in listed:
+            name = prefix + one.name
+            if one.is_dir(follow_symlinks=False):
+                yield from _walk(root, f"{name}/")
+            else:
+                yield name, one.stat(follow_symlinks=False)
