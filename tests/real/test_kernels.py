@@ -46,7 +46,7 @@ def test_a_changed_constant_and_a_dropped_kernel_are_found_by_name(tmp_path: Pat
     same = compare.compare(dumps["again"], dumps["good"])
     assert (same.total, same.same, same.found) == (2, 2, ())
     (changed,) = compare.compare(dumps["constant"], dumps["good"]).found
-    assert (changed.what, changed.source) == ("code", "Scale.cu")
+    assert (changed.what, changed.file) == ("code", "Scale.cu")
     assert compare.demangled(changed.name) == "(anonymous namespace)::scale(float*)"
     (missing,) = compare.compare(dumps["dropped"], dumps["good"]).found
     assert (missing.what, compare.demangled(missing.name)) == ("missing", "add(float*, float)")
@@ -57,7 +57,7 @@ def test_trixies_monolith_against_the_official_wheel() -> None:
     (library,) = (made_root("monolith").tree / "opt/monolith/usr/lib").rglob("libtorch_cuda.so.2.6.0")
     found = kernels.compare(Compare(find_project(), str(library), "official:2.6", sides="monolith/official"))
     assert (found.total, found.same, found.count("missing"), found.count("extra")) == (19458, 19068, 64, 64)
-    assert {one.source for one in found.found if one.what in ("missing", "extra")} == {
+    assert {one.file for one in found.found if one.what in ("missing", "extra")} == {
         "TensorModeKernel.cu",
         "SegmentReduce.cu",
     }

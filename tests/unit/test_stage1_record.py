@@ -61,7 +61,7 @@ class Project:
         units = [self.unit(name) for name in names]
         outputs = [unit.output for unit in units if unit.output]
         record = read_record(self.build, PurePosixPath(self.build), outputs)
-        return check(units, source=PurePosixPath(self.tree), record=record)
+        return check(units, tree=PurePosixPath(self.tree), record=record)
 
     def touch(self, name: str) -> None:
         """A change that ninja sees: newer than any object."""
@@ -121,13 +121,13 @@ def test_a_record_without_the_unit_s_own_source_is_not_believed(project: Project
     log = DependencyLog.read(project.build / ".ninja_deps", PurePosixPath(project.build))
     source = PurePosixPath(project.tree) / "elsewhere" / "clean.cpp"
     unit = TranslationUnit(source, PurePosixPath(project.build), (*project.unit("clean").command[:-1], str(source)))
-    assert check([unit], source=PurePosixPath(project.tree), record=BuildRecord(log, frozenset())).preprocessed == 1
+    assert check([unit], tree=PurePosixPath(project.tree), record=BuildRecord(log, frozenset())).preprocessed == 1
 
 
 def test_the_files_of_the_tree_that_were_opened_are_listed_once_and_sorted(project: Project) -> None:
     tracked = ["clean.cpp", "own.h", "README", "coupled.cpp"]
     report = project.look("clean", "coupled")
-    assert report.sources(PurePosixPath(project.tree), tracked) == ["clean.cpp", "coupled.cpp", "own.h"]
+    assert report.tree_files(PurePosixPath(project.tree), tracked) == ["clean.cpp", "coupled.cpp", "own.h"]
 
 
 def test_an_unfinished_last_record_is_not_there_and_damage_is_told(project: Project, tmp_path: Path) -> None:

@@ -32,28 +32,28 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_a_clean_unit_passes_and_a_guarded_include_is_not_followed(tree: Path) -> None:
-    report = check([unit(tree / "clean.cpp")], source=PurePosixPath(tree))
+    report = check([unit(tree / "clean.cpp")], tree=PurePosixPath(tree))
     assert report.ok
     assert report.preprocessed == 1
     assert len(report.opened) > 1
 
 
 def test_a_unit_that_opens_a_moved_file_is_named_with_the_file(tree: Path) -> None:
-    report = check([unit(tree / "coupled.cpp")], source=PurePosixPath(tree))
+    report = check([unit(tree / "coupled.cpp")], tree=PurePosixPath(tree))
     (finding,) = report.findings
     assert finding.opened == (PurePosixPath(tree / "third_device/torch_cuda/csrc/Stream.h"),)
     assert "coupled.cpp: opens" in str(finding)
 
 
 def test_a_unit_that_cannot_be_preprocessed_is_a_finding_with_the_compilers_words(tree: Path) -> None:
-    report = check([unit(tree / "broken.cpp"), unit(tree / "clean.cpp")], source=PurePosixPath(tree), jobs=2)
+    report = check([unit(tree / "broken.cpp"), unit(tree / "clean.cpp")], tree=PurePosixPath(tree), jobs=2)
     assert not report.ok
     assert "gone.h" in report.findings[0].error
     assert len(report.findings) == 1
 
 
 def test_the_guard_counts_when_it_is_open(tree: Path) -> None:
-    assert not check([unit(tree / "clean.cpp", "-DUSE_CUDA")], source=PurePosixPath(tree)).ok
+    assert not check([unit(tree / "clean.cpp", "-DUSE_CUDA")], tree=PurePosixPath(tree)).ok
 
 
 def test_a_header_of_the_toolkit_is_found_wherever_it_is_installed(
@@ -65,12 +65,12 @@ def test_a_header_of_the_toolkit_is_found_wherever_it_is_installed(
     (tree / "own" / "cuda").mkdir(parents=True)
     (tree / "own" / "cuda_enabled.h").write_text("")  # the core's own header of such a name is no finding
     (tree / "uses.cpp").write_text("#include <cuda_runtime_api.h>\n#include <own/cuda_enabled.h>\n")
-    report = check([unit(tree / "uses.cpp", f"-I{toolkit}", f"-I{tree}")], source=PurePosixPath(tree))
+    report = check([unit(tree / "uses.cpp", f"-I{toolkit}", f"-I{tree}")], tree=PurePosixPath(tree))
     assert [path.name for path in report.findings[0].opened] == ["cuda_runtime_api.h"]
 
 
 def test_nothing_looked_at_is_no_success() -> None:
-    assert not check([], source=PurePosixPath("/tree")).ok
+    assert not check([], tree=PurePosixPath("/tree")).ok
 
 
 def test_the_command_loses_its_cache_and_its_output() -> None:

@@ -31,17 +31,17 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
     payload = manifest.to_json()
     step(f"write {target.name}")
     try:
-        with zipfile.ZipFile(raw) as source, zipfile.ZipFile(partial, "w") as out:
-            info = dist_info(source, raw)
+        with zipfile.ZipFile(raw) as given, zipfile.ZipFile(partial, "w") as out:
+            info = dist_info(given, raw)
             record_name, member = f"{info}/RECORD", f"{info}/{MEMBER}"
             names = sorted(
-                {name for name in source.namelist() if not name.endswith("/")} - {record_name, member},
+                {name for name in given.namelist() if not name.endswith("/")} - {record_name, member},
                 key=lambda name: (name.startswith(f"{info}/"), name),
             )
             lines = []
             for name in names:
-                executable = bool(source.getinfo(name).external_attr >> 16 & 0o111)
-                lines.append(_copy(source, out, name, _member(name, executable, epoch)))
+                executable = bool(given.getinfo(name).external_attr >> 16 & 0o111)
+                lines.append(_copy(given, out, name, _member(name, executable, epoch)))
             with out.open(_member(member, False, epoch), "w") as sink:
                 sink.write(payload)
             lines.append(_record(member, hashlib.sha256(payload).digest(), len(payload)))
@@ -86,10 +86,10 @@ def _member(name: str, executable: bool, epoch: int) -> zipfile.ZipInfo:
     return info
 
 
-def _copy(source: zipfile.ZipFile, out: zipfile.ZipFile, name: str, info: zipfile.ZipInfo) -> str:
+def _copy(given: zipfile.ZipFile, out: zipfile.ZipFile, name: str, info: zipfile.ZipInfo) -> str:
     digest, size = hashlib.sha256(), 0
-    info.file_size = source.getinfo(name).file_size  # decides zip64 before the first byte
-    with source.open(name) as reader, out.open(info, "w", force_zip64=info.file_size > 1 << 31) as sink:
+    info.file_size = given.getinfo(name).file_size  # decides zip64 before the first byte
+    with given.open(name) as reader, out.open(info, "w", force_zip64=info.file_size > 1 << 31) as sink:
         while chunk := reader.read(_CHUNK):
             digest.update(chunk)
             size += len(chunk)

@@ -56,7 +56,7 @@ def _dump(arguments: argparse.Namespace) -> int:
     dump.write(made, arguments.output)
     functions = sum(len(unit.kernels) for unit in made.units)
     print(
-        f"{arguments.output}: {functions} functions of {len({u.source for u in made.units})} sources for "
+        f"{arguments.output}: {functions} functions of {len({u.file for u in made.units})} sources for "
         f"{', '.join(made.architectures())}, {arguments.output.stat().st_size / 1024:.0f} KiB"
     )
     return OK
@@ -76,7 +76,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.bytes:
         for one in kernels.differences(Path(arguments.ours), Path(arguments.theirs), found.found):
             print(
-                f"{one.found.source} {readable(one.found.name)[:100]}: {one.ours} instructions against "
+                f"{one.found.file} {readable(one.found.name)[:100]}: {one.ours} instructions against "
                 f"{one.theirs}, {one.moved} not the same at their place, {one.foreign} that theirs has nowhere; "
                 f"first at {one.first[0]}: {one.first[1]} {one.first[2]}"
             )
@@ -115,6 +115,6 @@ def print_comparison(found: KernelComparison, limit: int | None) -> None:
         of_kind = [one for one in found.found if one.what == what]
         for one in of_kind[:limit]:
             why = f" ({one.reason})" if one.reason else ""
-            print(f"       {said}: {one.arch} {one.source} {demangled(one.name)[:160]}: {one.detail}{why}")
+            print(f"       {said}: {one.arch} {one.file} {demangled(one.name)[:160]}: {one.detail}{why}")
         if limit is not None and len(of_kind) > limit:
             print(f"       and {len(of_kind) - limit} more (--all)")

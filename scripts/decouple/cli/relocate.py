@@ -66,7 +66,7 @@ def _as_json(plan: Plan, rules: RuleFile) -> dict[str, object]:
     return {
         "schema": 1,
         "root": rules.root,
-        "moves": [{"from": move.source, "to": move.target, "rules": move.rules} for move in plan.moves],
+        "moves": [{"from": move.origin, "to": move.target, "rules": move.rules} for move in plan.moves],
         "stays": [{"path": s.path, "by": s.by, "reason": s.reason, "chain": s.chain} for s in plan.stays],
         "idle_rules": plan.idle,
     }
@@ -74,7 +74,7 @@ def _as_json(plan: Plan, rules: RuleFile) -> dict[str, object]:
 
 def _table(plan: Plan) -> None:
     for move in plan.moves:
-        print(f"move\t{move.source}\t{move.target}\t{', '.join(move.rules)}")
+        print(f"move\t{move.origin}\t{move.target}\t{', '.join(move.rules)}")
     for stay in plan.stays:
         print(f"stay\t{stay.path}\t-\t{stay.by}: {stay.reason}")
 

@@ -10,7 +10,7 @@ from typing import Any
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
 from decouple.flows.stage2_symbols import Stage2Symbols, look
-from decouple.prebuilt.symbols import SymbolReport, source_of
+from decouple.prebuilt.symbols import SymbolReport, origin_of
 
 OFFICIAL = "official"
 
@@ -65,7 +65,7 @@ def _print(release: str, report: SymbolReport, received: int, limit: int | None)
         verdict = f"{len(lacking)} lacking" if lacking else "all there"
         print(f"  {provider:<11} {count} asked, {verdict}")
         if lacking:
-            print(f"              from {source_of(provider)}")
+            print(f"              from {origin_of(provider)}")
         for lack in lacking[:limit]:
             print(f"              {lack.symbol} (for {lack.library})")
         if limit is not None and len(lacking) > limit:

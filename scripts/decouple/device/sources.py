@@ -11,8 +11,8 @@ SHARED = ("layer", "added_to_core", "tools")
 """Beside the project itself, in ``third_device``: the layer, NewDeviceCppExtension, the toolkit."""
 
 
-def mirror(source: Path, to: Path) -> None:
-    """Make ``to`` the sources of ``source`` and the objects of earlier builds, from which ninja goes on.
+def mirror(folder: Path, to: Path) -> None:
+    """Make ``to`` the sources of ``folder`` and the objects of earlier builds, from which ninja goes on.
 
     Not what setuptools packs wheels from: it would pack a module that the sources no longer have.
     """
@@ -21,7 +21,7 @@ def mirror(source: Path, to: Path) -> None:
             shutil.rmtree(path)
         elif path.is_file():
             path.unlink()
-    shutil.copytree(source, to, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if _unread(n)])
+    shutil.copytree(folder, to, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if _unread(n)])
 
 
 def digest(folders: Sequence[Path]) -> str:

@@ -323,7 +323,7 @@ def _wheel_side(
     wanted = {path for patch in patches for path in patch.touched}
     opened, _ = open_named(project, manifest.release, "wheel", wanted, progress=listener.progress)
     moves, unplaced = python_moves(paths_of(opened.source), load_rules())
-    if not wanted >= (moving := {move.source for move in moves}):
+    if not wanted >= (moving := {move.origin for move in moves}):
         wanted |= moving
         opened, _ = open_named(project, manifest.release, "wheel", wanted, progress=listener.progress)
     title = f"upstream: what {_wheel_name(manifest)} has of PyTorch {manifest.version}"
@@ -349,9 +349,9 @@ def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifes
         before = {file.old_path for file in patch.files}
         notes = [Note(path, 0, "a CUDA file that no rule places; a full source will stop here") for path in unplaced]
         notes += [
-            Note(move.source, 0, f"new in this release, moves to {move.target}")
+            Note(move.origin, 0, f"new in this release, moves to {move.target}")
             for move in moves
-            if move.source not in before
+            if move.origin not in before
         ]
         return Regenerated(data, tuple(notes))
 
@@ -374,7 +374,7 @@ def _regenerate(tree: Path, release: str) -> Regenerate:
                 loose = [Note(path, 0, "a CUDA file that no rule places") for path in unclassified(tree, rules)]
             gone = [Note(path, 0, "moved before, not in this release") for path in before if not (tree / path).exists()]
             return Regenerated(None, (Note("", 0, error.what), *loose, *gone))
-        moves = {move.source: move.target for move in plan.moves}
+        moves = {move.origin: move.target for move in plan.moves}
         new = [Note(path, 0, f"new in this release, moves to {moves[path]}") for path in moves.keys() - before.keys()]
         gone = [Note(path, 0, "moved before, not in this release") for path in before.keys() - moves.keys()]
         notes = sorted((*new, *gone), key=lambda note: note.path)

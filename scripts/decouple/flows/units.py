@@ -79,17 +79,17 @@ def check(request: Units, listener: Listener = QUIET) -> UnitsRun:
     places.make()
     environment = open_environment(request, places, ["core"], listener)
     names = environment.names()
-    enter, source = environment.argv([], {"LC_ALL": "C.UTF-8"}, "/"), PurePosixPath(names["tree"])
+    enter, tree = environment.argv([], {"LC_ALL": "C.UTF-8"}, "/"), PurePosixPath(names["tree"])
     record = None
     if not request.preprocess and (places.stage1 / ".ninja_deps").exists():
         outputs = [unit.output for unit in units if unit.output]
         with while_nothing_builds(places.state / "stage1.lock"):
             record = read_record(places.stage1, PurePosixPath(names["stage1"]), outputs, enter=enter)
     report = stage1_units.check(
-        units, source=source, enter=enter, record=record, jobs=request.jobs, progress=listener.progress
+        units, tree=tree, enter=enter, record=record, jobs=request.jobs, progress=listener.progress
     )
     differences = _differences(request, places, listener)
-    return UnitsRun(report, record, differences, tuple(report.sources(source, tracked(places.tree))))
+    return UnitsRun(report, record, differences, tuple(report.tree_files(tree, tracked(places.tree))))
 
 
 def _differences(request: Units, places: Places, listener: Listener) -> tuple[str, ...]:

@@ -14,12 +14,12 @@ DEFAULT = Path(__file__).with_name("rules.toml")
 """Relocation's data, which each generated patch names there; the types are here because the census reads it, too."""
 
 
-class Rule(msgspec.Struct, frozen=True, rename={"source": "from", "target": "to", "excluded": "except"}):
+class Rule(msgspec.Struct, frozen=True, rename={"origin": "from", "target": "to", "excluded": "except"}):
     """One way to recognise a file and the place it goes to."""
 
     name: str
     kind: Literal["directory", "file-name", "suffix", "build-list"]
-    source: str
+    origin: str
     target: str
     reason: str
     match: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Rule(msgspec.Struct, frozen=True, rename={"source": "from", "target": "to"
     def place(self, path: str) -> str | None:
         """Where ``path`` goes, relative to the root of the moved files; None if it is not below ``from``."""
         try:
-            rest = PurePosixPath(path).relative_to(self.source)
+            rest = PurePosixPath(path).relative_to(self.origin)
         except ValueError:
             return None
         return str(PurePosixPath(self.target) / rest)

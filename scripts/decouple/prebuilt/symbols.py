@@ -64,12 +64,12 @@ class SymbolReport:
         }
 
 
-class SymbolOrigin(msgspec.Struct, frozen=True, rename={"pattern": "match", "source": "from"}):
+class SymbolOrigin(msgspec.Struct, frozen=True, rename={"pattern": "match", "origin": "from"}):
     """One table of providers.toml. ``elsewhere``: no core is expected to have these symbols."""
 
     name: str
     pattern: re.Pattern[str]
-    source: str
+    origin: str
     elsewhere: bool = False
 
 
@@ -92,9 +92,9 @@ def provider_of(symbol: str) -> SymbolOrigin:
     return next((provider for provider in providers() if provider.pattern.fullmatch(symbol)), UNKNOWN)
 
 
-def source_of(name: str) -> str:
+def origin_of(name: str) -> str:
     """Where the symbols of the provider ``name`` come from, in words."""
-    return next((provider.source for provider in providers() if provider.name == name), UNKNOWN.source)
+    return next((provider.origin for provider in providers() if provider.name == name), UNKNOWN.origin)
 
 
 def compare(kernels: Sequence[Face], core: Sequence[Face]) -> SymbolReport:
@@ -148,7 +148,7 @@ def refuse(report: SymbolReport, kernels: str) -> None:
         more = f" and {len(report.lacking) - 1} more symbols" if len(report.lacking) > 1 else ""
         what = f"{first.library} needs {first.symbol}{more}, which the core has not"
         raise DecoupleError(
-            f"{kernels}: {what}; from {source_of(first.provider)}",
+            f"{kernels}: {what}; from {origin_of(first.provider)}",
             next_step="decouple stage2-symbols RELEASE --all --core DIR lists them all",
         )
 

@@ -71,8 +71,8 @@ def _text(fixed: PatchHeader, release: str, origin: str) -> str:
 
 def _rename(move: Move) -> str:
     return (
-        f"diff --git a/{move.source} b/{move.target}\n"
+        f"diff --git a/{move.origin} b/{move.target}\n"
         "similarity index 100%\n"
-        f"rename from {move.source}\n"
+        f"rename from {move.origin}\n"
         f"rename to {move.target}\n"
     )

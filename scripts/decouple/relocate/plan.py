@@ -17,9 +17,9 @@ from decouple.syntax.include_graph import Edge, chain
 
 @dataclass(frozen=True)
 class Move:
-    """``source`` becomes ``target`` (both relative to the tree); ``rules`` agreed on it."""
+    """``origin`` becomes ``target`` (both relative to the tree); ``rules`` agreed on it."""
 
-    source: str
+    origin: str
     target: str
     rules: tuple[str, ...]
 
@@ -50,7 +50,7 @@ class Plan:
     @property
     def mapping(self) -> dict[str, str]:
         """Old path to new path."""
-        return {move.source: move.target for move in self.moves}
+        return {move.origin: move.target for move in self.moves}
 
 
 def make_plan(tree: Path, rules: RuleFile) -> Plan:
@@ -153,7 +153,7 @@ def _place_all(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> dict
             members[rule.name] |= _headers_beside(members[rule.name], present)
     for path in files:
         for rule in rules.rules:
-            if not path.startswith(rule.source):
+            if not path.startswith(rule.origin):
                 continue  # by far the most common, and far cheaper than a glob
             hit = path in members[rule.name] if rule.lists else matches(path, rule.match) is not None
             if hit and rule.place(path) is not None and not matches(path, rule.excluded):
@@ -184,7 +184,7 @@ def _no_collision(moves: list[Move], files: list[str]) -> None:
         other = taken.get(move.target)
         if other is not None:
             raise DecoupleError(
-                f"{move.source} and {other} would both become {move.target}",
+                f"{move.origin} and {other} would both become {move.target}",
                 next_step="give one of their rules another `to` in inventory/rules.toml",
             )
-        taken[move.target] = move.source
+        taken[move.target] = move.origin

@@ -366,11 +366,11 @@ def create(
     part.rename(target)
 
 
-def link_objects(source: Path, target: Path) -> None:
-    """Give ``target`` every object file of ``source``: hard links, so that it costs nothing and outlives the cache."""
-    for path in source.rglob("*"):
+def link_objects(origin: Path, target: Path) -> None:
+    """Give ``target`` every object file of ``origin``: hard links, so that it costs nothing and outlives the cache."""
+    for path in origin.rglob("*"):
         if path.is_file() and path.suffix not in (".lock", ".keep") and not path.name.startswith("tmp_"):
-            copy = target / path.relative_to(source)
+            copy = target / path.relative_to(origin)
             copy.parent.mkdir(parents=True, exist_ok=True)
             try:
                 os.link(path, copy)

@@ -14,9 +14,9 @@ from decouple.syntax.preprocessor import includes
 
 @dataclass(frozen=True)
 class Edge:
-    """``source`` includes ``target`` at ``line``."""
+    """``includer`` includes ``target`` at ``line``."""
 
-    source: str
+    includer: str
     target: str
     line: int
 
@@ -36,9 +36,9 @@ class IncludeGraph:
         self._macros = macros
         self._edges: dict[str, tuple[Edge, ...]] = {}
 
-    def resolve(self, source: str, name: str, quoted: bool) -> str | None:
-        """The tree's file that ``#include name`` in ``source`` opens, or None (a system or generated header)."""
-        if quoted and (beside := self._at(posixpath.join(posixpath.dirname(source), name))) is not None:
+    def resolve(self, includer: str, name: str, quoted: bool) -> str | None:
+        """The tree's file that ``#include name`` in ``includer`` opens, or None (a system or generated header)."""
+        if quoted and (beside := self._at(posixpath.join(posixpath.dirname(includer), name))) is not None:
             return beside
         if name not in self._found:
             places = (self._at(prefix + name) for prefix in self._prefixes)
@@ -53,32 +53,32 @@ class IncludeGraph:
             return path
         return f"{path}.in" if f"{path}.in" in self._files else None
 
-    def edges(self, source: str) -> tuple[Edge, ...]:
-        """What ``source`` includes of the tree, dead branches left out. Raises OSError when it cannot be read."""
-        if source not in self._edges:
-            text = (self._tree / source).read_text(encoding="utf-8", errors="replace")
+    def edges(self, includer: str) -> tuple[Edge, ...]:
+        """What ``includer`` includes of the tree, dead branches left out. Raises OSError when it cannot be read."""
+        if includer not in self._edges:
+            text = (self._tree / includer).read_text(encoding="utf-8", errors="replace")
             out = []
             if "include" in text:
                 for include in includes(text, self._macros):
                     if include.live is False:
                         continue
-                    target = self.resolve(source, include.name, include.quoted)
-                    if target is not None and target != source:
-                        out.append(Edge(source, target, include.line))
-            self._edges[source] = tuple(out)
-        return self._edges[source]
+                    target = self.resolve(includer, include.name, include.quoted)
+                    if target is not None and target != includer:
+                        out.append(Edge(includer, target, include.line))
+            self._edges[includer] = tuple(out)
+        return self._edges[includer]
 
     def closure(self, units: Iterable[str], *, without: Collection[tuple[str, str]] = ()) -> Mapping[str, Edge | None]:
         """Each file reached from ``units``, with the edge that first reached it (None for a unit itself).
 
-        ``without`` names (source, target) edges not to follow. Breadth first over sorted units, so the chain is a
+        ``without`` names (includer, target) edges not to follow. Breadth first over sorted units, so the chain is a
         shortest one and always the same one.
         """
         reached: dict[str, Edge | None] = dict.fromkeys(sorted(units))
         queue = deque(reached)
         while queue:
             for edge in self.edges(queue.popleft()):
-                if edge.target not in reached and (edge.source, edge.target) not in without:
+                if edge.target not in reached and (edge.includer, edge.target) not in without:
                     reached[edge.target] = edge
                     queue.append(edge.target)
         return reached
@@ -88,5 +88,5 @@ def chain(reached: Mapping[str, Edge | None], path: str) -> list[str]:
     """From a translation unit to ``path``, as ``closure`` found it."""
     out = [path]
     while (edge := reached[out[-1]]) is not None:
-        out.append(edge.source)
+        out.append(edge.includer)
     return out[::-1]

@@ -99,8 +99,8 @@ class TreeWriter:
         os.mkdir(f"{self.root}/{'/'.join(parts)}", 0o755)  # noqa: PTH102 - thousands of times
         self._kinds[parts] = "folder"
 
-    def file(self, name: str, parts: tuple[str, ...], size: int, source: Readable, executable: bool) -> None:
-        """Write a file of exactly ``size`` bytes from ``source``."""
+    def file(self, name: str, parts: tuple[str, ...], size: int, content: Readable, executable: bool) -> None:
+        """Write a file of exactly ``size`` bytes from ``content``."""
         self._new(name, parts, "file")
         path = f"{self.root}/{'/'.join(parts)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
@@ -108,7 +108,7 @@ class TreeWriter:
         try:
             left = size
             while left:
-                data = source.read(min(left, _BLOCK))
+                data = content.read(min(left, _BLOCK))
                 if not data:
                     raise DecoupleError(
                         f"{self.archive}: cut off in the middle of {name}", next_step="delete it and fetch again"
@@ -140,8 +140,8 @@ class TreeWriter:
         path = Path(self.root, *original)
         info = path.stat()
         self.count(name, info.st_size)
-        with path.open("rb") as source:
-            self.file(name, parts, info.st_size, source, bool(info.st_mode & 0o100))
+        with path.open("rb") as content:
+            self.file(name, parts, info.st_size, content, bool(info.st_mode & 0o100))
 
     def finish(self) -> None:
         """Resolve every link through all others. Raises DecoupleError when one leaves the tree or goes in circles."""

@@ -77,21 +77,21 @@ def compilers(kind: str) -> Mapping[str, str]:
     return _facts().compilers.get(kind, {})
 
 
-def lay(source: Path, target: Path) -> None:
+def lay(sdist: Path, target: Path) -> None:
     """Put a project's folder, or the one folder in its sdist, at ``target``. Raises DecoupleError on an odd sdist."""
     remove_tree(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        shutil.copytree(source, target)
+    if sdist.is_dir():
+        shutil.copytree(sdist, target)
         return
     opened = target.with_name(target.name + ".opened")
     remove_tree(opened)
-    with tarfile.open(source) as archive:
+    with tarfile.open(sdist) as archive:
         archive.extractall(opened, filter="data")
     folders = [path for path in opened.iterdir() if path.is_dir()]
     if len(folders) != 1:
         raise DecoupleError(
-            f"{source.name}: {len(folders)} folders at its top, an sdist has one",
+            f"{sdist.name}: {len(folders)} folders at its top, an sdist has one",
             next_step="name another sdist in extensions.toml",
         )
     folders[0].rename(target)
@@ -99,11 +99,11 @@ def lay(source: Path, target: Path) -> None:
 
 
 def compile_and_try(
-    place: Workplace, both: Tried, extension: Extension, source: Path, variables: Mapping[str, str]
+    place: Workplace, both: Tried, extension: Extension, sdist: Path, variables: Mapping[str, str]
 ) -> Promise:
     """Build the project's wheel with the torch of ``both``, install it beside, run its trial; a fault fails the check.
 
-    ``variables`` are those of the compilers and the architectures; ``source`` is a folder or an sdist on this machine.
+    ``variables`` are those of the compilers and the architectures; ``sdist`` is a folder or an sdist on this machine.
     """
     name = f"CUDAExtension: {extension.name}"
     folder, inside = both.folder / "extensions" / extension.name, f"{both.inside}/extensions/{extension.name}"
@@ -113,7 +113,7 @@ def compile_and_try(
     given = {**variables, **extension.environment}
     began = time.monotonic()
     try:
-        lay(source, folder / "source")
+        lay(sdist, folder / "source")
         for made in ("wheel", "site"):  # by an earlier run, perhaps of another version
             remove_tree(folder / made)
         build = [*pip, "wheel", *quiet, "--no-build-isolation", "-w", f"{inside}/wheel", f"{inside}/source"]

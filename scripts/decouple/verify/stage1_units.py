@@ -41,7 +41,7 @@ class TranslationUnit:
     """One translation unit as CMake compiles it."""
 
     file: PurePosixPath
-    """Its source, as the build sees it."""
+    """Its source file, as the build sees it."""
     directory: PurePosixPath
     """Where its command runs."""
     command: tuple[str, ...]
@@ -94,9 +94,9 @@ class UnitsReport:
         """Whether there was something to look at and all of it was free of CUDA."""
         return self.units > 0 and not self.findings
 
-    def sources(self, source: PurePosixPath, tracked: Collection[str]) -> list[str]:
-        """Of the files opened, those of the tree ``source`` that git tracks: sorted, relative to it."""
-        below = (path.relative_to(source).as_posix() for path in self.opened if path.is_relative_to(source))
+    def tree_files(self, tree: PurePosixPath, tracked: Collection[str]) -> list[str]:
+        """Of the files opened, those of ``tree`` that git tracks: sorted, relative to it."""
+        below = (path.relative_to(tree).as_posix() for path in self.opened if path.is_relative_to(tree))
         return sorted(set(below) & set(tracked))
 
 
@@ -167,13 +167,13 @@ def opened_files(rule: str, directory: PurePosixPath) -> Iterator[PurePosixPath]
 def check(
     units: Sequence[TranslationUnit],
     *,
-    source: PurePosixPath,
+    tree: PurePosixPath,
     enter: Sequence[str] = (),
     record: BuildRecord | None = None,
     jobs: int = 1,
     progress: Progress = SILENT,
 ) -> UnitsReport:
-    """Look at what ``units`` of the tree ``source`` open, and report those that open what belongs to CUDA.
+    """Look at what ``units`` of ``tree`` open, and report those that open what belongs to CUDA.
 
     That is a file below ``third_device/torch_cuda`` of the tree, or a header of CUDA's toolkit outside of it. What
     ``record`` knows is taken from there, the rest is preprocessed. ``enter`` is put in front of each command
@@ -187,7 +187,7 @@ def check(
         files = frozenset(opened)
         fresh = files - seen
         seen.update(fresh)
-        forbidden.update(path for path in fresh if _is_forbidden(path, source))
+        forbidden.update(path for path in fresh if _is_forbidden(path, tree))
         if wrong := files & forbidden:
             findings[unit] = UnitFinding(unit.file, tuple(sorted(wrong)))
 
@@ -212,9 +212,9 @@ def check(
     return UnitsReport(len(units) - len(left), len(left) - failed, frozenset(seen), ordered)
 
 
-def _is_forbidden(path: PurePosixPath, source: PurePosixPath) -> bool:
-    if path.is_relative_to(source):
-        return path.is_relative_to(source / MOVED)
+def _is_forbidden(path: PurePosixPath, tree: PurePosixPath) -> bool:
+    if path.is_relative_to(tree):
+        return path.is_relative_to(tree / MOVED)
     return bool(TOOLKIT_HEADERS.search(path.as_posix()))
 
 

@@ -42,7 +42,7 @@ def test_the_same_source_built_twice_is_the_same(tmp_path: Path) -> None:
 
 def test_a_kernel_compiled_with_another_constant_is_found_by_name(tmp_path: Path) -> None:
     (fault,) = compared(tmp_path, [Made(ONE[0].name, b"a" * 31 + b"!"), ONE[1]], OTHER).found
-    assert (fault.what, fault.source, fault.detail) == ("code", "SummaryOps.cu", "32 bytes in both")
+    assert (fault.what, fault.file, fault.detail) == ("code", "SummaryOps.cu", "32 bytes in both")
     assert compare.demangled(fault.name) == "at::(anonymous namespace)::add()"
 
 

@@ -60,7 +60,7 @@ def test_the_one_that_the_core_lacks_is_named_with_who_provides_it(torch: Path) 
         ("sgemm_", "libtorch_cuda.so", "BLAS and LAPACK")
     ]
     assert found.asked == {"PyTorch": 2, "BLAS and LAPACK": 1}
-    assert "libopenblas" in symbols.source_of("BLAS and LAPACK")
+    assert "libopenblas" in symbols.origin_of("BLAS and LAPACK")
 
 
 def test_another_abi_is_one_clear_line(torch: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_each_file_goes_where_its_rules_say(tree: Path, rules: RuleFile) -> None:
-    moves = {move.source: (move.target, move.rules) for move in make_plan(tree, rules).moves}
+    moves = {move.origin: (move.target, move.rules) for move in make_plan(tree, rules).moves}
     assert moves == {
         "aten/src/ATen/cuda/Context.cpp": (f"{ROOT}/csrc/aten/cuda/Context.cpp", ("aten-directories",)),
         "aten/src/ATen/cuda/Context.h": (f"{ROOT}/csrc/aten/cuda/Context.h", ("aten-directories",)),

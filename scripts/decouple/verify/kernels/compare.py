@@ -1,8 +1,8 @@
 """Two dumps compared, function by function: the same machine code, launched with the same resources.
 
-Functions of one source are paired by name; what stays is paired by its readable name without CUB's and Thrust's inline
-namespaces (they shift the numbers of a mangled name), then with a source of another name. What still stays and has the
-same code in the same source was renamed. Everything else is missing or extra.
+Functions of one file are paired by name; what stays is paired by its readable name without CUB's and Thrust's inline
+namespaces (they shift the numbers of a mangled name), then with a file of another name. What still stays and has the
+same code in the same file was renamed. Everything else is missing or extra.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class KernelDifference:
 
     what: str
     arch: str
-    source: str
+    file: str
     name: str
     detail: str
     reason: str = ""
@@ -45,7 +45,7 @@ class KernelComparison:
     """How many functions the other side has (``total``) and how many of them are the same here; the rest by name.
 
     ``renamed`` of those that are the same have another name; ``data`` are initialised variables, of which
-    ``data_same`` have the same content. ``ours`` counts our own functions, ``sources`` the sources that were compared.
+    ``data_same`` have the same content. ``ours`` counts our own functions, ``sources`` the files compared.
     """
 
     ours: str
@@ -78,14 +78,14 @@ class KernelComparison:
         """For the status file: the figures, and of the findings those that nothing explains."""
         found = {what: self.count(what) for what in ("code", "launch", "missing", "extra")}
         plain = {name: value for name, value in asdict(self).items() if name != "found"}
-        open_ = [f"{one.what}: {one.arch} {one.source} {one.name}" for one in self.found if not one.reason]
+        open_ = [f"{one.what}: {one.arch} {one.file} {one.name}" for one in self.found if not one.reason]
         return {**plain, **found, "explained": len(self.found) - len(open_), "unexplained": open_}
 
 
 @dataclass(frozen=True)
 class _Pair:
     arch: str
-    source: str
+    file: str
     ours: Kernel
     theirs: Kernel
     renamed: bool = False
@@ -94,7 +94,7 @@ class _Pair:
 def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") -> KernelComparison:
     """Every function of ``theirs`` in the architectures that both have, against ``ours``.
 
-    ``part`` leaves out the sources that ours has not at all, for a build of a part; ``sides`` names both
+    ``part`` leaves out the files that ours has not at all, for a build of a part; ``sides`` names both
     for the explanations ("built/official"). Raises DecoupleError when the two share no architecture.
     """
     archs = tuple(sorted(set(ours.architectures()) & set(theirs.architectures())))
@@ -103,28 +103,28 @@ def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") ->
             f"no architecture in both: {', '.join(ours.architectures())} and {', '.join(theirs.architectures())}",
             next_step="compare dumps of one architecture",
         )
-    mine = {(unit.arch, unit.source): unit for unit in ours.units if unit.arch in archs}
-    wanted = {(unit.arch, unit.source): unit for unit in theirs.units if unit.arch in archs}
+    mine = {(unit.arch, unit.file): unit for unit in ours.units if unit.arch in archs}
+    wanted = {(unit.arch, unit.file): unit for unit in theirs.units if unit.arch in archs}
     if part:
         wanted = {key: unit for key, unit in wanted.items() if key in mine}
     pairs, extra, missing = _pairs(mine, wanted)
     found = [_differs(pair) for pair in pairs if pair.ours.code != pair.theirs.code]
     found += [
         KernelDifference(
-            "launch", pair.arch, pair.source, pair.theirs.name, "the same code with other resources or constants"
+            "launch", pair.arch, pair.file, pair.theirs.name, "the same code with other resources or constants"
         )
         for pair in pairs
         if pair.ours.code == pair.theirs.code and pair.ours.launch != pair.theirs.launch
     ]
-    found += [KernelDifference("missing", arch, source, one.name, f"{one.size} bytes") for arch, source, one in missing]
-    found += [KernelDifference("extra", arch, source, one.name, f"{one.size} bytes") for arch, source, one in extra]
+    found += [KernelDifference("missing", arch, file, one.name, f"{one.size} bytes") for arch, file, one in missing]
+    found += [KernelDifference("extra", arch, file, one.name, f"{one.size} bytes") for arch, file, one in extra]
     same = [pair for pair in pairs if (pair.ours.code, pair.ours.launch) == (pair.theirs.code, pair.theirs.launch)]
     data = [Counter((key, *row) for key, unit in side.items() for row in unit.data) for side in (mine, wanted)]
     return KernelComparison(
         ours=ours.label,
         theirs=theirs.label,
         archs=archs,
-        sources=len({source for _, source in wanted}),
+        sources=len({file for _, file in wanted}),
         total=sum(len(unit.kernels) for unit in wanted.values()),
         mine=sum(len(unit.kernels) for unit in mine.values()),
         same=len(same),
@@ -136,13 +136,13 @@ def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") ->
 
 
 def _where(one: KernelDifference) -> tuple[str, ...]:
-    return one.what, one.arch, one.source, one.name
+    return one.what, one.arch, one.file, one.name
 
 
 def _differs(pair: _Pair) -> KernelDifference:
     one, other = pair.ours.size, pair.theirs.size
     how = f"{one} bytes in both" if one == other else f"{one} bytes instead of {other}"
-    return KernelDifference("code", pair.arch, pair.source, pair.theirs.name, how)
+    return KernelDifference("code", pair.arch, pair.file, pair.theirs.name, how)
 
 
 _Left = list[tuple[str, str, Kernel]]
@@ -156,10 +156,10 @@ def _pairs(
     right: _Left = [(*key, one) for key, unit in wanted.items() for one in unit.kernels]
     pairs: list[_Pair] = []
     passes: list[tuple[Callable[[str, str, Kernel], Hashable], bool]] = [
-        (lambda arch, source, one: (arch, source, one.name), False),
-        (lambda arch, source, one: (arch, source, readable(one.name)), False),
-        (lambda arch, source, one: (arch, readable(one.name)), False),
-        (lambda arch, source, one: (arch, source, one.code, one.launch), True),
+        (lambda arch, file, one: (arch, file, one.name), False),
+        (lambda arch, file, one: (arch, file, readable(one.name)), False),
+        (lambda arch, file, one: (arch, readable(one.name)), False),
+        (lambda arch, file, one: (arch, file, one.code, one.launch), True),
     ]
     for key, renamed in passes:
         made, left, right = _matched(left, right, key)
@@ -235,7 +235,7 @@ def _libc() -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class Explained:
-    """A reason, and per kind of finding the sources and how many functions of them were looked at."""
+    """A reason, and per kind of finding the files and how many functions of them were looked at."""
 
     sides: tuple[str, ...]
     reason: str
@@ -245,7 +245,7 @@ class Explained:
     extra: dict[str, int] = field(default_factory=dict)
 
     def looked_at(self, what: str) -> dict[str, int]:
-        """Source -> number, for one kind."""
+        """File -> number, for one kind."""
         return {"code": self.code, "launch": self.launch, "missing": self.missing, "extra": self.extra}[what]
 
 
@@ -261,15 +261,15 @@ def explanations() -> tuple[Explained, ...]:
 
 
 def _explained(found: Sequence[KernelDifference], sides: str) -> Iterable[KernelDifference]:
-    """``found`` with reasons: where a row of ``explained.toml`` counts as many of that kind in that source, or more.
+    """``found`` with reasons: where a row of ``explained.toml`` counts as many of that kind in that file, or more.
 
     One more than was looked at, and none of them is explained.
     """
-    counted = Counter((one.what, one.source) for one in found)
+    counted = Counter((one.what, one.file) for one in found)
     for one in found:
         told = [
             row.reason
             for row in explanations()
-            if sides in row.sides and counted[one.what, one.source] <= row.looked_at(one.what).get(one.source, 0)
+            if sides in row.sides and counted[one.what, one.file] <= row.looked_at(one.what).get(one.file, 0)
         ]
         yield replace(one, reason=told[0] if told else "")

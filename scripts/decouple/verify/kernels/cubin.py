@@ -56,9 +56,9 @@ class Data:
 
 @dataclass(frozen=True)
 class Cubin:
-    """What one image holds; ``source`` is the file it was compiled from ("SummaryOps.cu"), empty when not known."""
+    """What one image holds; ``file`` is what it was compiled from ("SummaryOps.cu"), empty when not known."""
 
-    source: str
+    file: str
     functions: tuple[Function, ...]
     data: tuple[Data, ...]
 
@@ -106,7 +106,7 @@ def _read(image: bytes) -> Cubin:
                 launch += b"\nrelocations " + _relocations(image, found, names)
             digest = hashlib.sha256(launch).digest()
             functions.append(Function(normalised(mangled), mangled, code, digest, mangled in kernels))
-    return Cubin(_source(names, sections), tuple(functions), tuple(_data(image, sections, symbols)))
+    return Cubin(_file(names, sections), tuple(functions), tuple(_data(image, sections, symbols)))
 
 
 def _sections(image: bytes, table: int, count: int, names: int) -> Iterator[_Section]:
@@ -199,7 +199,7 @@ def _data(image: bytes, sections: list[_Section], symbols: list[tuple[str, int, 
             yield Data(re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalised(name)), image[start : start + size])
 
 
-def _source(names: list[str], sections: list[_Section]) -> str:
+def _file(names: list[str], sections: list[_Section]) -> str:
     """The source file, from the names of what is local to it: the one that most of them say."""
     found: Counter[str] = Counter()
     for name in [*names, *(section.name for section in sections)]:

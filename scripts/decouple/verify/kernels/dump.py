@@ -40,10 +40,10 @@ class Kernel:
 
 @dataclass(frozen=True)
 class KernelUnit:
-    """What was compiled from one source for one architecture. ``data`` are (name, digest) of initialised variables."""
+    """What was compiled from one file for one architecture. ``data`` are (name, digest) of initialised variables."""
 
     arch: str
-    source: str
+    file: str
     kernels: tuple[Kernel, ...]
     data: tuple[tuple[str, str], ...]
 
@@ -93,7 +93,7 @@ def of_libraries(
         for arch in chosen:
             for image in fatbin.images(library, arch) if arch in found else ():
                 unit = _unit(arch, cubin.read(image.data))
-                units.setdefault((unit.arch, unit.source), []).append(unit)
+                units.setdefault((unit.arch, unit.file), []).append(unit)
                 progress.advance()
     progress.finish()
     merged = tuple(_merged(units[key]) for key in sorted(units))
@@ -106,11 +106,11 @@ def _unit(arch: str, read: cubin.Cubin) -> KernelUnit:
         for one in read.functions
     ]
     data = sorted((one.name, _sha(one.content)[:_CODE]) for one in read.data)
-    return KernelUnit(arch, read.source, tuple(sorted(kernels, key=_order)), tuple(data))
+    return KernelUnit(arch, read.file, tuple(sorted(kernels, key=_order)), tuple(data))
 
 
 def _merged(units: Sequence[KernelUnit]) -> KernelUnit:
-    """Two sources of one name in different folders are one unit; their functions have different names."""
+    """Two files of one name in different folders are one unit; their functions have different names."""
     kernels = sorted((one for unit in units for one in unit.kernels), key=_order)
     return replace(units[0], kernels=tuple(kernels), data=tuple(sorted(one for unit in units for one in unit.data)))
 
@@ -134,7 +134,7 @@ def _lines(dump: Dump) -> Iterator[str]:
     yield _TITLE
     yield json.dumps(about, sort_keys=True, ensure_ascii=False)
     for unit in dump.units:
-        yield f"= {unit.arch} {unit.source}"
+        yield f"= {unit.arch} {unit.file}"
         for one in unit.kernels:
             yield f"{one.name} {one.size:x} {'k' if one.kernel else 'f'} {one.code} {one.launch}"
         for name, digest in unit.data:

@@ -30,7 +30,7 @@ class Look:
 
 def look(ours: Sequence[Path], theirs: Sequence[Path], found: Iterable[KernelDifference]) -> list[Look]:
     """The functions of ``found`` whose code differs and that are in both sides under the same name, read again."""
-    wanted = {(one.arch, one.source, one.name): one for one in found if one.what == "code"}
+    wanted = {(one.arch, one.file, one.name): one for one in found if one.what == "code"}
     sides = [_code(side, set(wanted)) for side in (ours, theirs)]
     return [_look(one, *(side[key] for side in sides)) for key, one in wanted.items() if all(key in s for s in sides)]
 
@@ -42,7 +42,7 @@ def _code(libraries: Sequence[Path], wanted: set[tuple[str, str, str]]) -> dict[
             for image in fatbin.images(library, arch):
                 read = cubin.read(image.data)
                 for function in read.functions:
-                    if (key := (arch, read.source, function.name)) in wanted:
+                    if (key := (arch, read.file, function.name)) in wanted:
                         result[key] = function.code
     return result
 
