@@ -15,6 +15,10 @@ from simcuda.torchbuild import TorchBuild
 HERE = Path(__file__).parent
 NATIVE = HERE / "native"
 SHADOW = "libsimcuda_shadow.so"
+RULES = (
+    "build.py", "compile.py", "declarations.py", "generate.py", "library.py", "symbols.py", "vendor.py",
+    "libraries.toml", "vendor.toml",
+)  # fmt: skip
 
 
 def cache_folder() -> Path:
@@ -23,38 +27,61 @@ def cache_folder() -> Path:
     return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "simcuda"
 
 
-def fingerprint(torch: TorchBuild, version: str) -> str:
-    """Changes whenever a source, a rule or the torch changes."""
-    digest = hashlib.sha256(f"{version} {torch.abi}".encode())
-    for path in sorted([*NATIVE.rglob("*.cpp"), *NATIVE.rglob("*.h"), *HERE.glob("*.py"), *HERE.glob("*.toml")]):
-        digest.update(path.read_bytes())
-    for name in ("c10", "torch_cpu", "torch_cuda"):
-        path = torch.library(name)
-        digest.update(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
+    """Changes whenever a source, a rule or the torch changes; without a torch that of the stand-ins."""
+    digest = hashlib.sha256(version.encode())
+    shadows = NATIVE / "shadow"
+    for path in sorted([*NATIVE.rglob("*.cpp"), *NATIVE.rglob("*.h"), *map(HERE.joinpath, RULES)]):
+        if torch or shadows not in path.parents:
+            digest.update(path.read_bytes())
+    if torch:
+        digest.update(f"{torch.abi}".encode())
+        for name in ("c10", "torch_cpu", "torch_cuda"):
+            path = torch.library(name)
+            digest.update(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}".encode())
     return digest.hexdigest()[:16]
+
+
+def stand_ins(site: Path, version: str = "12.4", say: Callable[[str], None] = print) -> Path:
+    """The folder with every stand-in, for any torch; made if it is not there.
+
+    ``site`` is a site-packages folder that may have NVIDIA's wheels installed, ``version`` NVIDIA's CUDA version;
+    ``say`` gets one line per library made.
+    """
+    folder = cache_folder() / "stand-ins" / fingerprint(version)
+    kit = vendor.find(site, cache_folder() / "wheels", version)
+    kit.include()  # what a shadow is compiled with is in the cache from now on
+    if (folder / "done").exists():
+        return folder
+    part = folder.with_name(folder.name + f".part{os.getpid()}")
+    libraries, fills = library.load()
+    for one in libraries:
+        say(f"{one.soname}: {stand_in(one, fills, kit, part)}")
+    (part / "preload").write_text("\n".join(one.soname for one in libraries) + "\n", encoding="utf-8")
+    return _finished(part, folder)
 
 
 def build(
     torch: TorchBuild, version: str = "12.4", out: Path | None = None, say: Callable[[str], None] = print
 ) -> Path:
-    """The folder with every stand-in and ``libsimcuda_shadow.so``; made if it is not there.
-
-    ``version`` is NVIDIA's CUDA version, ``say`` gets one line per library made.
-    """
-    cache = cache_folder()
-    folder = out or cache / "built" / fingerprint(torch, version)
+    """The folder with every stand-in and ``libsimcuda_shadow.so`` for ``torch``; made if it is not there."""
+    folder = out or cache_folder() / "built" / fingerprint(version, torch)
     if (folder / "done").exists():
         return folder
-    kit = vendor.find(torch.site, cache / "wheels", version)
+    made = stand_ins(torch.site, version, say)
     part = folder.with_name(folder.name + f".part{os.getpid()}")
-    libraries, fills = library.load()
-    for one in libraries:
-        say(f"{one.soname}: {stand_in(one, fills, kit, part)}")
-    shadow(torch, kit, part)
+    part.mkdir(parents=True, exist_ok=True)
+    for name in ("preload", *(made / "preload").read_text(encoding="utf-8").split()):
+        shutil.copy2(made / name, part)
+    shadow(torch, vendor.find(torch.site, cache_folder() / "wheels", version), part)
     say(f"{SHADOW}: for {torch.library('torch_cuda').parent}")
-    (part / "preload").write_text("\n".join(one.soname for one in libraries) + "\n", encoding="utf-8")
+    return _finished(part, folder)
+
+
+def _finished(part: Path, folder: Path) -> Path:
+    """Give the folder its name when all of it is there."""
+    shutil.rmtree(part / "work", ignore_errors=True)
     (part / "done").touch()
-    folder.parent.mkdir(parents=True, exist_ok=True)
     if folder.exists():
         shutil.rmtree(folder)
     part.rename(folder)

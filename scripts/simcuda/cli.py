@@ -41,6 +41,7 @@ def arguments() -> argparse.ArgumentParser:
     common.add_argument("--cuda", default="12.4", help="version of the CUDA libraries to stand in for")
     make = commands.add_parser("build", parents=[common], help="make the stand-ins for one torch; prints their folder")
     make.add_argument("--out", type=Path, help="the folder (default: in the cache)")
+    make.add_argument("--no-torch", action="store_true", help="the stand-ins only, which every torch shares")
     run = commands.add_parser("run", parents=[common], help="run a command with the simulated device")
     run.add_argument("--built", type=Path, help="a folder that build made")
     run.add_argument("--devices", type=devices, default=2)
@@ -70,11 +71,11 @@ def look(options: argparse.Namespace, python: Path) -> torchbuild.TorchBuild:
 
 def make(options: argparse.Namespace) -> int:
     """``build``."""
-    print(
-        build.build(
-            look(options, Path(sys.executable)), options.cuda, options.out, lambda line: print(line, file=sys.stderr)
-        )
-    )
+    say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
+    if options.no_torch:
+        print(build.stand_ins(Path("/nowhere"), options.cuda, say))
+    else:
+        print(build.build(look(options, Path(sys.executable)), options.cuda, options.out, say))
     return 0
 
 
@@ -93,5 +94,6 @@ def run(options: argparse.Namespace) -> int:
     env = launch.environment(
         built.resolve(), device, ledger=options.ledger, log=options.log, shadows=not options.no_shadows
     )
+    launch.fixed_addresses()
     os.execve(program, command, env)
     return 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-KINDS = frozenset({"compiler", "race", "slow"})
+KINDS = frozenset({"compiler", "network", "race", "slow"})
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
+NO_RANDOM_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE of personality(2)
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ def environment(
     env["SIMCUDA_DEVICES"] = str(device.devices)
     env["SIMCUDA_MEMORY"] = str(device.memory)
     env["SIMCUDA_ARCH"] = device.arch
+    # images of no code must not reach the cache that a machine with a GPU reads
+    env["USE_PYTORCH_KERNEL_CACHE"] = "0"
     if ledger:
         env["SIMCUDA_LEDGER"] = str(ledger)
     if log:
@@ -49,3 +53,13 @@ def environment(
         env["SIMCUDA_SHADOW"] = str(built / "libsimcuda_shadow.so")
     env["PYTHONPATH"] = ":".join([str(HERE / "inject"), str(HERE.parent), *filter(None, [env.get("PYTHONPATH")])])
     return env
+
+
+def fixed_addresses() -> bool:
+    """From the next program on, addresses of this process repeat from run to run; False where that is not allowed.
+
+    Structures that are given to kernels hold bytes that nobody set, and those hold addresses of the host.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    now = int(libc.personality(0xFFFFFFFF))
+    return now >= 0 and int(libc.personality(now | NO_RANDOM_ADDRESSES)) >= 0

@@ -6,12 +6,12 @@ import ctypes
 from dataclasses import asdict, dataclass
 from typing import Any
 
-KINDS = ("launches", "copies", "sets", "allocations", "calls", "graphs")
+KINDS = ("launches", "copies", "sets", "allocations", "calls", "graphs", "events")
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Digests over every entry since the last reset, in order, and how many there were of each kind.
+    """Digests over every entry since the last reset, in each thread's order, and how many there were of each kind.
 
     ``exact`` has each device pointer as (allocation, offset), allocations numbered as they first appear; ``loose``
     has all device pointers alike.
@@ -25,6 +25,7 @@ class Totals:
     allocations: int
     calls: int
     graphs: int
+    events: int
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -51,7 +52,7 @@ class Ledger:
 
     def totals(self) -> Totals:
         """Digests and numbers."""
-        out = (ctypes.c_ulonglong * 8)()
+        out = (ctypes.c_ulonglong * 9)()
         self._library.simcuda_ledger_totals(out)
         return Totals(f"{out[0]:016x}", f"{out[1]:016x}", *(int(n) for n in out[2:]))
 

@@ -7,8 +7,8 @@ ledger. Works without the simulated device as well (on a GPU, on the CPU): the l
      "known": null,
      "ledger": {"exact": "…", "loose": "…", "launches": 3, "copies": 1, …}, "entries": [["copy","HD",1024,0,[0,512]]]}
 
-``known`` is the reason, where ``known.toml`` says that the test cannot pass on the simulated device. A test that ended
-the process has a line ``{"id": …, "outcome": "started"}`` and no other.
+``known`` is the reason, where ``known.toml`` says that the test cannot pass on the simulated device; one that is too
+slow for it is skipped there. A test that ended the process has a line ``{"id": …, "outcome": "started"}`` and no other.
 """
 
 from __future__ import annotations
@@ -67,6 +67,12 @@ class Recorder:
                 self.current["entries"] = [json.loads(entry) for entry in self.ledger.entries()]
             self.ledger.flush()
         self.write(self.current)
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Skip what would take minutes: the processor computes what a GPU has at once."""
+        why = known.reason(item.nodeid, self.known)
+        if why and why.startswith("slow"):
+            pytest.skip(f"on the simulated device: {why}")
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:

@@ -46,13 +46,26 @@ class Kit:
 
     def exported(self, wheel: str, soname: str) -> frozenset[str]:
         """The functions that NVIDIA's library of that name exports."""
-        listed = self.cache / f"{wheel}-{self.pins[wheel]}-{soname}.symbols"
+        listed = listing(self.cache, wheel, self.pins[wheel], soname)
         if not listed.exists():
-            # what is mangled or reserved is internal, and nobody outside links to it
-            found = symbols.defined(self.folder(wheel) / "lib" / soname)
-            names = {name for name in found if not name.startswith("_") or name.startswith("__cuda")}
-            listed.write_text("\n".join(sorted(names)) + "\n", encoding="utf-8")
+            folder = self.folder(wheel)
+            if not listed.exists():  # an installed wheel; one that is fetched is listed when it is unpacked
+                write_listing(folder / "lib" / soname, listed)
         return frozenset(listed.read_text(encoding="utf-8").split())
+
+
+def listing(cache: Path, wheel: str, pin: str, soname: str) -> Path:
+    """The file with the names that a library exports."""
+    return cache / f"{wheel}-{pin}-{soname}.symbols"
+
+
+def write_listing(library: Path, listed: Path) -> None:
+    """Write that file. What is mangled or reserved is internal, and nobody outside links to it."""
+    found = symbols.defined(library)
+    names = {name for name in found if not name.startswith("_") or name.startswith("__cuda")}
+    part = listed.with_name(f"{listed.name}.part{os.getpid()}")
+    part.write_text("\n".join(sorted(names)) + "\n", encoding="utf-8")
+    part.rename(listed)
 
 
 def find(site: Path, cache: Path, version: str = "12.4", wheels: Path | None = None) -> Kit:
@@ -68,7 +81,7 @@ def find(site: Path, cache: Path, version: str = "12.4", wheels: Path | None = N
 
 
 def fetched(wheel: str, pin: str, cache: Path, wheels: Path | None) -> Path:
-    """The unpacked wheel, from the cache or from PyPI."""
+    """The wheel's headers, from the cache or from PyPI. Of its libraries only the names that they export are kept."""
     folder = cache / f"{wheel}-{pin}"
     if folder.is_dir():
         return folder
@@ -87,5 +100,8 @@ def fetched(wheel: str, pin: str, cache: Path, wheels: Path | None) -> Path:
     with zipfile.ZipFile(archives[0]) as archive:
         archive.extractall(part, [n for n in archive.namelist() if "/include/" in n or "/lib/lib" in n])
     archives[0].unlink()
+    for library in part.rglob("lib*.so.*"):
+        write_listing(library, listing(cache, wheel, pin, library.name))
+        library.unlink()
     part.rename(folder)
     return folder

@@ -35,6 +35,7 @@ def register(subparsers: Any) -> None:
     tests.add_argument("--label", help="what its results are called (default: the word of --torch)")
     tests.add_argument("--device", default="auto", choices=["auto", "gpu", "simulated"])
     tests.add_argument("--devices", type=int, default=2, help="how many simulated devices")
+    tests.add_argument("--memory", default="8G", help="of each simulated device; upstream skips tests that need more")
     tests.add_argument(
         "--simulation", action="append", default=[], metavar="WORD", help="a word more for `python -m simcuda run`"
     )
@@ -85,8 +86,8 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     results = arguments.results or Checkout(project).build(arguments.release) / "verify" / "suites"
     label = arguments.label or (arguments.torch if arguments.torch in test_cuda.IN_ROOT else "python")
-    device = target.device_of(arguments.device, Path("/dev/nvidiactl").exists())
-    simulation = ("--devices", str(arguments.devices), *arguments.simulation)
+    device = target.device_of(arguments.device, target.gpu())
+    simulation = ("--devices", str(arguments.devices), "--memory", arguments.memory, *arguments.simulation)
     wanted = test_cuda.Torch(arguments.torch, label, device, results, tests, simulation)
     torch = test_cuda.find(wanted, Work(project, arguments.release), output.listener())
     choice = test_cuda.SuiteChoice(
@@ -131,13 +132,13 @@ def _print(results: Mapping[str, SuiteResult], device: str, limit: int | None) -
         said = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
         print(f"{suite:<14} {sum(counts.values()) - counts['flaky']} tests: {said}")
     bad = [one for one in results.values() if one.outcome in ("failed", "died", "too slow")]
-    known = {one.id: why for one in bad if (why := compare.reason(one.id, "failure", device))}
+    known = {one.id for one in bad if one.known or compare.reason(one.id, "failure", device)}
     for one in [one for one in bad if one.id not in known][:limit]:
         print(f"       {one.outcome}: {one.id}: {one.why.splitlines()[0][:200] if one.why else ''}")
     if limit is not None and len(bad) - len(known) > limit:
         print(f"       and {len(bad) - len(known) - limit} more (--all)")
     if known:
-        print(f"       {len(known)} failures are known, with their reasons in suites/known.toml")
+        print(f"       {len(known)} failures are known, with their reasons in simcuda/known.toml and suites/known.toml")
     return len(known) == len(bad)
 
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings
 from decouple.build.environment import Places
 from decouple.flows.environment import Work, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
-from decouple.suites import catalog, compare, junit, run, shards, target
+from decouple.suites import catalog, compare, junit, run, shards, simulate, target
 from decouple.suites.store import OUTCOMES, Store, SuiteResult
 from decouple.suites.target import Target
 from decouple.verify import checks, venvs
@@ -161,6 +162,12 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
         python, variables = f"{tried.inside}/venv/bin/python", {"LD_LIBRARY_PATH": libraries}
     folder = places.verify / "suites" / torch.name
     folder.mkdir(parents=True, exist_ok=True)
+    simulation = torch.simulation
+    if torch.device == "simulated":
+        simulate.share(cache_dir() / "simcuda", places.verify / "simcuda", work.project, listener.say)
+        # of a torch that is not installed as a wheel: Debian's folders
+        simulation += simulate.FOLDERS.get(torch.word, ())
+        variables |= {"SIMCUDA_CACHE": f"{names['verify']}/simcuda", "CCACHE_DIR": names["ccache"]}
     return Target(
         label=torch.label,
         python=(python,),
@@ -169,9 +176,9 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
         folder=folder,
         work=f"{names['verify']}/suites/{folder.name}",
         project=names["project"],
-        variables={**catalog.variables(), **variables, "HOME": "/tmp"},
+        variables={**catalog.variables(torch.device), **variables, "HOME": "/tmp"},
         enter=tuple(environment.argv([], {}, "/")),
-        simulation=torch.simulation,
+        simulation=simulation,
     )
 
 
@@ -198,6 +205,6 @@ def here(torch: Torch, project: Path) -> Target:
         folder=folder,
         work=str(folder),
         project=str(project),
-        variables=catalog.variables(),
+        variables=catalog.variables(torch.device),
         simulation=torch.simulation,
     )

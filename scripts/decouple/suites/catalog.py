@@ -44,6 +44,7 @@ class Suite:
 @dataclass(frozen=True)
 class _File:
     environment: dict[str, str]
+    simulated: dict[str, str]
     suite: tuple[Suite, ...]
 
 
@@ -52,9 +53,9 @@ def _file() -> _File:
     return toml.read(_FILE, _File, mend="git checkout it")
 
 
-def variables() -> dict[str, str]:
-    """The environment variables of upstream's that the suites are run with."""
-    return dict(_file().environment)
+def variables(device: str) -> dict[str, str]:
+    """The environment variables that the suites are run with on a kind of device."""
+    return {**_file().environment, **(_file().simulated if device == "simulated" else {})}
 
 
 def load() -> tuple[Suite, ...]:

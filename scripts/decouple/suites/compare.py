@@ -14,7 +14,7 @@ from decouple.base import toml
 from decouple.suites.store import OUTCOMES, SuiteResult
 
 _FILE = Path(__file__).with_name("known.toml")
-_COUNTS = ("launches", "copies", "sets", "allocations", "calls", "graphs")
+_COUNTS = ("launches", "copies", "sets", "allocations", "calls", "graphs", "events")
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ def _say(one: SuiteResult) -> str:
 
 def _counts(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str]:
     """The counts that differ; where all are the same it is the order or the arguments."""
-    names = [name for name in _COUNTS if ours[name] != theirs[name]]
+    names = [name for name in _COUNTS if ours.get(name) != theirs.get(name)]
     if not names:
         return "the same numbers, other arguments or order", "see --entries"
-    said = [", ".join(f"{side[name]} {name}" for name in names) for side in (ours, theirs)]
+    said = [", ".join(f"{side.get(name)} {name}" for name in names) for side in (ours, theirs)]
     return said[0], said[1]
 
 

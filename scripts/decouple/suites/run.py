@@ -118,7 +118,7 @@ def run(
             ended = {one.id for one in results}
             left = tuple(test for test in left if test not in ended)
             for one in results:
-                if len(shard.ids) > 1 and one.outcome in _BAD and not expected(one.id) and not late():
+                if len(shard.ids) > 1 and one.outcome in _BAD and not one.known and not expected(one.id) and not late():
                     better = alone(target, suite, shard, one, retries, stopped)
                     with lock:
                         store.add([better])
@@ -244,10 +244,9 @@ class _Watched:
             return
         self.begun = ""
         seconds, why = float(row.get("seconds") or 0.0), str(row.get("why") or "")
+        known, ledger = str(row.get("known") or ""), row.get("ledger") or None
         self.add(
-            SuiteResult(
-                str(row["id"]), _outcome(row), seconds, why, suite=self._suite, ledger=row.get("ledger") or None
-            )
+            SuiteResult(str(row["id"]), _outcome(row), seconds, why, suite=self._suite, known=known, ledger=ledger)
         )
 
     def add(self, result: SuiteResult) -> None:

@@ -21,7 +21,8 @@ class SuiteResult:
     """One test: its id below upstream's ``test/``, what became of it, and the ledger of what it would have launched.
 
     ``attempts`` counts the processes it was run in; ``flaky`` is one that failed and then passed alone. ``why`` is the
-    last line of what went wrong, or why it was skipped. ``ledger`` is None on a real GPU.
+    last line of what went wrong, or why it was skipped. ``ledger`` is None on a real GPU. ``known`` is why the
+    simulated device cannot pass it, where its own list says so.
     """
 
     id: str
@@ -31,6 +32,7 @@ class SuiteResult:
     attempts: int = 1
     flaky: bool = False
     suite: str = ""
+    known: str = ""
     ledger: Mapping[str, Any] | None = field(default=None)
 
 

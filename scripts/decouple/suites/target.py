@@ -21,7 +21,7 @@ stat = {name: os.stat(os.path.join(folder, name)).st_size for name in names}
 print("decouple:" + json.dumps({"torch": torch.__version__, "git": torch.version.git_version,
  "cuda": torch.version.cuda,
  "python": sys.version.split()[0], "libraries": stat, "available": torch.cuda.is_available(),
- "devices": torch.cuda.device_count(), "nvml": os.path.exists("/dev/nvidiactl")}))
+ "devices": torch.cuda.device_count()}))
 """
 
 
@@ -76,6 +76,11 @@ def check_device(about: Mapping[str, Any], wanted: str) -> None:
             if wanted == "gpu"
             else "look at what `python -m simcuda run python` says",
         )
+
+
+def gpu(devices: Path = Path("/dev")) -> bool:
+    """Whether this machine has a GPU of NVIDIA's: a node of one, and not only the driver's own (``nvidiactl``)."""
+    return any(devices.glob("nvidia[0-9]*"))
 
 
 def device_of(wanted: str, gpu: bool) -> str:

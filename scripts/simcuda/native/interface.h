@@ -32,6 +32,7 @@ int simcuda_enqueue(void* stream, void (*run)(void*), void (*drop)(void*), void*
 int simcuda_launch(const char* symbol, const unsigned grid[3], const unsigned block[3], unsigned shared, void* stream,
                    void** arguments);
 void simcuda_effects(int on);
+int simcuda_value_follows(void);
 void simcuda_expect_count(int on, long long count);
 void* simcuda_last_stream(void);
 void simcuda_forget_stream(void);
@@ -44,7 +45,7 @@ void simcuda_at_thread_start(void (*function)(void));
 
 // ledger
 void simcuda_ledger_reset(int keep_entries);
-void simcuda_ledger_totals(unsigned long long out[8]);
+void simcuda_ledger_totals(unsigned long long out[9]);
 size_t simcuda_ledger_entries(char* out, size_t room);
 void simcuda_ledger_flush(void);
 void simcuda_library_call(const char* name, const char* exact, const char* loose);

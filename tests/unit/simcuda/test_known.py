@@ -13,9 +13,7 @@ def test_every_entry_is_of_a_kind_that_the_page_explains_and_says_why() -> None:
 
 def test_a_reason_is_found_by_file_and_name() -> None:
     known = load()
-    assert (
-        reason("test_cuda.py::TestCuda::test_prod_large", known)
-        == "compiler: prod of complex numbers is the jiterator's"
-    )
-    assert reason("test_cuda.py::TestCuda::test_prod", known) is None
-    assert reason("test_torch.py::TestTorch::test_prod_large", known) is None
+    why = reason("test_cuda.py::TestCuda::test_memory_snapshot", known)
+    assert why == "network: the flame graph's program is fetched from GitHub"
+    assert reason("test_cuda.py::TestCuda::test_memory_snapshot_script", known) is None
+    assert reason("test_torch.py::TestTorch::test_memory_snapshot", known) is None

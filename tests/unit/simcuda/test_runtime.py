@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from simcuda import build, library, vendor
-from simcuda.errors import SimcudaError
-
 PRELUDE = """
 import ctypes as c, os, sys, time
 rt = c.CDLL("libcudart.so.12")
@@ -28,22 +25,6 @@ def event(flags=0):
     e = c.c_void_p(); ok(rt.cudaEventCreateWithFlags(c.byref(e), flags)); return e
 def size(n): return c.c_size_t(n)
 """
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-ins for the runtime and the driver."""
-    out = tmp_path_factory.mktemp("built")
-    libraries, fills = library.load()
-    try:
-        kit = vendor.find(Path("/nowhere"), build.cache_folder() / "wheels")
-        kit.include()
-    except SimcudaError as error:
-        pytest.skip(str(error))
-    for one in libraries:
-        if one.soname in {"libcudart.so.12", "libcuda.so.1"}:
-            build.stand_in(one, fills, kit, out)
-    return out
 
 
 def run(built: Path, program: str, **env: str) -> str:

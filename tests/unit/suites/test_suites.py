@@ -21,6 +21,7 @@ import pytest
 from decouple import cli
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
+from decouple.cli import test_cuda as cli_test_cuda
 from decouple.suites import catalog, compare, junit, run, shards, store, target
 from decouple.suites.catalog import Suite
 from decouple.suites.store import Store, SuiteResult
@@ -150,6 +151,29 @@ def test_auto_takes_a_gpu_where_there_is_one() -> None:
     assert target.device_of("simulated", True) == "simulated"
     with pytest.raises(DecoupleError, match="sees no CUDA device"):
         target.check_device({**ABOUT, "label": "x", "available": False}, "gpu")
+
+
+def test_the_node_of_a_driver_alone_is_no_gpu(tmp_path: Path) -> None:
+    (tmp_path / "nvidiactl").touch()
+    assert not target.gpu(tmp_path)
+    (tmp_path / "nvidia0").touch()
+    assert target.gpu(tmp_path)
+
+
+def test_what_the_simulated_device_cannot_pass_is_known_by_its_own_list(
+    here: Target, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"id": "t.py::A::x", "outcome": "failed", "why": "no network", "known": "network: fetched", "ledger": None}
+    (here.folder / "rows").write_text(f"{json.dumps(row)}\n")
+    found = store.read(here.folder / "rows")
+    assert cli_test_cuda._print(found, "simulated", None)
+    assert "1 failures are known" in capsys.readouterr().out
+    assert not cli_test_cuda._print({"x": dataclasses.replace(found["t.py::A::x"], known="")}, "simulated", None)
+
+
+def test_values_are_computed_by_one_thread_per_job_on_the_simulated_device_only() -> None:
+    assert catalog.variables("simulated")["OMP_NUM_THREADS"] == "1"
+    assert "OMP_NUM_THREADS" not in catalog.variables("gpu")
 
 
 def test_small_classes_share_a_process_and_a_large_one_is_cut() -> None:

@@ -63,7 +63,8 @@ cudaError_t give(const Copy& c, cudaMemcpyKind kind, cudaStream_t handle, bool s
     stream->capture->broken = true;
     FAIL(cudaErrorStreamCaptureUnsupported);
   }
-  std::string head = std::string("[\"copy\",\"") + from.letter() + to.letter() + "\"," + std::to_string(c.width);
+  std::string head = std::string("[\"copy\",\"") + from.letter() + to.letter() + "\"," + ledger::number(*stream) + "," +
+                     std::to_string(c.width);
   if (c.height > 1) head += "," + std::to_string(c.height);
   ledger::note(ledger::Kind::copy, head + "," + (from.device ? ledger::place(c.from) : "0") + "," +
                                        (to.device ? ledger::place(c.to) : "0") + "]", head + "]");
@@ -92,7 +93,7 @@ cudaError_t fill(void* to, size_t pitch, int value, size_t width, size_t height,
   if (!width || !height) return cudaSuccess;
   Side side = side_of(to);
   if ((!side.device && !side.pinned) || !addresses().covers(to, (height - 1) * pitch + width)) FAIL(cudaErrorInvalidValue);
-  std::string head = "[\"set\"," + std::to_string(value) + "," + std::to_string(width * height);
+  std::string head = "[\"set\"," + ledger::number(*stream) + "," + std::to_string(value) + "," + std::to_string(width * height);
   ledger::note(ledger::Kind::set, head + "," + (side.device ? ledger::place(to) : "0") + "]", head + "]");
   std::function<void()> work;
   if (effects())

@@ -99,7 +99,8 @@ cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size
     kernel.looked = true;
     if (kernel.image) kernel.arguments = arguments_of(kernel.image, kernel.symbol, options().major * 10 + options().minor);
   }
-  std::string head = "[\"launch\",\"" + kernel.name + "\"," + dims(grid) + "," + dims(block) + "," + std::to_string(shared);
+  std::string head = "[\"launch\",\"" + kernel.name + "\"," + dims(grid) + "," + dims(block) + "," + std::to_string(shared) +
+                     "," + ledger::number(*stream);
   std::string exact = head + ",\"", loose = exact;
   if (arguments)
     for (size_t i = 0; i < kernel.arguments.size(); i++) {

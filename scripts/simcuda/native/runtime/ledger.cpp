@@ -1,14 +1,17 @@
 #include "ledger.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
+#include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include <unistd.h>
 
 #include "addresses.h"
+#include "streams.h"
 #include "world.h"
 
 namespace sim::ledger {
@@ -17,15 +20,38 @@ namespace {
 constexpr uint64_t kSeed = 1469598103934665603u, kPrime = 1099511628211u;  // FNV-1a, 64 bits
 constexpr size_t kKept = size_t(64) << 20;  // bytes of entries kept for simcuda_ledger_entries
 
+// Of one thread. Which of two threads comes first is chance, so each has its own order and its own numbers, and what all
+// of them did is told by a sum. Threads of the autograd engine and of NCCL come and go as tests do.
 struct Record {
   uint64_t exact = kSeed, loose = kSeed;
-  uint64_t counts[6] = {};
+  uint64_t counts[kKinds] = {};
   std::string entries;
   std::unordered_map<uint64_t, int> numbers;  // allocation's serial number -> number by first appearance
+  std::unordered_map<uint64_t, int> streams;  // the same for a stream's id
 };
+struct Since {  // the last reset
+  uint64_t reset = 1;
+  std::vector<std::unique_ptr<Record>> threads;
+  size_t kept = 0;
+};
+Since* since() {
+  static auto* s = new Since;
+  return s;
+}
+thread_local uint64_t mine_of = 0;
+thread_local Record* mine = nullptr;
 Record* record() {
-  static auto* r = new Record;
-  return r;
+  if (mine_of != since()->reset) {
+    since()->threads.push_back(std::make_unique<Record>());
+    mine = since()->threads.back().get();
+    mine_of = since()->reset;
+  }
+  return mine;
+}
+uint64_t spread(uint64_t z) {  // splitmix64, so that a sum of digests is not theirs in disguise
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
 }
 bool keep_entries = false;
 FILE* file = nullptr;
@@ -36,7 +62,6 @@ uint64_t mix(uint64_t digest, const std::string& text) {
   return (digest ^ '\n') * kPrime;
 }
 
-// Names of kernels hold hashes of files and of architecture lists, which differ between builds by nature.
 FILE* output() {
   if (!opened) {
     opened = true;
@@ -55,7 +80,10 @@ void note(Kind kind, const std::string& exact, const std::string& loose) {
   r.counts[int(kind)]++;
   r.exact = mix(r.exact, exact);
   r.loose = mix(r.loose, loose);
-  if (keep_entries && r.entries.size() < kKept) r.entries += exact, r.entries += '\n';
+  if (keep_entries && since()->kept < kKept) {
+    r.entries += exact, r.entries += '\n';
+    since()->kept += exact.size() + 1;
+  }
   if (FILE* f = output()) fprintf(f, "%s\n", exact.c_str());
 }
 
@@ -67,27 +95,41 @@ std::string place(const void* address) {
   return "[" + std::to_string(number) + "," + std::to_string((const char*)address - found->base) + "]";
 }
 
+std::string number(const CUstream_st& stream) {
+  if (stream.is_null) return "0";
+  auto& streams = record()->streams;
+  return std::to_string(streams.emplace(stream.id, int(streams.size()) + 1).first->second);
+}
+
 }  // namespace sim::ledger
 
-using sim::ledger::record;
+using sim::ledger::since;
 
 SIM_API void simcuda_ledger_reset(int keep_entries) {
   std::lock_guard<std::recursive_mutex> lock(sim::world());
-  *record() = {};
+  since()->reset++;
+  since()->threads.clear();
+  since()->kept = 0;
   sim::ledger::keep_entries = keep_entries;
 }
-// out: exact digest, loose digest, launches, copies, sets, allocations, library calls, graph launches
-SIM_API void simcuda_ledger_totals(unsigned long long out[8]) {
+// out: exact digest, loose digest, launches, copies, sets, allocations, library calls, graph launches, events
+SIM_API void simcuda_ledger_totals(unsigned long long out[9]) {
   std::lock_guard<std::recursive_mutex> lock(sim::world());
-  out[0] = record()->exact, out[1] = record()->loose;
-  for (int i = 0; i < 6; i++) out[2 + i] = record()->counts[i];
+  for (int i = 0; i < 2 + sim::ledger::kKinds; i++) out[i] = 0;
+  for (auto& r : since()->threads) {
+    out[0] += sim::ledger::spread(r->exact), out[1] += sim::ledger::spread(r->loose);
+    for (int i = 0; i < sim::ledger::kKinds; i++) out[2 + i] += r->counts[i];
+  }
 }
-// Lines of JSON since the reset; returns their length, copies at most `room` bytes.
+// Lines of JSON since the reset, thread by thread; returns their length, copies at most `room` bytes.
 SIM_API size_t simcuda_ledger_entries(char* out, size_t room) {
   std::lock_guard<std::recursive_mutex> lock(sim::world());
-  const std::string& text = record()->entries;
-  if (out) memcpy(out, text.data(), text.size() < room ? text.size() : room);
-  return text.size();
+  size_t length = 0;
+  for (auto& r : since()->threads) {
+    if (out && length < room) memcpy(out + length, r->entries.data(), std::min(r->entries.size(), room - length));
+    length += r->entries.size();
+  }
+  return length;
 }
 SIM_API void simcuda_ledger_flush(void) {
   std::lock_guard<std::recursive_mutex> lock(sim::world());

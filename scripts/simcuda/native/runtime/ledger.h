@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <string>
 
+struct CUstream_st;
+
 namespace sim::ledger {
 
-enum class Kind { launch, copy, set, allocation, library, graph };
+enum class Kind { launch, copy, set, allocation, library, graph, order };
+constexpr int kKinds = 7;
 
 // `exact` has pointers as [allocation, offset], `loose` has them all alike. Both are JSON arrays.
 void note(Kind kind, const std::string& exact, const std::string& loose);
@@ -16,5 +19,8 @@ bool wanted();
 
 // The address as "[allocation, offset]", allocations numbered by first appearance since the last reset; "" if none.
 std::string place(const void* address);
+
+// The stream as a number: 0 is its device's own, others are numbered by first appearance since the last reset.
+std::string number(const CUstream_st& stream);
 
 }  // namespace sim::ledger

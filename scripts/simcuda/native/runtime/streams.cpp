@@ -105,6 +105,8 @@ using namespace sim;
 
 // While it is off, copies and fills of this thread are recorded and not done. Nests.
 SIM_API void simcuda_effects(int on) { effects_off += on ? -1 : 1; }
+// Is this thread inside an operator whose result the CPU computes? Then no kernel of it needs to be there.
+SIM_API int simcuda_value_follows(void) { return effects_off > 0; }
 // Until it is off: what the host reads of a counter (4 or 8 bytes) that a kernel would have written.
 SIM_API void simcuda_expect_count(int on, long long count) { counting = on, expected_count = count; }
 SIM_API void* simcuda_last_stream(void) { return last_stream; }

@@ -19,12 +19,29 @@ struct Network {
   double dropout;
   std::vector<int64_t> batch_sizes;
   int64_t stride;  // weights per layer and direction
+  int64_t hidden, projected;
+
+  // Under autocast and after a flattening the weights come as columns of the one buffer: their shapes are given back.
+  std::vector<Tensor> shaped(const std::vector<Tensor>& weights, int64_t features) const {
+    int64_t gates = mode == 2 ? 4 : mode == 3 ? 3 : 1, directions = both ? 2 : 1, out = projected ? projected : hidden;
+    std::vector<Tensor> list;
+    for (size_t i = 0; i < weights.size(); i++) {
+      int64_t kind = int64_t(i) % stride, layer = int64_t(i) / stride / directions;
+      int64_t rows = gates * hidden, columns = 0;  // a bias
+      if (kind == 0) columns = layer ? out * directions : features;
+      if (kind == 1) columns = out;
+      if (projected && kind == stride - 1) rows = projected, columns = hidden;
+      list.push_back(columns ? weights[i].reshape({rows, columns}) : weights[i].reshape({rows}));
+    }
+    return list;
+  }
 
   struct Result {
     Tensor out, hy, cy;
   };
   // mode: 0 and 1 are plain networks with relu and tanh, 2 LSTM, 3 GRU
-  Result run(const Tensor& input, const std::vector<Tensor>& weights, const Tensor& hx, const Tensor& cx) const {
+  Result run(const Tensor& input, const std::vector<Tensor>& given, const Tensor& hx, const Tensor& cx) const {
+    auto weights = shaped(given, input.size(-1));
     if (dropout > 0 && train) throw std::runtime_error("dropout between the layers of a recurrent network");
     bool bias = stride >= 4;
     auto call = [&](auto&& plain, auto&& packed) {
@@ -61,7 +78,7 @@ void cudnn_rnn(torch::jit::Stack& stack) {
   auto a = std::move(stack);
   stack.clear();
   Network n{a[6].toInt(), a[9].toInt(), a[10].toBool(), a[12].toBool(), a[13].toBool(), a[11].toDouble(),
-            a[14].toIntVector(), a[2].toInt()};
+            a[14].toIntVector(), a[2].toInt(), a[7].toInt(), a[8].toInt()};
   auto r = n.run(a[0].toTensor(), a[1].toTensorVector(), a[4].toTensor(), tensor(a[5]));
   for (const Tensor& t : {r.out, r.hy, r.cy}) stack.emplace_back(t);
   stack.emplace_back(Tensor()), stack.emplace_back(Tensor());  // reserve and weights are the device's own
@@ -73,7 +90,7 @@ void cudnn_rnn_backward(torch::jit::Stack& stack) {
   auto a = std::move(stack);
   stack.clear();
   Network n{a[10].toInt(), a[13].toInt(), a[14].toBool(), a[16].toBool(), a[17].toBool(), a[15].toDouble(),
-            a[18].toIntVector(), a[2].toInt()};
+            a[18].toIntVector(), a[2].toInt(), a[11].toInt(), a[12].toInt()};
   // autograd of the CPU's operators, on copies
   c10::impl::ForceDispatchKeyGuard with_autograd(c10::default_included_set, c10::autocast_dispatch_keyset);
   at::AutoGradMode grad(true);

@@ -89,16 +89,19 @@ struct Work {
         c10::DispatchKeySet({kKey, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::PreDispatch}));
     std::unique_ptr<Seeded> seeded;
     if (seed) seeded = std::make_unique<Seeded>(seed());
+    auto run = [this](Stack* stack) {
+      if (auto decomposed = decomposition(op.schema().name()))
+        decomposed(*stack);
+      else
+        op.callBoxed(stack);
+    };
     Stack stack = arguments;
-    if (auto decomposed = decomposition(op.schema().name())) {
-      decomposed(stack);
-      return stack;
-    }
+    if (is_product(op.schema().name()) && widened(op, &stack, run)) return stack;
     try {
-      op.callBoxed(&stack);
+      run(&stack);
     } catch (const c10::Error& error) {
       stack = arguments;
-      if (!call_widened(op, &stack, error)) throw;
+      if (!is_for_type(error) || !widened(op, &stack, run)) throw;
     }
     return stack;
   }
@@ -284,6 +287,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   } catch (const std::exception& error) {
     if (failed) std::rethrow_exception(failed);
     report::refused(schema.name(), error.what());
+    if (plan.asserts) simcuda_device_assert();
   }
 }
 

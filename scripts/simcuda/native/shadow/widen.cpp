@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <unordered_set>
 #include <vector>
 
 namespace shadow {
@@ -9,6 +10,7 @@ namespace {
 
 using at::Tensor;
 using c10::IValue;
+using torch::jit::Stack;
 
 std::optional<at::ScalarType> wider(at::ScalarType type) {
   switch (type) {
@@ -36,29 +38,56 @@ struct Widened {
 
 }  // namespace
 
-bool call_widened(const c10::OperatorHandle& op, torch::jit::Stack* stack, const c10::Error& error) {
+bool is_for_type(const c10::Error& error) {
   std::string text = error.what_without_backtrace();
-  if (text.find("not implemented for") == std::string::npos && text.find("unsupported dtype") == std::string::npos &&
-      text.find("Unsupported dtype") == std::string::npos && text.find("expected scalar type") == std::string::npos)
-    return false;
+  for (const char* said : {"not implemented for", "unsupported dtype", "Unsupported dtype", "expected scalar type"})
+    if (text.find(said) != std::string::npos) return true;
+  return false;
+}
+
+bool is_product(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "aten::baddbmm_", "aten::addbmm",
+      "aten::mv", "aten::addmv", "aten::addmv_", "aten::dot", "aten::_addmm_activation", "aten::convolution",
+      "aten::_convolution", "aten::convolution_backward", "aten::cudnn_convolution", "aten::cudnn_convolution_transpose",
+      "aten::cudnn_convolution_relu", "aten::cudnn_convolution_add_relu", "aten::_cudnn_rnn", "aten::_cudnn_rnn_backward"};
+  return names.count(name);
+}
+
+bool widened(const c10::OperatorHandle& op, Stack* stack, const std::function<void(Stack*)>& compute) {
   Widened wide;
-  for (IValue& v : *stack) {
-    if (v.isTensor()) v = wide.of(v.toTensor());
+  auto each = [&](const Stack& from) {
+    Stack to;
+    for (const IValue& v : from) {
+      if (v.isTensor()) {
+        to.emplace_back(wide.of(v.toTensor()));
+      } else if (v.isTensorList()) {
+        c10::List<Tensor> list;
+        for (const Tensor& t : v.toTensorVector()) list.push_back(wide.of(t));
+        to.emplace_back(list);
+      } else {
+        to.push_back(v);
+      }
+    }
+    return to;
+  };
+  Stack values = each(*stack);
+  if (!wide.narrow) return false;
+  compute(&values);
+  if (op.schema().is_mutable())
+    for (auto& [narrow, wider_one] : wide.pairs) Tensor(narrow).copy_(wider_one);
+  auto back = [&](const Tensor& t) {
+    return t.defined() && t.scalar_type() == *wider(*wide.narrow) ? t.to(*wide.narrow) : t;
+  };
+  for (IValue& v : values) {
+    if (v.isTensor()) v = back(v.toTensor());
     else if (v.isTensorList()) {
       c10::List<Tensor> list;
-      for (const Tensor& t : v.toTensorVector()) list.push_back(wide.of(t));
+      for (const Tensor& t : v.toTensorVector()) list.push_back(back(t));
       v = list;
     }
   }
-  if (!wide.narrow) return false;
-  op.callBoxed(stack);
-  const auto& schema = op.schema();
-  bool writes = schema.is_mutable();
-  if (writes)
-    for (auto& [narrow, widened] : wide.pairs) Tensor(narrow).copy_(widened);
-  for (IValue& v : *stack)
-    if (v.isTensor() && v.toTensor().defined() && v.toTensor().scalar_type() == *wider(*wide.narrow))
-      v = v.toTensor().to(*wide.narrow);
+  *stack = std::move(values);
   return true;
 }
 

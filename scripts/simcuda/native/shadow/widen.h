@@ -1,10 +1,21 @@
-// Types that a CPU kernel lacks (half, bfloat16, …): the same operator on wider numbers, the results rounded.
+// Operators of the CPU that do not know a narrow type, or are very slow in it, compute in the wider one.
 #pragma once
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <functional>
 
 namespace shadow {
 
-// True if `error` says that the CPU has no kernel for a type, and the wider call worked; results are then on the stack.
-bool call_widened(const c10::OperatorHandle& op, torch::jit::Stack* stack, const c10::Error& error);
+// Did the CPU's operator refuse because of its type?
+bool is_for_type(const c10::Error& error);
+
+// The products: the CPU has plain loops for them in half precision, and the device adds up in single precision too.
+bool is_product(const std::string& name);
+
+// Replaces narrow tensors of `stack` by wide ones, runs `compute` on it, and brings what it wrote and returns back. False,
+// with the stack as it was, when no tensor of it is narrow.
+bool widened(const c10::OperatorHandle& op, torch::jit::Stack* stack,
+             const std::function<void(torch::jit::Stack*)>& compute);
 
 }  // namespace shadow

@@ -1,0 +1,53 @@
+"""The simulated device in a Debian root, which has no network: what it is made from is made or fetched outside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+
+#: Words of `simcuda` that name the folders of a torch that Debian packaged, per word of ``--torch``.
+FOLDERS = {
+    word: (
+        "--torch-include", f"{prefix}/include", "--torch-include", f"{prefix}/include/torch/csrc/api/include",
+        "--torch-lib", f"{prefix}/lib/x86_64-linux-gnu",
+    )
+    for word, prefix in (("monolith", "/opt/monolith/usr"),)
+}  # fmt: skip
+
+
+def share(cache: Path, shared: Path, project: Path, say: Callable[[str], None] = lambda line: None) -> None:
+    """Make the stand-ins in ``cache``, and put them with the headers that a shadow needs into ``shared``.
+
+    The first time NVIDIA's wheels are read for the names that its libraries export: from PyPI, or from the folder that
+    SIMCUDA_WHEELS names. Raises DecoupleError in the words of simcuda.
+    """
+    say("simulated device: the stand-ins")
+    command = [sys.executable, "-m", "simcuda", "build", "--no-torch"]
+    path = ":".join(filter(None, [str(project / "scripts"), os.environ.get("PYTHONPATH", "")]))
+    variables = {**os.environ, "SIMCUDA_CACHE": str(cache), "PYTHONPATH": path}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise DecoupleError(f"the simulated device: {said[-1]}", next_step="SIMCUDA_WHEELS names a folder with wheels")
+    made = Path(done.stdout.strip().splitlines()[-1])
+    here = shared / "stand-ins" / made.name
+    if not (here / "done").exists():
+        shutil.rmtree(here, ignore_errors=True)
+        shutil.copytree(made, here)
+    wheels = cache / "wheels"
+    for folder in (entry for entry in wheels.iterdir() if entry.is_dir() and (entry / "nvidia").is_dir()):
+        _headers(folder, shared / "wheels" / folder.name)
+
+
+def _headers(wheel: Path, here: Path) -> None:
+    """Copy the headers of an unpacked wheel, once."""
+    if here.exists():
+        return
+    for include in wheel.glob("nvidia/*/include"):
+        shutil.copytree(include, here / include.relative_to(wheel))

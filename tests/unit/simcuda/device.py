@@ -1,0 +1,91 @@
+"""A small CUDA program in Python: the simulated runtime through ctypes, with a kernel in a fat binary made here.
+
+Used by tests in this folder and by the test files that they hand to pytest; needs the stand-ins on LD_LIBRARY_PATH.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+import struct
+
+
+def cubin(kernel: str, sizes: list[int]) -> bytes:
+    """An ELF image with one section: ``.nv.info.<kernel>``, which lists the sizes of the kernel's arguments."""
+    info, offset = b"", 0
+    for ordinal, size in enumerate(sizes):
+        info += struct.pack("<BBHIHHI", 4, 0x17, 12, 0, ordinal, offset, size << 18)
+        offset += size
+    names = b"\0.shstrtab\0.nv.info." + kernel.encode() + b"\0"
+    sections = [(0, 0, 0), (1, 64 + len(info), len(names)), (11, 64, len(info))]
+    table = b"".join(
+        struct.pack("<IIQQQQIIQQ", name, 3, 0, 0, start, size, 0, 0, 1, 0) for name, start, size in sections
+    )
+    head = b"\x7fELF\x02\x01\x01" + bytes(9)
+    head += struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, 64 + len(info) + len(names), 0, 64, 0, 0, 64, 3, 1)
+    return head + info + names + table
+
+
+def fat_binary(image: bytes, architecture: int) -> bytes:
+    """The image as nvcc puts it into a host's object file."""
+    entry = struct.pack("<HHIQIIHHIIIQQQ", 2, 0x101, 64, len(image), 0, 0, 0, 0, architecture, 0, 0, 0, 0, 0)
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(entry) + len(image)) + entry + image
+
+
+class Wrapper(c.Structure):
+    """What the host's code gives to __cudaRegisterFatBinary."""
+
+    _fields_ = (("magic", c.c_int), ("version", c.c_int), ("data", c.c_void_p), ("name", c.c_void_p))
+
+
+class Dim(c.Structure):
+    """dim3."""
+
+    _fields_ = (("x", c.c_uint), ("y", c.c_uint), ("z", c.c_uint))
+
+
+class Runtime:
+    """The runtime with one kernel, ``axpy(double*, double*, int, struct of 24 bytes)``."""
+
+    def __init__(self) -> None:
+        self.rt = c.CDLL("libcudart.so.12", mode=c.RTLD_GLOBAL)
+        image = fat_binary(cubin("axpy", [8, 8, 4, 24]), 90)
+        self.data = c.create_string_buffer(image)
+        self.wrapper = Wrapper(0x466243B1, 1, c.addressof(self.data), None)
+        getattr(self.rt, "__cudaRegisterFatBinary").restype = c.c_void_p
+        self.handle = c.c_void_p(getattr(self.rt, "__cudaRegisterFatBinary")(c.byref(self.wrapper)))
+        self.function = c.create_string_buffer(8)  # its address stands for the kernel, as a host's stub does
+        register = getattr(self.rt, "__cudaRegisterFunction")
+        register(self.handle, self.function, b"axpy", b"axpy", -1, None, None, None, None, None)
+
+    def check(self, code: int) -> None:
+        """Any error is one of this program."""
+        assert code == 0, code
+
+    def malloc(self, size: int) -> c.c_void_p:
+        """Device memory."""
+        at = c.c_void_p()
+        self.check(self.rt.cudaMalloc(c.byref(at), c.c_size_t(size)))
+        return at
+
+    def stream(self) -> c.c_void_p:
+        """A stream that does not block."""
+        at = c.c_void_p()
+        self.check(self.rt.cudaStreamCreateWithFlags(c.byref(at), 1))
+        return at
+
+    def axpy(
+        self,
+        x: c.c_void_p,
+        y: c.c_void_p,
+        n: int,
+        *,
+        grid: int = 4,
+        stream: c.c_void_p | None = None,
+        rest: bytes = b"",
+    ) -> None:
+        """Launch it; ``rest`` is its structure, of 24 bytes."""
+        values = [x, y, c.c_int(n), c.create_string_buffer(rest.ljust(24, b"\0"), 24)]
+        arguments = (c.c_void_p * 4)(*(c.addressof(value) for value in values))
+        launch = self.rt.cudaLaunchKernel
+        launch.argtypes = [c.c_void_p, Dim, Dim, c.c_void_p, c.c_size_t, c.c_void_p]
+        self.check(launch(c.addressof(self.function), Dim(grid, 1, 1), Dim(32, 1, 1), arguments, 0, stream))

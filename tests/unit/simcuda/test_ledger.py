@@ -1,0 +1,209 @@
+"""What the ledger holds of a program, and that a fault in a program is found by the name of the test that meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decouple.suites import compare, store
+
+HERE = Path(__file__).parent
+SCRIPTS = HERE.parents[2] / "scripts"
+
+PROGRAM = """
+import ctypes as c, json, sys, threading
+from device import Runtime
+from simcuda.ledger import Ledger
+cuda = Runtime()
+book = Ledger.here()
+def entries():
+    found = [json.loads(line) for line in book.entries()]
+    book.reset(keep_entries=True)
+    return found
+x, y = cuda.malloc(1024), cuda.malloc(1024)
+book.reset(keep_entries=True)
+"""
+
+
+def run(built: Path, program: str, **env: str) -> str:
+    """What ``program`` printed on the simulated device."""
+    path = f"{HERE}:{SCRIPTS}"
+    variables = {**os.environ, "LD_LIBRARY_PATH": str(built), "LD_PRELOAD": str(built / "libcudart.so.12"), **env}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + program],
+        env=variables | {"PYTHONPATH": path, "SIMCUDA_MEMORY": str(64 << 20)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_launch_has_its_argument_bytes_with_pointers_as_allocation_and_offset(built: Path) -> None:
+    (launch,) = json.loads(
+        run(
+            built,
+            """
+cuda.axpy(c.c_void_p(x.value + 16), y, 7, rest=b"abc")
+print(json.dumps(entries()))
+""",
+        )
+    )
+    kind, name, grid, block, shared, stream, arguments = launch
+    assert (kind, name, grid, block, shared, stream) == ("launch", "axpy", [4, 1, 1], [32, 1, 1], 0, 0)
+    first, second, number, structure = arguments.split(" ")
+    assert (first, second, number) == ("[0,16]", "[1,0]", "07000000")
+    assert structure == b"abc".ljust(24, b"\0").hex()
+
+
+def test_an_address_inside_a_structure_is_a_place_too_and_one_of_the_host_is_not_told(built: Path) -> None:
+    program = """
+import struct
+host = c.create_string_buffer(8)
+cuda.axpy(x, y, 1, rest=struct.pack("<QQQ", y.value + 8, c.addressof(host), 5))
+print(entries()[0][-1].split(" ")[3])
+"""
+    assert run(built, program) == "[1,8]H" + (5).to_bytes(8, "little").hex()
+
+
+def test_streams_are_numbered_as_they_first_appear_so_that_handles_do_not_matter(built: Path) -> None:
+    program = """
+spare = [cuda.stream() for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else %d)]
+a, b = cuda.stream(), cuda.stream()
+for stream in (a, b, None, a):
+    cuda.axpy(x, y, 1, stream=stream)
+cuda.check(cuda.rt.cudaMemsetAsync(x, 0, c.c_size_t(8), b))
+print([entry[5] if entry[0] == "launch" else entry[:2] for entry in entries()], book.totals().exact)
+"""
+    few, many = (run(built, program % count) for count in (0, 5))
+    assert few.startswith("[1, 2, 0, 1, ['set', 2]]")
+    # totals after the reset in entries() are those of nothing
+    assert few == many
+
+
+def test_the_order_of_two_threads_is_not_told(built: Path) -> None:
+    program = """
+def work(n, turn):
+    for _ in range(3):
+        cuda.axpy(x, y, n)
+for order in ((1, 2), (2, 1)):
+    for n in order:
+        one = threading.Thread(target=work, args=(n, 0))
+        one.start()
+        one.join()
+    print(book.totals().exact)
+    book.reset(keep_entries=True)
+work(1, 0)
+work(2, 0)
+print(book.totals().exact)
+"""
+    first, second, alone = run(built, program).split()
+    assert first == second != alone
+
+
+def test_the_same_program_has_the_same_digests_in_every_process(built: Path) -> None:
+    program = """
+import struct
+cuda.axpy(x, y, 3, rest=struct.pack("<QQQ", id(sys), y.value, 0), stream=cuda.stream())
+print(book.totals())
+"""
+    assert len({run(built, program) for _ in range(3)}) == 1
+
+
+TESTS = """
+import os, sys, unittest
+sys.path.insert(0, {here!r})
+from device import Runtime
+FAULT = os.environ.get("FAULT", "")
+cuda = Runtime()
+
+class TestProgram(unittest.TestCase):
+    def setUp(self):
+        self.stream = cuda.stream()
+
+    def test_grid(self):
+        cuda.axpy(cuda.malloc(64), cuda.malloc(64), 9, grid=5 if FAULT == "grid" else 4)
+
+    def test_stream(self):
+        cuda.axpy(cuda.malloc(64), cuda.malloc(64), 9, stream=None if FAULT == "stream" else self.stream)
+
+    def test_allocator(self):
+        first = cuda.malloc(1000 if FAULT != "allocator" else 2000)
+        cuda.axpy(first, first, 9)
+
+    def test_argument(self):
+        cuda.axpy(cuda.malloc(64), cuda.malloc(64), 10 if FAULT == "argument" else 9)
+
+    def test_pointer(self):
+        x, y = cuda.malloc(64), cuda.malloc(64)
+        cuda.axpy(x, x if FAULT == "pointer" else y, 9)
+
+    def test_synchronisation(self):
+        import ctypes as c
+        event = c.c_void_p()
+        cuda.check(cuda.rt.cudaEventCreate(c.byref(event)))
+        cuda.check(cuda.rt.cudaEventRecord(event, self.stream))
+        if FAULT != "synchronisation":
+            cuda.check(cuda.rt.cudaStreamWaitEvent(None, event, 0))
+
+    def test_binding(self):
+        self.assertTrue(hasattr(cuda, "axpi" if FAULT == "binding" else "axpy"))
+"""
+
+
+def results(built: Path, folder: Path, fault: str) -> Mapping[str, Any]:
+    """What the plug-in wrote of TESTS, with a fault in the program."""
+    tests = folder / "test_program.py"
+    tests.write_text(TESTS.format(here=str(HERE)))
+    out = folder / f"{fault}.jsonl"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        "/dev/null",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(folder),
+    ]
+    command += ["--noconftest", "-p", "simcuda.plugin", "--simcuda-results", str(out), str(tests)]
+    variables = {**os.environ, "LD_LIBRARY_PATH": str(built), "LD_PRELOAD": str(built / "libcudart.so.12")}
+    variables |= {"PYTHONPATH": str(SCRIPTS), "FAULT": fault, "SIMCUDA_MEMORY": str(64 << 20)}
+    subprocess.run(command, env=variables, capture_output=True, timeout=60)
+    return store.read(out)
+
+
+@pytest.fixture(scope="module")
+def good(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """The program without a fault."""
+    return results(built, tmp_path_factory.mktemp("good"), "none")
+
+
+def test_the_plug_in_writes_an_outcome_and_a_ledger_per_test(good: Mapping[str, Any]) -> None:
+    assert len(good) == 7 and {one.outcome for one in good.values()} == {"passed"}
+    ledger = next(one.ledger for name, one in good.items() if name.endswith("test_grid"))
+    assert (ledger["launches"], ledger["allocations"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "fault", ["grid", "stream", "allocator", "argument", "pointer", "synchronisation", "binding", "none"]
+)
+def test_a_fault_is_found_by_the_name_of_its_test(
+    built: Path, tmp_path: Path, good: Mapping[str, Any], fault: str
+) -> None:
+    found = compare.compare(results(built, tmp_path, fault), good)
+    named = {one.test.rpartition("::test_")[2] for one in found.found}
+    if fault == "pointer":  # which allocation it is the exact digest tells, not the one with all pointers alike
+        assert (found.loose, found.exact) == (7, 6)
+    else:
+        assert named == ({fault} if fault != "none" else set())
