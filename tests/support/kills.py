@@ -509,7 +509,7 @@ def _listed_wheels(folder: Path) -> Scene:
 def _build(folder: Path) -> Scene:
     """Stage 1 of a tree with the interface that upstream's has; configured before, one source newer."""
     from decouple.build.environment import HostEnvironment, Places
-    from decouple.build.stages import Choices, Provenance, build_stage1
+    from decouple.build.stages import Choices, Job, Provenance, Stage1
     from tests.unit.build.conftest import make_tree
 
     places = Places.of(folder, RELEASE, folder / "cache", folder / "src")
@@ -522,13 +522,13 @@ def _build(folder: Path) -> Scene:
     if not (folder / "src").exists():
         make_tree(folder / "src")
         places.make()
-        build_stage1(HostEnvironment(places), known, choices)
+        Stage1(Job(HostEnvironment(places), known, choices)).build()
         for number in range(4):
             (folder / f"src/part{number}.c").write_text(f"int part{number}(void) {{ return 4{number}; }}\n")
         git(folder / "src", "commit", "-qam", "newer")
 
     def action() -> int:
-        build_stage1(HostEnvironment(places), known, choices)
+        Stage1(Job(HostEnvironment(places), known, choices)).build()
         return 0
 
     return Scene(action, lambda: files(places.dist), between=True)

@@ -378,42 +378,6 @@ class Bindings(Stage2):
         return {"flags": flags, "cuda": self.job.provenance.cuda, "arch_list": self.job.choices.archs}
 
 
-def build_stage1(
-    environment: Environment,
-    provenance: Provenance,
-    choices: Choices,
-    *,
-    progress: Progress = SILENT,
-    say: Callable[[str], None] = lambda _: None,
-) -> StageWheel:
-    """The core wheel of the applied tree. Raises DecoupleError naming the step that failed and its log."""
-    return Stage1(Job(environment, provenance, choices, progress, say)).build()
-
-
-def build_stage2(
-    environment: Environment,
-    provenance: Provenance,
-    choices: Choices,
-    *,
-    progress: Progress = SILENT,
-    say: Callable[[str], None] = lambda _: None,
-) -> StageWheel:
-    """The torch_cuda wheel. Raises DecoupleError naming what is missing, or the step that failed and its log."""
-    return Stage2(Job(environment, provenance, choices, progress, say)).build()
-
-
-def build_bindings(
-    environment: Environment,
-    provenance: Provenance,
-    choices: Choices,
-    *,
-    progress: Progress = SILENT,
-    say: Callable[[str], None] = lambda _: None,
-) -> StageWheel:
-    """The torch_cuda wheel over ``choices.wheels``. Raises DecoupleError naming the step that failed and its log."""
-    return Bindings(Job(environment, provenance, choices, progress, say)).build()
-
-
 def overrides(places: Places, kind: str = "rootfs") -> tuple[Bind, ...]:
     """Files that an environment of ``kind`` shows as upstream has them; ``stages.toml`` gives the reasons."""
     made = []

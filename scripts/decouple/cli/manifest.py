@@ -14,9 +14,10 @@ from decouple.cli.output import progress
 from decouple.release.manifest import Manifest, is_released, load, manifest_path, parse, release_of
 from decouple.release.render import render
 from decouple.upstream.download import Downloader
-from decouple.upstream.fill import GITHUB, Filled
+from decouple.upstream.fill import Filled
 from decouple.upstream.fill import fill as read_facts
 from decouple.upstream.fill_other import candidate_tag, of_repository, of_tree
+from decouple.upstream.providers.github import GITHUB
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -117,10 +117,10 @@ def build(request: Build, listener: Listener = QUIET) -> tuple[StageWheel, ...]:
         bundled = portable.bundle(places, request.third_party, QUIET)
         choices = replace(choices, variables={**bundled.variables, **choices.variables})
         known = replace(known, sources=(*known.sources, *bundled.rows))
-    builders = {1: stages.build_stage1, 2: stages.build_stage2}
     made = []
     for stage in request.stages:
-        outcome = builders[stage](environment, known, choices, progress=listener.progress, say=listener.say)
+        job = stages.Job(environment, known, choices, listener.progress, listener.say)
+        outcome = (stages.Stage1 if stage == 1 else stages.Stage2)(job).build()
         counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and request.env != portable.KIND
         if outcome.built and counts:  # the table has one row per stage: the usual environment's
             _record(outcome, places, known, request.jobs or cores())
@@ -154,13 +154,9 @@ def _over_official_kernels(request: Build, listener: Listener) -> StageWheel:
     places = replace(places, core=halves.folder)
     places.make()
     environment = open_environment(request, places, list(settings.facts().bindings.layers), listener)
-    outcome = stages.build_bindings(
-        environment,
-        provenance(places),
-        replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"])),
-        progress=listener.progress,
-        say=listener.say,
-    )
+    choices = replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"]))
+    job = stages.Job(environment, provenance(places), choices, listener.progress, listener.say)
+    outcome = stages.Bindings(job).build()
     listener.say(_line(outcome))
     return outcome
 

@@ -18,6 +18,7 @@ from decouple.base.files import write_atomically
 from decouple.patch import parse as patches
 from decouple.patch.lines import lines_of
 
+LINT = "`decouple lint` lists every fault"
 _STRIP = re.compile(r"-p(\d{1,2})\Z")
 _COMMENT = re.compile(r"(?:^|\s)#.*\Z")
 #: How a series says which tree it was carried to, and how near that is to the official text.
@@ -204,24 +205,27 @@ def scan(text: str) -> tuple[SeriesFile, tuple[SeriesProblem, ...]]:
     return SeriesFile(tuple(lines)), tuple(problems)
 
 
-def parse(text: str, *, name: str = "series") -> SeriesFile:
-    """Read a series; ``name`` is what errors call the file. Raises DecoupleError at the first fault, with its line."""
+def parse(text: str, *, name: str = "series", mend: str = LINT) -> SeriesFile:
+    """Read a series; errors call it ``name`` and tell ``mend``. Raises DecoupleError at the first fault."""
     series, problems = scan(text)
     if problems:
         first = problems[0]
-        raise DecoupleError(f"{name}:{first.line}: {first.message}", next_step="`decouple lint` lists every fault")
+        raise DecoupleError(f"{name}:{first.line}: {first.message}", next_step=mend)
     return series
 
 
-def read(path: Path) -> SeriesFile:
-    """Read the series file ``path``. Raises DecoupleError if it is missing, not UTF-8, or has a fault."""
+def read(path: Path, *, mend: str = "") -> SeriesFile:
+    """Read the series file ``path``; ``mend`` is the next step to tell where that is not this project's usual one.
+
+    Raises DecoupleError if it is missing, not UTF-8, or has a fault.
+    """
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        raise DecoupleError(f"no series file {path}", next_step="name a release that series/ has") from None
+        raise DecoupleError(f"no series file {path}", next_step=mend or "name a release that series/ has") from None
     except UnicodeDecodeError as error:
-        raise DecoupleError(f"{path}: not UTF-8 at byte {error.start}", next_step="save it as UTF-8") from None
-    return parse(text, name=str(path))
+        raise DecoupleError(f"{path}: not UTF-8 at byte {error.start}", next_step=mend or "save it as UTF-8") from None
+    return parse(text, name=str(path), mend=mend or LINT)
 
 
 def _entry(words: list[str], number: int) -> tuple[SeriesEntry | None, str, str]:

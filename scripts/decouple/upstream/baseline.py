@@ -28,6 +28,7 @@ from decouple.base.files import locked, write_atomically
 from decouple.base.git import SYMLINK, GitError, fast_import_path, git, start, text
 from decouple.base.outside import parse_json, read_bounded
 from decouple.base.progress import SILENT, Progress
+from decouple.patch import seriesfile
 from decouple.release.manifest import Manifest
 from decouple.upstream import content, pristine
 from decouple.upstream.fetched import Fetched
@@ -286,26 +287,13 @@ def debian_series(folder: Path) -> list[tuple[Path, str]]:
     that is not there.
     """
     series = folder / "patches" / "series"
-    if not series.is_file():
-        raise DecoupleError(f"{series}: no such file", next_step="fetch again with --source debian")
-    result = []
-    for number, line in enumerate(series.read_text(encoding="utf-8").splitlines(), 1):
-        words = line.split("#", 1)[0].split()
-        if not words:
-            continue
-        options = words[1:] or ["-p1"]
-        patch = folder / "patches" / words[0]
-        if len(options) != 1 or options[0] not in ("-p0", "-p1", "-p2"):
+    listed = seriesfile.read(series, mend="leave --debian-patches out, or fetch again with --source debian").entries
+    for entry in listed:
+        if not (folder / "patches" / entry.name).is_file():
             raise DecoupleError(
-                f"{series}:{number}: option {' '.join(options)!r} is not one of -p0, -p1, -p2",
-                next_step="leave --debian-patches out",
+                f"{series}:{entry.line}: no such patch: {entry.name}", next_step="fetch again with --source debian"
             )
-        if not patch.is_file():
-            raise DecoupleError(
-                f"{series}:{number}: no such patch: {words[0]}", next_step="fetch again with --source debian"
-            )
-        result.append((patch, options[0]))
-    return result
+    return [(folder / "patches" / entry.name, f"-p{entry.strip}") for entry in listed]
 
 
 def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress) -> None:

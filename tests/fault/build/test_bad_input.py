@@ -18,7 +18,7 @@ from decouple.build import probe
 from decouple.build.environment import HostEnvironment
 from decouple.build.estimate import estimate, refuse_if_too_small
 from decouple.build.settings import cost
-from decouple.build.stages import Provenance, build_stage1
+from decouple.build.stages import Job, Provenance, Stage1
 from tests.unit.build.conftest import host, provenance, tree  # noqa: F401 - fixtures
 from tests.unit.build.test_stages import NO_CACHE
 
@@ -122,7 +122,7 @@ def test_a_killed_compiler_is_tried_again_alone_and_the_build_goes_on(
         NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)}
     )
     said: list[str] = []
-    assert build_stage1(host, provenance, choices, say=said.append).built
+    assert Stage1(Job(host, provenance, choices, say=said.append)).build().built
     assert mark.exists()
     assert "part2.c.o: the compiler was killed (out of memory?); building it again alone" in said[-1]
     assert "-j1" in (host.places.logs / "stage1.log").read_text()
@@ -138,8 +138,8 @@ def test_interrupted_and_run_again(host: HostEnvironment, provenance: Provenance
         NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)}
     )
     code = (
-        "import pickle, sys\nfrom decouple.build.stages import build_stage1\n"
-        "try: build_stage1(*pickle.load(open(sys.argv[1], 'rb')))\nexcept KeyboardInterrupt: sys.exit(130)\n"
+        "import pickle, sys\nfrom decouple.build.stages import Job, Stage1\n"
+        "try: Stage1(Job(*pickle.load(open(sys.argv[1], 'rb')))).build()\nexcept KeyboardInterrupt: sys.exit(130)\n"
     )
     import pickle
 
@@ -156,6 +156,6 @@ def test_interrupted_and_run_again(host: HostEnvironment, provenance: Provenance
     assert running == ""
     go.touch()
     compiled = log.read_text().count("Building C object")
-    assert build_stage1(host, provenance, choices).built
+    assert Stage1(Job(host, provenance, choices)).build().built
     again = log.read_text().count("Building C object") - compiled
     assert 1 <= again < 4  # what was compiled before the interrupt is not compiled again

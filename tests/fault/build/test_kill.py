@@ -20,8 +20,8 @@ from tests.unit.build.conftest import host, provenance, tree  # noqa: F401 - fix
 from tests.unit.build.test_stages import NO_CACHE
 
 CODE = (
-    "import pickle, sys\nfrom pathlib import Path\nfrom decouple.build.stages import build_stage1\n"
-    "outcome = build_stage1(*pickle.loads(Path(sys.argv[1]).read_bytes()))\nprint(outcome.built, outcome.wheel)\n"
+    "import pickle, sys\nfrom pathlib import Path\nfrom decouple.build.stages import Job, Stage1\n"
+    "outcome = Stage1(Job(*pickle.loads(Path(sys.argv[1]).read_bytes()))).build()\nprint(outcome.built, outcome.wheel)\n"
 )
 
 

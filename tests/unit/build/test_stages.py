@@ -13,7 +13,7 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.build import description, inputs, rootfs
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
-from decouple.build.stages import Choices, Provenance, build_stage1, build_stage2, variables_of
+from decouple.build.stages import Choices, Job, Provenance, Stage1, Stage2, variables_of
 from decouple.build.wheels import read_manifest
 from tests.unit.build.conftest import commit, make_tree
 
@@ -38,7 +38,7 @@ class Recorder:
 
 def test_a_wheel_with_its_manifest_in_it_and_beside_it(host: HostEnvironment, provenance: Provenance) -> None:
     progress = Recorder()
-    outcome = build_stage1(host, provenance, NO_CACHE, progress=progress)
+    outcome = Stage1(Job(host, provenance, NO_CACHE, progress=progress)).build()
     assert outcome.built
     assert outcome.objects == 4
     assert outcome.wheel.name.startswith("tiny-2.6.0+decoupled-")
@@ -80,17 +80,17 @@ def test_the_hosts_compilers_and_libraries_are_those_its_user_names(
 
 
 def test_pip_takes_the_finished_wheel(host: HostEnvironment, provenance: Provenance, tmp_path: Path) -> None:
-    wheel = build_stage1(host, provenance, NO_CACHE).wheel
+    wheel = Stage1(Job(host, provenance, NO_CACHE)).build().wheel
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(tmp_path / "site")]
     subprocess.run([*pip, str(wheel)], check=True)
     assert (tmp_path / "site" / "tiny" / "lib" / "libtiny.so").exists()
 
 
 def test_a_second_run_with_nothing_changed_takes_seconds(host: HostEnvironment, provenance: Provenance) -> None:
-    first = build_stage1(host, provenance, NO_CACHE)
+    first = Stage1(Job(host, provenance, NO_CACHE)).build()
     before = first.wheel.stat().st_mtime_ns
     began = time.monotonic()
-    second = build_stage1(host, provenance, NO_CACHE)
+    second = Stage1(Job(host, provenance, NO_CACHE)).build()
     assert not second.built
     assert second.wheel.stat().st_mtime_ns == before
     assert time.monotonic() - began < 10
@@ -98,40 +98,40 @@ def test_a_second_run_with_nothing_changed_takes_seconds(host: HostEnvironment, 
 
 def test_a_finished_build_does_not_count_towards_the_next(host: HostEnvironment, provenance: Provenance) -> None:
     # Building the same inputs again from nothing added up the time and the cache's hits of both builds.
-    build_stage1(host, provenance, NO_CACHE)
+    Stage1(Job(host, provenance, NO_CACHE)).build()
     recorded = host.places.state / "stage1.effort"  # what interrupted runs took
     assert not recorded.exists()
 
 
 def test_what_makes_it_build_again(host: HostEnvironment, provenance: Provenance) -> None:
-    build_stage1(host, provenance, NO_CACHE)
+    Stage1(Job(host, provenance, NO_CACHE)).build()
     (host.places.tree / "part1.c").write_text("int part1(void) { return 11; }\n")
-    edited = build_stage1(host, provenance, NO_CACHE)
+    edited = Stage1(Job(host, provenance, NO_CACHE)).build()
     assert edited.built
     assert "+" in read_manifest(edited.wheel).tree  # says that the tree is not what was committed
     commit(host.places.tree)
-    assert build_stage1(host, provenance, NO_CACHE).built
+    assert Stage1(Job(host, provenance, NO_CACHE)).build().built
     edited.wheel.write_bytes(b"damaged")
-    assert build_stage1(host, provenance, NO_CACHE).built
+    assert Stage1(Job(host, provenance, NO_CACHE)).build().built
 
 
 def test_another_number_of_jobs_builds_nothing(host: HostEnvironment, provenance: Provenance) -> None:
-    build_stage1(host, provenance, NO_CACHE)
+    Stage1(Job(host, provenance, NO_CACHE)).build()
     choices = Choices(jobs=1, variables=NO_CACHE.variables)
-    assert not build_stage1(host, provenance, choices).built
+    assert not Stage1(Job(host, provenance, choices)).build().built
 
 
 def test_two_builds_of_the_same_inputs_give_the_same_bytes(
     host: HostEnvironment, provenance: Provenance, tmp_path: Path
 ) -> None:
-    first = build_stage1(host, provenance, NO_CACHE).wheel.read_bytes()
+    first = Stage1(Job(host, provenance, NO_CACHE)).build().wheel.read_bytes()
     time.sleep(2)  # zip counts in steps of two seconds
     again = make_tree(tmp_path / "again" / "src")
     places = Places.of(tmp_path / "again", "2.6", tmp_path / "cache", again)
     places = Places(**{**vars(places), "project": host.places.project})
     places.make()
     # The fixed places of the Debian root make paths equal; on the host the variables that name places differ.
-    other = build_stage1(HostEnvironment(places), provenance, NO_CACHE).wheel.read_bytes()
+    other = Stage1(Job(HostEnvironment(places), provenance, NO_CACHE)).build().wheel.read_bytes()
     one, two = (unpacked(data, tmp_path / name) for data, name in ((first, "one"), (other, "two")))
     different = {name for name in one if one[name] != two[name]}
     assert different == {"tiny-2.6.0+decoupled.dist-info/decouple.json", "tiny-2.6.0+decoupled.dist-info/RECORD"}
@@ -148,25 +148,25 @@ def test_a_failing_compile_names_the_object_the_reason_and_the_log(
 ) -> None:
     (host.places.tree / "part2.c").write_text("int part2(void) { return nowhere; }\n")
     with pytest.raises(DecoupleError) as caught:
-        build_stage1(host, provenance, NO_CACHE)
+        Stage1(Job(host, provenance, NO_CACHE)).build()
     assert "part2.c" in caught.value.what
     assert "nowhere" in caught.value.what
     assert str(host.places.logs / "stage1.log") in str(caught.value.next_step)
     assert "return nowhere;" in (host.places.logs / "stage1.log").read_text()  # the compiler's whole message
     (host.places.tree / "part2.c").write_text("int part2(void) { return 2; }\n")
-    assert build_stage1(host, provenance, NO_CACHE).built
+    assert Stage1(Job(host, provenance, NO_CACHE)).build().built
 
 
 def test_a_failing_configure_says_what_cmake_said(host: HostEnvironment, provenance: Provenance) -> None:
     lists = host.places.tree / "CMakeLists.txt"
     lists.write_text(lists.read_text() + 'message(FATAL_ERROR "no such thing")\n')
     with pytest.raises(DecoupleError, match=r"configure stage 1: CMake Error at CMakeLists\.txt"):
-        build_stage1(host, provenance, NO_CACHE)
+        Stage1(Job(host, provenance, NO_CACHE)).build()
 
 
 def test_stage2_wants_stage1_first(host: HostEnvironment, provenance: Provenance) -> None:
     with pytest.raises(DecoupleError, match=r"no core wheel of 2\.6\.0.*--stage 1.*--core stock"):
-        build_stage2(host, provenance, NO_CACHE)
+        Stage2(Job(host, provenance, NO_CACHE)).build()
 
 
 def test_a_folder_that_is_no_applied_tree(tmp_path: Path) -> None:
@@ -175,17 +175,17 @@ def test_a_folder_that_is_no_applied_tree(tmp_path: Path) -> None:
 
 
 def test_a_stage_is_not_built_again_for_what_it_does_not_read(host: HostEnvironment, provenance: Provenance) -> None:
-    assert build_stage1(host, provenance, NO_CACHE).built
+    assert Stage1(Job(host, provenance, NO_CACHE)).build().built
     kernel = host.places.tree / "third_device" / "torch_cuda" / "torch_cuda" / "csrc" / "Kernel.cu"
     kernel.parent.mkdir(parents=True)
     kernel.write_text("// stage 2 only\n")
     commit(host.places.tree)
-    assert not build_stage1(host, provenance, NO_CACHE).built
+    assert not Stage1(Job(host, provenance, NO_CACHE)).build().built
     kernel.write_text("// edited\n")
-    assert not build_stage1(host, provenance, NO_CACHE).built
+    assert not Stage1(Job(host, provenance, NO_CACHE)).build().built
     (host.places.tree / "third_device" / "new.txt").write_text("who knows\n")
     commit(host.places.tree)
-    assert build_stage1(host, provenance, NO_CACHE).built
+    assert Stage1(Job(host, provenance, NO_CACHE)).build().built
 
 
 def test_a_newer_core_rewrites_only_the_headers_that_changed(tmp_path: Path) -> None:
@@ -207,10 +207,10 @@ def test_a_newer_core_rewrites_only_the_headers_that_changed(tmp_path: Path) -> 
 def test_what_an_earlier_build_installed_does_not_come_into_the_wheel(
     host: HostEnvironment, provenance: Provenance
 ) -> None:
-    build_stage1(host, provenance, NO_CACHE)
+    Stage1(Job(host, provenance, NO_CACHE)).build()
     lists = host.places.tree / "CMakeLists.txt"
     lists.write_text(lists.read_text() + "set_target_properties(tiny PROPERTIES OUTPUT_NAME renamed)\n")
-    with zipfile.ZipFile(build_stage1(host, provenance, NO_CACHE).wheel) as wheel:
+    with zipfile.ZipFile(Stage1(Job(host, provenance, NO_CACHE)).build().wheel) as wheel:
         assert [name for name in wheel.namelist() if ".so" in name] == ["tiny/lib/librenamed.so"]
 
 
@@ -218,7 +218,7 @@ def test_objects_of_another_environment_are_not_linked_into_this_one(
     host: HostEnvironment, provenance: Provenance
 ) -> None:
     """CMake would go on with the compiler and libraries that it found before."""
-    build_stage1(host, provenance, NO_CACHE)
+    Stage1(Job(host, provenance, NO_CACHE)).build()
     note = host.places.state / "stage1.environment"
     assert note.read_text() == "host"
     note.write_text("portable")
@@ -226,6 +226,6 @@ def test_objects_of_another_environment_are_not_linked_into_this_one(
     left = host.places.stage1 / "left-over"
     left.write_text("")
     said: list[str] = []
-    build_stage1(host, provenance, NO_CACHE, say=said.append)
+    Stage1(Job(host, provenance, NO_CACHE, say=said.append)).build()
     assert any("are of another environment: deleted" in line for line in said)
     assert not left.exists() and note.read_text() == "host"

@@ -118,7 +118,7 @@ class TestDebian:
 
     @pytest.mark.parametrize(
         ("line", "said"),
-        [("x.patch", "1: no such patch: x.patch"), ("first.patch -R", "1: option '-R' is not one of")],
+        [("x.patch", "1: no such patch: x.patch"), ("first.patch -R", "1: option '-R' of first.patch is not -pN")],
     )
     def test_series_errors_name_the_line(self, tmp_path: Path, line: str, said: str) -> None:
         folder = debian_folder(tmp_path / "debian", DEBIAN_PATCH)

@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.upstream import dsc, fill, pypi
+from decouple.release.manifest import GithubSource, WheelSource
+from decouple.upstream import debian_index, dsc, fill, pypi
 from decouple.upstream.download import Downloader
+from decouple.upstream.providers import github
+from decouple.upstream.providers.context import Published
 from tests.support import server as http
 from tests.support.releases import COMMIT, manifest, remote, wheel_of
 from tests.support.server import FaultyServer
@@ -59,10 +62,10 @@ def test_a_control_file_without_checksums() -> None:
 
 
 def test_a_forged_index_is_refused() -> None:
-    if not fill.KEYRING.is_file():
+    if not debian_index.KEYRING.is_file():
         pytest.skip("needs gpgv and debian-archive-keyring")
     with pytest.raises(DecoupleError, match="the signature of Debian's InRelease does not hold"):
-        fill.check_signature(SIGNED)
+        debian_index.check_signature(SIGNED)
 
 
 @pytest.fixture
@@ -78,7 +81,7 @@ def sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 
         run("--quick-generate-key", "archive@example.org", "ed25519", "sign", "never")
         (tmp_path / "archive.gpg").write_bytes(run("--export"))
-        monkeypatch.setattr(fill, "KEYRING", tmp_path / "archive.gpg")
+        monkeypatch.setattr(debian_index, "KEYRING", tmp_path / "archive.gpg")
         yield lambda text: run("--clearsign", stdin=text).decode()
         subprocess.run(["gpgconf", "--homedir", home, "--kill", "gpg-agent"], check=True)
 
@@ -88,7 +91,7 @@ def test_only_what_is_signed_is_read(sign: Callable[[str], str]) -> None:
     parser that is stricter than gpgv finds no block there and would read the forged list."""
     real = f"Suite: sid\nSHA256:\n {'a' * 64} 10 main/source/Sources.xz\n- dash\n"
     signed = sign(real)
-    assert fill.check_signature(signed) == (real, "signed by Debian's archive key")
+    assert debian_index.check_signature(signed) == (real, "signed by Debian's archive key")
     forged = f"SHA256:\n {'b' * 64} 10 main/source/Sources.xz\n\n"
     for around in (
         forged + signed,
@@ -96,12 +99,12 @@ def test_only_what_is_signed_is_read(sign: Callable[[str], str]) -> None:
         forged + signed.replace("MESSAGE-----\n", "MESSAGE----- \n"),
         forged.replace("\n\n", "\r\n\r\n") + signed.replace("MESSAGE-----\n", "MESSAGE-----\r\n"),
     ):
-        assert fill.check_signature(around)[0] == real
+        assert debian_index.check_signature(around)[0] == real
 
 
 def test_a_second_signed_text_is_refused(sign: Callable[[str], str]) -> None:
     with pytest.raises(DecoupleError, match="the signature of Debian's InRelease does not hold"):
-        fill.check_signature(sign("SHA256:\n") + sign("SHA256:\n"))
+        debian_index.check_signature(sign("SHA256:\n") + sign("SHA256:\n"))
 
 
 HTML = """<!DOCTYPE html><body>
@@ -192,7 +195,7 @@ def test_fill_reads_everything_off_the_files(
         "/files/nvidia_cuda_nvcc_cu12-12.4.131-py3-none-manylinux1_x86_64.whl": nvcc,
     }
     monkeypatch.setattr(pypi.wheels, "__defaults__", (http_server.url("/simple"),))
-    monkeypatch.setattr(fill, "DEBIAN", http_server.url("/debian"))  # 404 for each suite
+    monkeypatch.setattr(debian_index, "DEBIAN", http_server.url("/debian"))  # 404 for each suite
     filled = fill.fill("2.6", downloader)
     assert (filled.manifest.version, filled.manifest.tag, filled.manifest.commit) == ("2.6.0", "v2.6.0", COMMIT)
     assert filled.manifest.toolchain == replace(
@@ -201,11 +204,14 @@ def test_fill_reads_everything_off_the_files(
         libraries=("cuda-toolkit==13.0.2", "nvidia-cudnn-cu12==9.1.0.70"),
     )
     assert [source.provider for source in filled.manifest.sources] == ["github", "git", "wheel"]
-    assert filled.remarks == tuple(f"Debian {suite}: no such suite" for suite in fill.SUITES)
+    assert filled.remarks == tuple(f"Debian {suite}: no such suite" for suite in debian_index.SUITES)
 
 
-def test_fill_keeps_what_only_github_could_say(tmp_path: Path) -> None:
-    known = fill.GithubSource(remote("https://github.com/x/pytorch-v2.6.0.tar.gz", b"data"))
-    kept = fill._github("2.6.0", manifest(known))
-    assert (kept.archive.size, kept.archive.sha256) == (4, known.archive.sha256)
-    assert fill._github("2.6.1", manifest(known)).archive.sha256 is None
+def test_fill_keeps_what_only_github_could_say(downloader: Downloader) -> None:
+    known = GithubSource(remote("https://github.com/x/pytorch-v2.6.0.tar.gz", b"data"), tree="a" * 40)
+    release = Published("2.6.0", downloader, manifest(known), WheelSource(remote("https://x/torch.whl", b"wheel")))
+    kept = github.published(release)
+    assert (kept.archive.size, kept.archive.sha256, kept.tree) == (4, known.archive.sha256, None)
+    assert release.pinned(replace(known, tree=None)) == known, "the tree of this very archive is known"
+    assert release.pinned(kept) == kept, "not of one from another place"
+    assert github.published(replace(release, version="2.6.1")).archive.sha256 is None

@@ -7,7 +7,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
@@ -16,11 +16,31 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
 from decouple.base.git import GitError
 from decouple.base.progress import SILENT, Progress
-from decouple.release.manifest import Manifest
+from decouple.release.manifest import Manifest, Source, WheelSource
 from decouple.upstream import content
 from decouple.upstream.download import NO_SPACE, Downloader, storage_error
 from decouple.upstream.fetched import Fetched, read_record, write_record
 from decouple.upstream.unpack import new_folder
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a provider is told when the facts of an upstream release are read: its version ("2.6.0") and official wheel.
+
+    ``known`` is the manifest as it is, for what is not published anywhere; ``remarks`` are for whoever reads the facts.
+    """
+
+    version: str
+    downloader: Downloader
+    known: Manifest | None
+    wheel: WheelSource
+    remarks: list[str] = field(default_factory=list)
+
+    def pinned(self, source: Source) -> Source:
+        """The source with the tree ids that the manifest had for these very files."""
+        known = self.known.source(source.provider) if self.known else None
+        ids = {"tree": None, "patched_tree": None}
+        return known if known and {**asdict(known), **ids} == {**asdict(source), **ids} else source
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,16 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.release.manifest import DebianSource, Manifest, RemoteFile
-from decouple.upstream import dsc, pristine
+from decouple.upstream import debian_index, dsc, pristine
 from decouple.upstream.fetched import Fetched, VerifiedFile
-from decouple.upstream.providers.context import FetchContext, check_version
+from decouple.upstream.providers.context import FetchContext, Published, check_version
 from decouple.upstream.readers import OpenedSource, from_archive
 from decouple.upstream.unpack import unpack_tar
+
+
+def published(release: Published) -> DebianSource | None:
+    """The source package of this version, where a suite serves one. Raises DecoupleError."""
+    return debian_index.find(release.version, release.downloader, release.remarks)
 
 
 def identity(source: DebianSource) -> str:

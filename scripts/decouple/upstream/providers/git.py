@@ -13,7 +13,13 @@ from decouple.base.progress import Progress
 from decouple.release.manifest import GitSource, Manifest
 from decouple.upstream import pristine
 from decouple.upstream.fetched import Fetched
-from decouple.upstream.providers.context import FetchContext, check_version
+from decouple.upstream.providers.context import FetchContext, Published, check_version
+from decouple.upstream.providers.github import GITHUB
+
+
+def published(release: Published) -> GitSource:
+    """Upstream's repository."""
+    return GitSource(f"{GITHUB}.git")
 
 
 def cached(manifest: Manifest, source: GitSource, context: FetchContext) -> Fetched | None:

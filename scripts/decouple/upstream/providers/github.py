@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
-from decouple.release.manifest import GithubSource, Manifest
+from decouple.release.manifest import GithubSource, Manifest, RemoteFile
 from decouple.upstream import pristine
 from decouple.upstream.fetched import Fetched
-from decouple.upstream.providers.context import FetchContext, check_version
+from decouple.upstream.providers.context import FetchContext, Published, check_version
 from decouple.upstream.readers import OpenedSource, from_archive
 from decouple.upstream.unpack import unpack_tar
+
+GITHUB = "https://github.com/pytorch/pytorch"
+
+
+def published(release: Published) -> GithubSource:
+    """The archive of the release; size and hash, which only GitHub could say, are those of the manifest as it is."""
+    name = f"pytorch-v{release.version}.tar.gz"
+    archive = RemoteFile(name, (f"{GITHUB}/releases/download/v{release.version}/{name}",), None, None)
+    before = release.known.source("github") if release.known else None
+    if isinstance(before, GithubSource) and before.archive.name == name:
+        archive = replace(archive, size=before.archive.size, sha256=before.archive.sha256)
+    return GithubSource(archive)
 
 
 def cached(manifest: Manifest, source: GithubSource, context: FetchContext) -> Fetched | None:

@@ -9,7 +9,7 @@ from typing import Any
 from decouple.release.manifest import Manifest, Source
 from decouple.upstream.fetched import Fetched
 from decouple.upstream.providers import debian, git, github, wheel
-from decouple.upstream.providers.context import FetchContext
+from decouple.upstream.providers.context import FetchContext, Published
 from decouple.upstream.readers import OpenedSource, unpacked
 
 
@@ -23,6 +23,8 @@ class Provider:
     """The release, verified and unpacked."""
     opened: Callable[[Any, Collection[str], FetchContext], OpenedSource] | None = None
     """The wanted files alone, where they can be had without unpacking all of it."""
+    published: Callable[[Published], Source | None] | None = None
+    """Where an upstream release is to be had from it, read off what is published; None where it has none."""
     lacks: str = ""
     """Why nothing can be built from it; empty where something can."""
 
@@ -35,13 +37,14 @@ class Provider:
 
 
 PROVIDERS = {
-    "github": Provider(github.cached, github.fetch, github.opened),
-    "git": Provider(git.cached, git.fetch),
-    "debian": Provider(debian.cached, debian.fetch, debian.opened),
+    "github": Provider(github.cached, github.fetch, github.opened, github.published),
+    "git": Provider(git.cached, git.fetch, published=git.published),
+    "debian": Provider(debian.cached, debian.fetch, debian.opened, debian.published),
     "wheel": Provider(
         wheel.cached,
         wheel.fetch,
         wheel.opened,
+        lambda published: published.wheel,
         lacks="has Python files and headers only, nothing can be built from it",
     ),
 }

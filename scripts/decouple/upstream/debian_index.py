@@ -1,0 +1,170 @@
+"""Debian's source package of a release, found in the ``Sources`` index of a suite, which its ``InRelease`` signs."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.release.manifest import DebianSource, RemoteFile
+from decouple.upstream import dsc
+from decouple.upstream.download import HEADERS, Downloader, Refused, read_small, refuse_useless
+
+DEBIAN = "http://deb.debian.org/debian"
+SNAPSHOT = "https://snapshot.debian.org/file"
+#: Suites that may carry a source package of PyTorch, most stable first.
+SUITES = ("bookworm", "trixie", "forky", "sid")
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+
+def find(version: str, downloader: Downloader, remarks: list[str]) -> DebianSource | None:
+    """The source package of this upstream version in the first suite that has it and serves it.
+
+    ``remarks`` grows by what was seen of each suite. Raises DecoupleError.
+    """
+    for suite in SUITES:
+        release = _get(f"{DEBIAN}/dists/{suite}/InRelease", downloader)
+        if release is None:
+            remarks.append(f"Debian {suite}: no such suite")
+            continue
+        signed, trusted = check_signature(release)
+        index = dsc.source_files(next(dsc.paragraphs(signed), {}), f"{suite}/InRelease")
+        path = "main/source/Sources.xz"
+        entry = index.get(path)
+        if entry is None:
+            raise DecoupleError(f"{suite}/InRelease lists no {path}", next_step="try another mirror, or later")
+        file = RemoteFile("Sources.xz", (f"{DEBIAN}/dists/{suite}/{path}",), entry.size, entry.sha256)
+        local, _ = downloader.get(file)
+        with lzma.open(local, "rt", encoding="utf-8") as text:
+            found = _paragraph(text, "pytorch", version)
+        if found is None:
+            continue
+        source = _debian_source(found, suite)
+        gone = [file.urls[0] for file in (source.dsc, source.orig, source.debian) if not _exists(file, downloader)]
+        if gone:
+            remarks.append(f"Debian {suite} lists pytorch {source.version}, but {gone[0]} is not served: left out")
+            continue
+        remarks.append(f"Debian {suite}: pytorch {source.version}, index {trusted}")
+        return _with_snapshots(source, downloader)
+    return None
+
+
+def _paragraph(lines: Iterable[str], package: str, version: str) -> dict[str, str] | None:
+    """The paragraph of ``package`` in an upstream version equal to ``version``; reads no further than it must."""
+    block: list[str] = []
+    wanted = f"Package: {package}\n"
+    for line in lines:
+        if line.strip():
+            block.append(line)
+            continue
+        if wanted in block:
+            fields = next(dsc.paragraphs("".join(block)))
+            upstream = re.sub(r"[+~].*", "", fields["version"].rsplit("-", 1)[0].split(":")[-1])
+            if upstream == version:
+                return fields
+        block = []
+    return None
+
+
+def _debian_source(fields: dict[str, str], suite: str) -> DebianSource:
+    listed = dsc.source_files(fields, f"Sources of {suite}")
+
+    def one(suffix: str) -> RemoteFile:
+        name = next((name for name in listed if re.search(suffix, name)), None)
+        if name is None:
+            raise DecoupleError(
+                f"Sources of {suite}: pytorch {fields['version']} has no file {suffix}",
+                next_step="only 3.0 (quilt) packages can be read; look at that index",
+            )
+        entry = listed[name]
+        return RemoteFile(name, (f"{DEBIAN}/{fields['directory']}/{name}",), entry.size, entry.sha256)
+
+    return DebianSource(
+        version=fields["version"],
+        suite=suite,
+        dsc=one(r"\.dsc$"),
+        orig=one(r"\.orig\.tar\.\w+$"),
+        debian=one(r"\.debian\.tar\.\w+$"),
+    )
+
+
+def _with_snapshots(source: DebianSource, downloader: Downloader) -> DebianSource:
+    """Add the second place of each file: snapshot.debian.org names files by SHA-1, so they stay when the pool moves on.
+
+    The index has no SHA-1; the ``.dsc`` lists it for the archives.
+    """
+    path, _ = downloader.get(source.dsc)
+    control = path.read_bytes()
+    listed = dsc.source_files(next(dsc.paragraphs(dsc.unsigned(control.decode())), {}), source.dsc.name)
+
+    def second(file: RemoteFile, sha1: str | None) -> RemoteFile:
+        return replace(file, urls=(*file.urls, f"{SNAPSHOT}/{sha1}")) if sha1 else file
+
+    return replace(
+        source,
+        dsc=second(source.dsc, hashlib.sha1(control, usedforsecurity=False).hexdigest()),
+        orig=second(source.orig, listed[source.orig.name].sha1),
+        debian=second(source.debian, listed[source.debian.name].sha1),
+    )
+
+
+def check_signature(text: str) -> tuple[str, str]:
+    """What an inline-signed text says, and in words how far that could be trusted.
+
+    What it says is what gpgv took out of the signed block: bytes around the block, which nobody signed, are never read
+    as its content, however they are dressed up. Raises DecoupleError when the signature is bad.
+    """
+    if not shutil.which("gpgv") or not KEYRING.is_file():
+        return dsc.unsigned(text), "not checked for its signature (needs gpgv and debian-archive-keyring)"
+    with tempfile.NamedTemporaryFile(suffix=".asc") as signed:
+        signed.write(text.encode())
+        signed.flush()
+        command = ["gpgv", "--quiet", "--keyring", str(KEYRING), "--output", "-", signed.name]
+        done = subprocess.run(command, capture_output=True, check=False)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()
+        raise DecoupleError(
+            f"the signature of Debian's InRelease does not hold: {said.rpartition(chr(10))[2]}",
+            next_step="update debian-archive-keyring; do not trust this mirror otherwise",
+        )
+    return done.stdout.decode(), "signed by Debian's archive key"
+
+
+def _get(url: str, downloader: Downloader) -> str | None:
+    """A small text; None when there is none. Raises DecoupleError."""
+
+    def ask() -> str | None:
+        with downloader.answer(url, HEADERS) as response:
+            if response.status_code == 404:
+                return None
+            refuse_useless(response, url)
+            try:
+                return read_small(response).decode()
+            except UnicodeDecodeError as error:
+                raise Refused(f"no text: {error}") from None
+
+    try:
+        return downloader.patiently(ask)
+    except Refused as error:
+        raise DecoupleError(f"{url}: {error}", next_step="check the network and run again") from None
+
+
+def _exists(file: RemoteFile, downloader: Downloader) -> bool:
+    """Whether the first URL answers with the right size."""
+
+    def ask() -> bool:
+        url, timeout = file.urls[0], downloader.timeout
+        with downloader.session.head(url, headers=HEADERS, timeout=timeout, allow_redirects=True) as response:
+            return response.status_code == 200 and response.headers.get("Content-Length") == str(file.size)
+
+    try:
+        return downloader.patiently(ask)
+    except Refused:
+        return False
