@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from decouple.base.errors import DecoupleError
 from decouple.base.files import replace_between
 from decouple.base.paths import find_project
+from decouple.build import settings
 from decouple.census import taxonomy
 from decouple.census.context import make_context
 from decouple.census.scan import scan
+from decouple.device import items
 from decouple.inventory.rules import load as load_rules
+from decouple.patch import faults
+from decouple.patch import lint as patch_lint
 from decouple.release import manifest as manifests
+from decouple.release import status
 from decouple.release.manifest import Manifest
 from decouple.release.render import render
+from decouple.series import lint as series_lint
 from decouple.upstream.download import Downloader
 from decouple.upstream.fetched import Fetched
 from decouple.upstream.fetching import fetch
@@ -98,3 +106,48 @@ def test_a_made_up_provider_is_one_module_and_a_row_in_two_tables(
     assert opened.source.read("version.txt") == (tree / "version.txt").read_bytes()
     fetched = fetch(release, "auto", cache=tmp_path / "cache", downloader=downloader)
     assert (fetched.provider, fetched.why) == ("share", "the first of the manifest's sources that is in the cache")
+
+
+def test_a_made_up_flag_of_a_build_is_a_line_under_its_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (PACKAGE / "build/stages.toml").read_text(encoding="utf-8")
+    (tmp_path / "stages.toml").write_text(
+        text.replace("[stage1.environment]\n", '[stage1.environment]\nUSE_MADEUP = "1"\n')
+    )
+    monkeypatch.setattr(settings, "_FILE", tmp_path / "stages.toml")
+    settings.facts.cache_clear()
+    places = defaultdict(str)
+    assert settings.environment(1, "host", places, {})["USE_MADEUP"] == "1"
+    assert "USE_MADEUP" not in settings.environment(2, "host", places, {})
+    settings.facts.cache_clear()
+
+
+def test_a_made_up_column_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(status.COLUMNS, "made up", lambda release: "yes")  # type: ignore[arg-type]
+    head, _, row = status.table({"2.6": status.ReleaseStatus()}).splitlines()
+    assert head.endswith("| made up |") and row.endswith("| yes |")
+
+
+def test_a_rule_of_lint_has_its_code_and_its_check_in_one_file() -> None:
+    """Every code is declared in the file that says it, or in ``patch/faults.py`` when reading a patch finds it."""
+    shared = set(re.findall(r'^    "([a-z0-9-]+)": ', Path(faults.__file__).read_text(encoding="utf-8"), re.M))
+    for module in (patch_lint, series_lint):
+        text = Path(module.__file__).read_text(encoding="utf-8")
+        said = set(re.findall(r'Fault\([^"]*?"([a-z0-9-]+)"', text))
+        declared = set(re.findall(r'^        "([a-z0-9-]+)": ', text, re.M))
+        assert said and said <= declared | shared and not declared & shared
+
+
+def test_a_made_up_item_of_the_contract_is_a_row_that_a_test_is_marked_with(tmp_path: Path) -> None:
+    package = tmp_path / items.PACKAGE
+    shutil.copytree(PROJECT / items.PACKAGE, package)
+    shutil.copytree(
+        PROJECT / "tests/contract", tmp_path / "tests/contract", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    with (package / "items.toml").open("a", encoding="utf-8") as file:
+        file.write('[[item]]\nid = 999\ngroup = "Made up"\ntitle = "a made-up promise"\nwhere = "torch/a.py"\n')
+    with pytest.raises(DecoupleError, match="item 999 has no test"):
+        items.read(tmp_path)
+    (package / "test_made_up.py").write_text(
+        "import pytest\n\n\n@pytest.mark.contract_item(999)\ndef test_a_promise() -> None: ...\n", encoding="utf-8"
+    )
+    assert items.read(tmp_path)[-1].tests == ("test_made_up.py::test_a_promise",)

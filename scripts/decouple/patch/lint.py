@@ -12,10 +12,31 @@ import patch_ng
 
 from decouple.patch import parse as patches
 from decouple.patch.apply import path_fault
-from decouple.patch.faults import Fault
+from decouple.patch.faults import CODES, Fault
 from decouple.patch.header import Header
 from decouple.patch.parse import FilePatch, Hunk, Patch
 
+CODES.update(
+    {
+        "no-author": "no From (or From without an address): git am refuses the patch",
+        "no-purpose": "neither Description nor Subject says what the patch does",
+        "missing-field": "a required header field is not there",
+        "empty-field": "a header field without a value",
+        "bad-date": "Last-Update is not a date, YYYY-MM-DD",
+        "bad-id": "Decouple-Id is not in kebab-case",
+        "junk": "text between or behind the diffs",
+        "not-git": "a section that does not start with diff --git: modes and renames get lost",
+        "leaves-tree": "a path that is absolute, has '..' in it or reaches into .git",
+        "binary": "a binary change",
+        "submodule": "a submodule change",
+        "abbreviated-index": "an index line with shortened blob ids",
+        "missing-index": "a section with hunks but without an index line",
+        "hunk-order": "a hunk that starts before the one in front of it ends",
+        "context": "more or fewer than three lines of context",
+        "fuzz-prone": "a hunk that nothing distinctive holds in its place",
+        "second-reader": "patch-ng reads something else in the patch than we do",
+    }
+)
 #: Header fields that each patch needs, and why (docs/patches.md); Origin and Forwarded stand in for each other.
 REQUIRED = {
     "Last-Update": "the day of the last change, YYYY-MM-DD",

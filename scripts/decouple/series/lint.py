@@ -13,13 +13,25 @@ from pathlib import Path, PurePosixPath
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.patch import seriesfile
-from decouple.patch.faults import Fault
+from decouple.patch.faults import CODES, Fault
 from decouple.patch.lint import lint_patch
 from decouple.patch.moved import moved
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import SeriesFile
 from decouple.series.overlap import overlaps
 
+CODES.update(
+    {
+        "missing-patch": "a series names a patch that is not on disk",
+        "unused-patch": "a file below patches/ that no series names",
+        "strip-level": "a -pN other than -p1: git am knows only -p1",
+        "patch-name": "a patch file that is not called NNNN-short-name.patch, or numbers out of order",
+        "duplicate-id": "two patches of one series have the same Decouple-Id",
+        "unknown-depends": "Depends names an id that no earlier patch of the series has",
+        "moved-text": "a line that a patch takes out with text that it moves, and that the copy lacks",
+        "overlap": "a hunk that contains lines an earlier patch changed, without Depends on it",
+    }
+)
 _NAME = re.compile(r"(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.patch\Z")
 
 
