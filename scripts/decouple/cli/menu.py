@@ -48,6 +48,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "smoke": ("build", "stage 2's runtime part against a stock core: a quick check"),
     "shell": ("build", "a shell in the build environment"),
     "clean": ("clean", "delete what building left (not dist/)"),
+    "split": ("split", "a torch_cuda wheel as two: libraries for all Pythons, bindings for one"),
     "explain": ("explain", "print what a wheel was made from"),
     "verify": ("verify", "ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's provenance"),
     "audit": ("verify", "the ELF audit of any wheels or folders"),

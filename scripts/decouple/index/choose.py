@@ -1,4 +1,7 @@
-"""Choosing, from what an index offers, the one core and the one torch-cuda that suit a machine."""
+"""Choosing, from what an index offers, the one core and the one torch-cuda that suit a machine.
+
+The libraries of torch-cuda come along where they are a wheel of their own.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from decouple.index.site import METADATA
 
 CORE = "torch"
 CUDA = "torch-cuda"
+LIBRARIES = "torch-cuda-libraries"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +103,7 @@ def choose(index: Index, release: str, machine: Machine, cuda: str | None = None
     else:
         label, reason = _for_driver(offers, machine)
     package = offers[label]
-    return ChosenPackages((_core_of(index, package, release, machine), package), f"{label}: {reason}")
+    return ChosenPackages((*_pinned_by(index, package, release, machine), package), f"{label}: {reason}")
 
 
 def _for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
@@ -120,37 +124,43 @@ def _for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
     )
 
 
-def _core_of(index: Index, package: Offer, release: str, machine: Machine) -> Offer:
-    """The core that a torch-cuda wheel is pinned to by its metadata. Raises DecoupleError."""
+def _pinned_by(index: Index, package: Offer, release: str, machine: Machine) -> list[Offer]:
+    """What a torch-cuda wheel is pinned to by its metadata: the core, and its libraries where they are apart.
+
+    Raises DecoupleError when it pins no core, or something that the index does not have.
+    """
     data = index.read(package.beside(METADATA), STATEMENT_BOUND)
     if package.metadata and hashlib.sha256(data).hexdigest() != package.metadata:
         raise DecoupleError(
             f"{package.filename}{METADATA}: not the bytes the index promised (sha256 {package.metadata[:12]}…)",
             next_step="tell its publisher; do not install",
         )
-    metadata = email.message_from_bytes(data)
-    for text in metadata.get_all("Requires-Dist") or []:
+    found: dict[str, Offer] = {}
+    for text in email.message_from_bytes(data).get_all("Requires-Dist") or []:
         try:
             requirement = Requirement(str(text))
         except InvalidRequirement as error:
             raise DecoupleError(
                 f"{package.filename}: its metadata: {error}", next_step="tell the publisher; do not install"
             ) from error
-        if canonicalize_name(requirement.name) == CORE:
+        name = canonicalize_name(requirement.name)
+        if name in (CORE, LIBRARIES):
             matching = [
-                core
-                for core in _fitting(index, CORE, release, machine)
-                if requirement.specifier.contains(str(core.version), prereleases=True)
+                offer
+                for offer in _fitting(index, name, release, machine)
+                if requirement.specifier.contains(str(offer.version), prereleases=True)
             ]
             if not matching:
                 raise DecoupleError(
                     f"{package.filename}: needs {requirement}, which {index.address} does not have",
                     next_step="tell its publisher; choose another with --cuda, or --cuda cpu",
                 )
-            return _newest(matching)
-    raise DecoupleError(
-        f"{package.filename}: its metadata pins no torch", next_step="tell the publisher; do not install"
-    )
+            found[name] = _newest(matching)
+    if CORE not in found:
+        raise DecoupleError(
+            f"{package.filename}: its metadata pins no torch", next_step="tell the publisher; do not install"
+        )
+    return [found[name] for name in (CORE, LIBRARIES) if name in found]
 
 
 def _fitting(index: Index, project: str, release: str, machine: Machine) -> list[Offer]:

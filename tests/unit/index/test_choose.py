@@ -81,6 +81,22 @@ def test_the_core_is_the_one_that_torch_cuda_is_pinned_to(index: Index, tmp_path
     assert names(index, machine(), "cu124")[0] == CORE
 
 
+def test_libraries_that_are_a_wheel_of_their_own_come_along(index: Index, tmp_path: Path) -> None:
+    pins = ("torch==2.6.0+decoupled.1", "torch-cuda-libraries==2.6.0+cu128")
+    split = tmp_path / "split"
+    make_wheel(split, "torch-cuda", "2.6.0+cu128", requires=pins, cuda="12.8")
+    site.build(split, tmp_path / "site")
+    with pytest.raises(DecoupleError, match="torch-cuda-libraries"):
+        choose(Index(str(tmp_path / "site")), "2.6", machine(), "cu128")
+    make_wheel(split, "torch-cuda-libraries", "2.6.0+cu128", requires=pins[:1], cuda="12.8")
+    site.build(split, tmp_path / "site")
+    assert names(Index(str(tmp_path / "site")), machine(), "cu128") == [
+        CORE,
+        "torch_cuda_libraries-2.6.0+cu128-py3-none-any.whl",
+        "torch_cuda-2.6.0+cu128-py3-none-any.whl",
+    ]
+
+
 def test_a_python_is_a_version() -> None:
     with pytest.raises(UsageError, match="--python three"):
         this_machine("three")

@@ -113,6 +113,13 @@ def ask(site: Path, expression: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
+def test_bindings_without_their_libraries_say_which_wheel_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(_libraries.LibraryError, match=r"torch-cuda-libraries==2\.6\.0\+cu124"):
+        _preload.check_whole({"version": "2.6.0+cu124"}, tmp_path)
+    (tmp_path / "libtorch_cuda.so").touch()
+    _preload.check_whole({"version": "2.6.0+cu124"}, tmp_path)
+
+
 @needs_cc
 def test_libraries_come_before_the_core_and_bindings_right_after(site: Path) -> None:
     assert ask(site, "torch._C.saw_cuda, torch._C._has_cuda, torch.cuda.built") == "True True True"

@@ -22,7 +22,7 @@ from torch_cuda._after_import import before_body
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MODULE", "VersionError", "check_abi", "check_version", "preload"]
+__all__ = ["MODULE", "VersionError", "check_abi", "check_version", "check_whole", "preload"]
 
 MODULE = "torch_cuda._CUDAC"
 OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD=0"
@@ -41,6 +41,7 @@ def preload() -> str:
     check_version(build_info(), str(version.__version__), version.cuda)
     torch = sys.modules["torch"]
     folders = _libraries.search_folders(Path(next(iter(torch.__path__))))
+    check_whole(build_info(), library_dir())
     for name in ("libc10_cuda.so", "libtorch_cuda.so", *_apart()):
         try:
             _libraries.open_library(library_dir() / name, folders)
@@ -69,6 +70,15 @@ def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_versi
             f"torch {torch_version} already contains CUDA {torch_cuda_version}, "
             f"and torch-cuda {built['version']} brings it a second time; "
             f"uninstall torch-cuda, or install a torch built without CUDA, or set {OPT_OUT}"
+        )
+
+
+def check_whole(built: Mapping[str, Any], folder: Path) -> None:
+    """Whether the libraries are installed, which may be a wheel of their own. Raises LibraryError naming it."""
+    if not (folder / "libtorch_cuda.so").is_file():
+        raise _libraries.LibraryError(
+            f"torch-cuda {built['version']} is installed without its libraries: no libtorch_cuda.so in {folder}; "
+            f"pip install --force-reinstall --no-deps torch-cuda-libraries=={built['version']}, or set {OPT_OUT}"
         )
 
 

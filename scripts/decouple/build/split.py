@@ -1,0 +1,192 @@
+"""One torch_cuda wheel as two: what any Python uses, and what one Python's C API is in.
+
+``torch-cuda-libraries`` (``py3-none-<platform>``) holds the libraries with the kernels, headers and licences, and asks for
+NVIDIA's packages; ``torch-cuda`` keeps its Python's tag, holds the bindings, and asks for exactly those libraries. Both
+lie in the package's own folder when they are installed, so nothing else changes: what looks for a library beside itself
+finds it there.
+
+Which library goes where is read from the library: what needs ``libtorch_python`` is of one Python.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import zipfile
+from collections.abc import Iterable
+from email.message import Message
+from email.parser import HeaderParser
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from decouple.base.errors import UsageError
+from decouple.build import wheels
+from decouple.release.wheel_manifest import WheelManifest
+
+WHOLE = "torch-cuda"
+LIBRARIES = "torch-cuda-libraries"
+_PACKAGE = "torch_cuda"
+_SHARED = ("include/", "licenses/", "share/")
+_NAMED = ("kernels.json",)
+_ONE_PYTHON = "libtorch_python"
+_TEXT = """\
+# torch_cuda: libraries
+
+The libraries of torch-cuda {version} that no Python's C API is in, with their headers: one file for all Pythons. They are
+of use with the wheel torch-cuda of the same version, which asks for them.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Halves:
+    """The two wheels that one became."""
+
+    libraries: Path
+    bindings: Path
+
+
+def split(wheel: Path, folder: Path) -> Halves:
+    """Write both halves of ``wheel`` into ``folder``. The same libraries give the same bytes, whatever Python the wheel
+    was for: when the file is there already, from another Python's wheel, it must be equal and stays.
+
+    Raises UsageError when it is no whole torch_cuda wheel, or when the libraries differ from those in ``folder``;
+    DecoupleError when it is no wheel of decouple.
+    """
+    manifest = wheels.read_manifest(wheel)
+    if canonicalize_name(manifest.project) != WHOLE:
+        raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {WHOLE}")
+    platform = wheel.stem.split("-")[-1]
+    epoch = int(manifest.times.get("source_date_epoch", 0))
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".split-", dir=folder) as name, zipfile.ZipFile(wheel) as source:
+        work = Path(name)
+        info = wheels.dist_info(source, wheel)
+        names = [one for one in source.namelist() if not one.endswith("/") and not one.startswith(f"{info}/")]
+        shared = [one for one in names if _is_shared(source, one, work)]
+        if not any(one.endswith(".so") for one in shared):
+            raise UsageError(f"{wheel.name}: no library for all Pythons in it", next_step="name a wheel that is whole")
+        headers = HeaderParser().parsestr(source.read(f"{info}/METADATA").decode())
+        rest = [f"{info}/{one}" for one in ("entry_points.txt", "top_level.txt")]
+        raw_libraries = _raw(
+            work / f"{_PACKAGE}_libraries-{manifest.version}-py3-none-{platform}.whl",
+            source,
+            shared,
+            _libraries_metadata(headers, manifest),
+        )
+        raw_bindings = _raw(
+            work / wheel.name,
+            source,
+            [*(one for one in names if one not in shared), *(one for one in rest if one in source.namelist())],
+            _bindings_metadata(headers, manifest),
+        )
+        half = dataclasses.replace(manifest, project=LIBRARIES, toolchain=_without_python(manifest))
+        # written to a folder of its own: a file of that name may be there, from another Python's wheel
+        made = wheels.finish(raw_libraries, work / "libraries", half, epoch)
+        kept = folder / made.name
+        if kept.exists() and not _same_payload(made, kept):
+            raise UsageError(
+                f"{kept.name}: there already with other libraries than {wheel.name} has",
+                next_step="build both Pythons' wheels over the same libraries, or name another folder with --out",
+            )
+        if not kept.exists():
+            made.with_name(made.name + wheels.SUFFIX).replace(folder / (made.name + wheels.SUFFIX))
+            made.replace(kept)
+        bindings = wheels.finish(raw_bindings, folder, manifest, epoch)
+    return Halves(kept, bindings)
+
+
+def _is_shared(source: zipfile.ZipFile, name: str, work: Path) -> bool:
+    """Whether a member is the same for all Pythons."""
+    inside = name.removeprefix(f"{_PACKAGE}/")
+    if inside == name:
+        return False  # a .pth or another package beside ours
+    if inside.startswith("lib/"):
+        return not _of_one_python(source, name, work)
+    return inside.startswith(_SHARED) or inside in _NAMED
+
+
+def _of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
+    """Whether a library needs libtorch_python (ELF's DT_NEEDED); what is no ELF file needs nothing."""
+    path = Path(source.extract(name, work / "members"))
+    try:
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            return any(
+                tag.entry.d_tag == "DT_NEEDED" and tag.needed.startswith(_ONE_PYTHON)
+                for section in elf.iter_sections()
+                if isinstance(section, DynamicSection)
+                for tag in section.iter_tags()
+            )
+    except ELFError:
+        return False
+    finally:
+        path.unlink()
+
+
+def _raw(target: Path, source: zipfile.ZipFile, names: Iterable[str], metadata: str) -> Path:
+    """A wheel of these members, uncompressed: `wheels.finish` compresses it and writes RECORD."""
+    stem = "-".join(target.name.split("-")[:2])
+    tag = "-".join(target.stem.split("-")[2:])
+    old = wheels.dist_info(source, target)
+    with zipfile.ZipFile(target, "w") as out:
+        for name in names:
+            entry = zipfile.ZipInfo(name.replace(f"{old}/", f"{stem}.dist-info/"))
+            entry.external_attr = source.getinfo(name).external_attr
+            with source.open(name) as reader, out.open(entry, "w", force_zip64=True) as sink:
+                while chunk := reader.read(1 << 20):
+                    sink.write(chunk)
+        out.writestr(f"{stem}.dist-info/METADATA", metadata)
+        out.writestr(
+            f"{stem}.dist-info/WHEEL",
+            f"Wheel-Version: 1.0\nGenerator: decouple\nRoot-Is-Purelib: false\nTag: {tag}\n",
+        )
+    return target
+
+
+def _libraries_metadata(headers: Message, manifest: WheelManifest) -> str:
+    fields = [("Name", LIBRARIES) if key == "Name" else (key, value) for key, value in headers.items()]
+    fields = [
+        (key, "the libraries of PyTorch's CUDA backend, for all Pythons" if key == "Summary" else value)
+        for key, value in fields
+    ]
+    return _written(fields, _TEXT.format(version=manifest.version))
+
+
+def _bindings_metadata(headers: Message, manifest: WheelManifest) -> str:
+    """As it was, but NVIDIA's packages come by way of the libraries."""
+    fields = [
+        (key, value)
+        for key, value in headers.items()
+        if key != "Requires-Dist" or canonicalize_name(Requirement(value).name) == "torch"
+    ]
+    fields.append(("Requires-Dist", f"{LIBRARIES}=={manifest.version}"))
+    return _written(fields, str(headers.get_payload()))
+
+
+def _written(fields: Iterable[tuple[str, str]], text: str) -> str:
+    return "".join(f"{key}: {value}\n" for key, value in fields) + f"\n{text}"
+
+
+def _without_python(manifest: WheelManifest) -> dict[str, object]:
+    """The toolchain but the one row that names a Python: the libraries know none."""
+    return {key: value for key, value in manifest.toolchain.items() if key != "python"}
+
+
+def _same_payload(one: Path, other: Path) -> bool:
+    """Whether two wheels hold the same members, by size and CRC-32, their metadata and RECORD apart."""
+    found = []
+    for path in (one, other):
+        with zipfile.ZipFile(path) as archive:
+            found.append(
+                {
+                    member.filename: (member.file_size, member.CRC)
+                    for member in archive.infolist()
+                    if ".dist-info/" not in member.filename
+                }
+            )
+    return found[0] == found[1]
