@@ -16,13 +16,15 @@ from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.progress import SILENT, Progress
-from decouple.build import effort, inputs, probe, settings, wheels
+from decouple.build import effort, inputs, probe, remote_cache, settings, shards, wheels
 from decouple.build.effort import Effort
 from decouple.build.environment import Environment, Places, RootEnvironment, ask, run
 from decouple.build.estimate import objects_in
 from decouple.build.sandbox import Bind
 from decouple.release.wheel_manifest import WheelManifest
 
+_HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", *remote_cache.VARIABLES)
+"""Variables on which no wheel depends."""
 _STATUS = re.compile(r"^\s*\[(\d+)/(\d+)[ \]]")
 
 
@@ -70,6 +72,21 @@ class StageWheel:
 
 
 @dataclass(frozen=True)
+class Slice:
+    """What one machine compiled of a stage: ``objects`` of ``total``, and how long that took, configuring apart.
+
+    ``expected`` core-seconds of its objects and of all of them, as far as they are known.
+    """
+
+    stage: int
+    shard: shards.Shard
+    objects: int
+    total: int
+    effort: Effort
+    expected: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class Job:
     """One build: where, of what and as chosen; ``progress`` and ``say`` are told how it goes."""
 
@@ -109,8 +126,12 @@ class Stage(ABC):
         """Where its objects lie."""
 
     @abstractmethod
+    def ready(self) -> None:
+        """Prepare and configure, as far as that is not done."""
+
+    @abstractmethod
     def make(self) -> Path:
-        """Configure, compile, pack: the wheel as the project's own packing left it."""
+        """Compile and pack what is ready: the wheel as the project's own packing left it."""
 
     @abstractmethod
     def said(self) -> dict[str, Any]:
@@ -132,7 +153,7 @@ class Stage(ABC):
         """The stage's wheel in ``dist``, made unless it is up to date. Raises DecoupleError naming the failing step."""
         tree, dirty = inputs.tree_state(self.places.tree)
         toolchain = self.toolchain()
-        relevant = {name: value for name, value in self.variables.items() if name not in ("MAX_JOBS", "CCACHE_MAXSIZE")}
+        relevant = {name: value for name, value in self.variables.items() if name not in _HOW}
         digest = inputs.digest_of(
             {
                 "content": inputs.content_of(self.places.tree, self.facts.does_not_read),
@@ -155,6 +176,7 @@ class Stage(ABC):
             say(f"{name}: building, log {self.log}")
             began, before = time.monotonic(), effort.counters(self.environment, self.variables)
             try:
+                self.ready()
                 raw = self.make()
             finally:  # an interrupted run's time counts too
                 after = effort.counters(self.environment, self.variables)
@@ -182,6 +204,28 @@ class Stage(ABC):
             inputs.write_stamp(stamp_path, inputs.Stamp(digest, wheel.name, sha256_of(wheel), took.seconds, objects))
             effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
         return StageWheel(self.number, wheel, True, took, objects)
+
+    def compile_slice(self, shard: shards.Shard, seconds: Mapping[str, float]) -> Slice:
+        """Compile ``shard`` of the objects, cut by the ``seconds`` of each as far as they are known, and pack nothing.
+
+        Raises DecoupleError naming the failing step.
+        """
+        name = f"stage {self.number}, shard {shard}"
+        with locked(self.places.state / f"stage{self.number}.lock"):
+            self.job.say(f"{name}: building, log {self.log}")
+            self.ready()
+            began, before = time.monotonic(), effort.counters(self.environment, self.variables)
+            folder = self.names[f"stage{self.number}"]
+            database = ask(self.environment, ["ninja", "-C", folder, "-t", "compdb"], self.variables)
+            names = shards.objects(database or "", name)
+            weights = shards.weigh(names, seconds, self.facts.object_seconds)
+            chosen = shards.cut(weights, shard.of)[shard.number - 1]
+            if chosen:
+                self.compile(*chosen)
+            after = effort.counters(self.environment, self.variables)
+            took = effort.since(time.monotonic() - began, before, after)
+        expected = (sum(weights[one] for one in chosen), sum(weights.values()))
+        return Slice(self.number, shard, len(chosen), len(names), took, expected)
 
     def run(
         self, what: str, command: Sequence[str], start: str, on_line: Callable[[str], None] = lambda _: None
@@ -236,15 +280,17 @@ class Stage1(Stage):
     def said(self) -> dict[str, Any]:
         return {"flags": {"profile": self.job.choices.profile}}
 
-    def make(self) -> Path:
-        tree = self.names["tree"]
+    def ready(self) -> None:
         self._clear_other_environment()
         for prepare in self.facts.prepare:
             made = self.places.tree / prepare.unless
             if prepare.environment == self.environment.kind and not made.exists():
                 made.parent.mkdir(parents=True, exist_ok=True)
-                self.run(prepare.what, prepare.command, tree)
+                self.run(prepare.what, prepare.command, self.names["tree"])
         self._configure()
+
+    def make(self) -> Path:
+        tree = self.names["tree"]
         self._uninstall()
         self.compile("install")
         raw = self.pack(["python3", "setup.py", "-q", "bdist_wheel", "--dist-dir"], tree)
@@ -283,7 +329,7 @@ class Stage1(Stage):
     def _configure(self) -> None:
         """Run upstream's configure step unless the same variables were configured before."""
         stamp = self.places.state / "stage1.configured"
-        digest = inputs.digest_of({name: value for name, value in self.variables.items() if name != "MAX_JOBS"})
+        digest = inputs.digest_of({name: value for name, value in self.variables.items() if name not in _HOW})
         if (self.folder / "build.ninja").exists() and stamp.exists() and stamp.read_text() == digest:
             return
         command = ["python3", "setup.py", "build", "--cmake", "--cmake-only"]
@@ -345,12 +391,18 @@ class Stage2(Stage):
         flags = {"core": choices.core, "flash": choices.flash}
         return {"flags": flags, "cuda": self.job.provenance.cuda, "arch_list": choices.archs}
 
+    def backend(self) -> list[str]:
+        """The command of the project's own build backend."""
+        return ["python3", "-B", "-m", "torch_cuda_build.backend"]
+
+    def ready(self) -> None:
+        project = f"{self.names['tree']}/third_device/torch_cuda"
+        self.run("configure stage 2", [*self.backend(), "configure"], project)
+
     def make(self) -> Path:
         project = f"{self.names['tree']}/third_device/torch_cuda"
-        backend = ["python3", "-B", "-m", "torch_cuda_build.backend"]
-        self.run("configure stage 2", [*backend, "configure"], project)
         self.compile()
-        return self.pack([*backend, "pack"], project)
+        return self.pack([*self.backend(), "pack"], project)
 
 
 class Bindings(Stage2):

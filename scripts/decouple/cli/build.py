@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import OK
 from decouple.base.paths import find_project
+from decouple.build import remote_cache
+from decouple.build.shards import Shard
 from decouple.cli import output
 from decouple.cli.verify import print_audit, print_verdict
 from decouple.flows import build as flow
@@ -37,6 +40,16 @@ def register(subparsers: Any) -> None:
     )
     build.add_argument(
         "--third-party", type=Path, metavar="DIR", help="with portable: a folder laid out as upstream's third_party"
+    )
+    build.add_argument(
+        "--cache",
+        default=os.environ.get(remote_cache.URL, ""),
+        metavar="URL",
+        help="a compiler cache that machines share, redis://[USER:PASSWORD@]HOST[:PORT]/DB (default: "
+        f"{remote_cache.URL}); with {remote_cache.KEY} in the environment only objects signed by it are taken",
+    )
+    build.add_argument(
+        "--shard", metavar="N/OF", help="with --cache: compile this slice of the stage's objects into it, link nothing"
     )
     build.add_argument("--resume", action="store_true", help="go on where the last run stopped (the default)")
     build.add_argument("--estimate", action="store_true", help="say what it would cost, build nothing")
@@ -86,9 +99,12 @@ def _build(arguments: argparse.Namespace) -> int:
         part=arguments.slice,
         jobs=arguments.jobs,
         revision=arguments.revision,
+        cache=arguments.cache,
     )
     if arguments.estimate:
         print("\n".join(cost.line() for cost in flow.estimates(request)))
+    elif arguments.shard:
+        flow.build_shard(request, Shard.of_word(arguments.shard), output.listener())
     else:
         flow.build(request, output.listener())
     return OK

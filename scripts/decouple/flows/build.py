@@ -10,14 +10,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.base.paths import cache_dir
-from decouple.build import settings, stages
-from decouple.build.environment import Places
+from decouple.build import remote_cache, seconds, settings, stages
+from decouple.build.environment import Environment, Places
 from decouple.build.estimate import (
     Estimate,
     available_memory,
@@ -28,7 +30,8 @@ from decouple.build.estimate import (
     refuse_if_too_small,
 )
 from decouple.build.probe import check_archs, split_archs
-from decouple.build.stages import Choices, Provenance, StageWheel
+from decouple.build.shards import Shard
+from decouple.build.stages import Choices, Provenance, Slice, StageWheel
 from decouple.flows import portable
 from decouple.flows.environment import Work, need_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
@@ -62,6 +65,8 @@ class Build(Work):
     jobs: int | None = None
     """Compilers at once; None: what cores and memory allow."""
     revision: int = 0
+    cache: str = ""
+    """The address of a compiler cache that machines share, ``redis://[USER:PASSWORD@]HOST[:PORT]/DB``; empty: none."""
 
     @property
     def places(self) -> Places:
@@ -85,6 +90,7 @@ def estimates(request: Build) -> list[Estimate]:
     made = []
     for stage in request.stages:
         cost = settings.cost(stage, arch_count=len(choices.archs), flash=choices.flash, part=choices.slice != "all")
+        cost = seconds.cost(request.release, request.env, stage, cost)
         if request.kernels != "compiled":
             cost = settings.facts().bindings.cost
         done = objects_in(places.stage1 if stage == 1 else places.stage2)
@@ -97,8 +103,55 @@ def build(request: Build, listener: Listener = QUIET) -> tuple[StageWheel, ...]:
 
     Raises DecoupleError: the machine is too small (with numbers), a step failed (with its log).
     """
-    if request.kernels == "official":
-        return (_over_official_kernels(request, listener),)
+    with _shared_cache(request, listener) as cache:
+        return _build(request, listener, cache)
+
+
+def build_shard(request: Build, shard: Shard, listener: Listener = QUIET) -> Slice:
+    """Compile one slice of a stage's objects into the shared cache, and stop: whoever builds the stage then, with the
+    same cache, compiles nothing of it and links.
+
+    Raises UsageError without a stage or a cache, DecoupleError as `build`.
+    """
+    if len(request.stages) != 1 or request.kernels != "compiled":
+        raise UsageError(f"--shard {shard}: the slice of one stage that is compiled", next_step="add --stage 1 or 2")
+    if not request.cache:
+        raise UsageError(
+            f"--shard {shard}: without a cache nobody else would see the objects",
+            next_step="add --cache redis://HOST:6379/0",
+        )
+    [number] = request.stages
+    with _shared_cache(request, listener) as cache:
+        environment, known, choices = _opened(request, listener, cache)
+        job = stages.Job(environment, known, choices, listener.progress, listener.say)
+        stage = stages.Stage1(job) if number == 1 else stages.Stage2(job)
+        made = stage.compile_slice(shard, seconds.load(request.release, environment.kind, number))
+    part, whole = made.expected
+    listener.say(
+        f"stage {number}, shard {shard}: {made.objects} of {made.total} objects, {part / whole:.1%} of the expected "
+        f"seconds; {made.effort.compiled} compiled, {made.effort.cached} from a cache, {made.effort.seconds:.0f} s"
+    )
+    return made
+
+
+@contextlib.contextmanager
+def _shared_cache(request: Build, listener: Listener) -> Iterator[remote_cache.Door | None]:
+    """The door to the cache that machines share; what it has to say is said when it closes, also after a failure."""
+    if not request.cache or request.kernels != "compiled":  # bindings are a few objects
+        yield None
+        return
+    with remote_cache.opened(request.cache, os.environ.get(remote_cache.KEY, "")) as door:
+        try:
+            yield door
+        finally:
+            for line in door.lines():
+                listener.say(line)
+
+
+def _opened(
+    request: Build, listener: Listener, cache: remote_cache.Door | None
+) -> tuple[Environment, Provenance, Choices]:
+    """Where the stages of ``request`` are built, of what and how; the tree is made if need be."""
     choices, places = _choices(request), request.places
     if request.env == portable.KIND and 2 in request.stages:
         raise UsageError(
@@ -117,6 +170,17 @@ def build(request: Build, listener: Listener = QUIET) -> tuple[StageWheel, ...]:
         bundled = portable.bundle(places, request.third_party, QUIET)
         choices = replace(choices, variables={**bundled.variables, **choices.variables})
         known = replace(known, sources=(*known.sources, *bundled.rows))
+    if cache is not None:
+        environment, variables = cache.into(environment)
+        choices = replace(choices, variables={**choices.variables, **variables})
+    return environment, known, choices
+
+
+def _build(request: Build, listener: Listener, cache: remote_cache.Door | None) -> tuple[StageWheel, ...]:
+    if request.kernels == "official":
+        return (_over_official_kernels(request, listener),)
+    environment, known, choices = _opened(request, listener, cache)
+    places = request.places
     made = []
     for stage in request.stages:
         job = stages.Job(environment, known, choices, listener.progress, listener.say)

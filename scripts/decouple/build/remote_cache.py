@@ -1,0 +1,254 @@
+"""A compiler cache that several machines share, and the one door through which a build reaches it.
+
+A build has no network. What it sees of a shared cache is a Unix socket, on which the door answers the four Redis commands
+that ccache uses for its objects and nothing else, and passes them on to the one server that the address names. The
+address, with the password in it, stays outside. A server that is down, slow or full is a cache without objects: they are
+compiled here, and `Door.lines` says so at the end.
+
+Whoever can write to such a cache decides what is linked. With a secret (`KEY` in the environment, the same on all
+machines) every object carries a MAC over its name and bytes: what nobody with the secret put there under that very name is
+not handed to the build. RESP, the protocol: https://redis.io/docs/latest/develop/reference/protocol-spec/
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import socketserver
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+import redis
+
+from decouple.base.errors import UsageError
+from decouple.build.environment import Environment, RootEnvironment
+from decouple.build.sandbox import Bind
+
+KEY = "DECOUPLE_CACHE_KEY"
+"""The variable with the secret."""
+URL = "DECOUPLE_CACHE_URL"
+"""The variable with the address, where no option names one."""
+VARIABLES = ("CCACHE_REMOTE_STORAGE", "CCACHE_RESHARE")
+"""What a build is told of it: how its objects come, not which, so no wheel depends on them."""
+_INSIDE = "/decouple/door"
+_SOCKET = "cache.sock"
+_SCHEMES = ("redis", "rediss", "unix")
+_BOUND = 512 << 20  # bytes of a value; Redis allows no more
+_PATIENCE = 10.0  # seconds for one answer
+_REST = 20.0  # seconds in which a server that did not answer is not asked again
+
+
+@dataclass
+class Tally:
+    """What went through the door: objects ``taken`` and ``put``; what did not, and the first reason in words."""
+
+    taken: int = 0
+    put: int = 0
+    forged: int = 0
+    failed: int = 0
+    reason: str = ""
+    full: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def count(self, name: str, reason: str = "") -> None:
+        """One more of ``name``."""
+        with self.lock:
+            setattr(self, name, getattr(self, name) + 1)
+            self.reason = self.reason or reason
+
+
+class Store:
+    """The server behind the door. No method raises: what cannot be had is not there, and is counted."""
+
+    def __init__(self, url: str, secret: bytes, tally: Tally) -> None:
+        self._client = redis.Redis.from_url(url, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE)
+        self._secret, self._tally = secret, tally
+        # another secret is another cache, so that two never spoil each other's objects
+        self._prefix = b"decouple:" + hashlib.sha256(b"name" + secret).hexdigest()[:16].encode() + b":" if secret else b""
+        self._asleep_until = 0.0
+
+    def get(self, key: bytes) -> bytes | None:
+        """The object, None when there is none that may be used."""
+        value = self._ask(lambda: self._client.get(self._prefix + key))
+        if not isinstance(value, bytes):
+            return None
+        if self._secret:
+            mac, value = value[:32], value[32:]
+            if not hmac.compare_digest(mac, self._mac(key, value)):
+                self._tally.count("forged")
+                return None
+        self._tally.count("taken")
+        return value
+
+    def exists(self, key: bytes) -> bool:
+        """Whether there is one of that name."""
+        return bool(self._ask(lambda: self._client.exists(self._prefix + key)))
+
+    def set(self, key: bytes, value: bytes) -> None:
+        """Keep it, if the server can."""
+        signed = self._mac(key, value) + value if self._secret else value
+        if self._ask(lambda: self._client.set(self._prefix + key, signed)):
+            self._tally.count("put")
+
+    def delete(self, key: bytes) -> None:
+        """Forget it."""
+        self._ask(lambda: self._client.delete(self._prefix + key))
+
+    def _mac(self, key: bytes, value: bytes) -> bytes:
+        return hmac.digest(self._secret, len(key).to_bytes(4, "big") + key + value, "sha256")
+
+    def _ask(self, question: Callable[[], object]) -> object:
+        if time.monotonic() < self._asleep_until:
+            self._tally.count("failed")
+            return None
+        try:
+            return question()
+        except redis.exceptions.OutOfMemoryError:
+            self._tally.count("full")
+        except (redis.RedisError, OSError) as error:
+            self._asleep_until = time.monotonic() + _REST
+            self._tally.count("failed", str(error))
+        return None
+
+
+@dataclass(frozen=True)
+class Door:
+    """An open door: ``folder`` holds its socket. ``name`` is the server without the password."""
+
+    folder: Path
+    name: str
+    signed: bool
+    tally: Tally
+
+    def into(self, environment: Environment) -> tuple[Environment, dict[str, str]]:
+        """``environment`` with the door in it, and the variables by which ccache finds it."""
+        where = str(self.folder)
+        if isinstance(environment, RootEnvironment):
+            environment = replace(environment, overrides=(*environment.overrides, Bind(self.folder, _INSIDE)))
+            where = _INSIDE
+        values = (f"redis+unix:{where}/{_SOCKET}", "true")
+        return environment, dict(zip(VARIABLES, values, strict=True))
+
+    def lines(self) -> list[str]:
+        """What is to be said once the build is over."""
+        tally = self.tally
+        made = [f"cache {self.name}: {tally.taken} objects taken, {tally.put} put there"]
+        if not self.signed:
+            made.append(f"cache {self.name}: without {KEY} whoever writes to it decides what is linked")
+        if tally.forged:
+            made.append(
+                f"cache {self.name}: {tally.forged} objects were not put there by a holder of {KEY}: compiled here"
+            )
+        if tally.failed:
+            made.append(
+                f"cache {self.name}: {tally.failed} times no answer ({tally.reason}): compiled here; "
+                "next: see that the server runs and the address is right"
+            )
+        if tally.full:
+            made.append(
+                f"cache {self.name}: full, {tally.full} objects were not kept; "
+                "next: give the server more maxmemory, or an eviction policy (allkeys-lru)"
+            )
+        return made
+
+
+@contextlib.contextmanager
+def opened(url: str, secret: str = "") -> Iterator[Door]:
+    """The door to the Redis at ``url``, open while inside. Raises UsageError when that is no such address."""
+    name = checked(url)
+    tally = Tally()
+    store = Store(url, secret.encode(), tally)
+    with tempfile.TemporaryDirectory(prefix="decouple-door-") as folder:  # a socket's path is 107 bytes at most
+        server = _Server(str(Path(folder) / _SOCKET), _Talk)
+        server.store = store
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        thread.start()
+        try:
+            yield Door(Path(folder), name, bool(secret), tally)
+        finally:
+            server.shutdown()
+            server.server_close()
+
+
+def checked(url: str) -> str:
+    """The address without user and password. Raises UsageError when it is none of a Redis."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise UsageError(f"--cache: no address: {error}", next_step="--cache redis://HOST:6379/0") from None
+    if parts.scheme not in _SCHEMES or not (host or parts.scheme == "unix"):
+        raise UsageError(
+            f"--cache {parts.scheme or url}: not the address of a Redis", next_step="--cache redis://HOST:6379/0"
+        )
+    where = f"{host}:{port or 6379}" if host else parts.path
+    return f"{parts.scheme}://{where}"
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 256
+    store: Store
+
+
+class _Talk(socketserver.StreamRequestHandler):
+    """One ccache's connection."""
+
+    server: _Server
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError, _Broken):
+            while words := _command(self.rfile):
+                self.wfile.write(_answer(self.server.store, words))
+
+
+class _Broken(Exception):
+    """What came is not of the protocol; the connection ends."""
+
+
+def _command(reader: IO[bytes]) -> list[bytes]:
+    """The words of the next command, none at the end."""
+    line = reader.readline(64)
+    if not line:
+        return []
+    return [_word(reader) for _ in range(_number(line, b"*", 16))]
+
+
+def _word(reader: IO[bytes]) -> bytes:
+    size = _number(reader.readline(64), b"$", _BOUND)
+    data = reader.read(size + 2)
+    if len(data) != size + 2:
+        raise _Broken
+    return data[:-2]
+
+
+def _number(line: bytes, mark: bytes, most: int) -> int:
+    digits = line[1:].strip()
+    if line[:1] != mark or not digits.isdigit() or int(digits) > most:
+        raise _Broken
+    return int(digits)
+
+
+def _answer(store: Store, words: Sequence[bytes]) -> bytes:
+    match [words[0].upper(), *words[1:]]:
+        case [b"GET", key]:
+            value = store.get(key)
+            return b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value), value)
+        case [b"SET", key, value]:
+            store.set(key, value)
+            return b"+OK\r\n"
+        case [b"EXISTS", key]:
+            return b":%d\r\n" % store.exists(key)
+        case [b"DEL", key]:
+            store.delete(key)
+            return b":1\r\n"
+        case [b"PING"]:
+            return b"+PONG\r\n"
+    return b"-ERR this door is for a compiler cache's objects\r\n"

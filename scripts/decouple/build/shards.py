@@ -1,0 +1,67 @@
+"""A stage's objects cut into slices that end together, one for each of several machines with one compiler cache.
+
+>>> cut({"a.o": 9.0, "b.o": 5.0, "c.o": 4.0, "d.o": 1.0}, 2)
+[('a.o', 'd.o'), ('b.o', 'c.o')]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from decouple.base.errors import DecoupleError, UsageError
+
+_WORD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The ``number``-th (from 1) of ``of`` slices."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def of_word(cls, word: str) -> Shard:
+        """``3/8``. Raises UsageError."""
+        found = _WORD.fullmatch(word)
+        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+            raise UsageError(f"--shard {word}: the which of how many", next_step="--shard 3/8")
+        return cls(int(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+def cut(seconds: Mapping[str, float], of: int) -> list[tuple[str, ...]]:
+    """``of`` slices of the objects, by the seconds that each takes; every machine cuts alike.
+
+    The longest go first, each to the slice with the least so far: none then ends later than the mean by more than its
+    last object (Graham's bound for the longest processing time first).
+    """
+    slices: list[list[str]] = [[] for _ in range(of)]
+    load = [0.0] * of
+    for name in sorted(seconds, key=lambda name: (-seconds[name], name)):
+        lightest = load.index(min(load))
+        slices[lightest].append(name)
+        load[lightest] += seconds[name]
+    return [tuple(sorted(one)) for one in slices]
+
+
+def objects(database: str, where: str) -> list[str]:
+    """The objects that ninja compiles, from what ``ninja -t compdb`` prints. Raises DecoupleError naming ``where``."""
+    try:
+        names = {str(row["output"]) for row in json.loads(database)}
+    except (ValueError, TypeError, KeyError) as error:
+        raise DecoupleError(f"{where}: ninja says not what it compiles: {error}", next_step="configure it anew") from None
+    found = sorted(name for name in names if name.endswith(".o"))
+    if not found:
+        raise DecoupleError(f"{where}: ninja compiles nothing there", next_step="configure it anew")
+    return found
+
+
+def weigh(names: Iterable[str], known: Mapping[str, float], otherwise: float) -> dict[str, float]:
+    """The seconds of each object: as recorded, else ``otherwise``."""
+    return {name: known.get(name, otherwise) for name in names}

@@ -1,0 +1,255 @@
+"""A compiler cache that machines share, on a real Redis: shards fill it, the last build links; and what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import redis
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.build import remote_cache, shards
+from decouple.build.environment import HostEnvironment
+from decouple.build.remote_cache import Door
+from decouple.build.stages import Choices, Job, StageWheel, Provenance, Slice, Stage1
+from tests.unit.build.conftest import make_tree
+
+pytestmark = pytest.mark.skipif(
+    not all(shutil.which(tool) for tool in ("redis-server", "ccache", "cmake", "ninja", "cc")),
+    reason="no redis-server, ccache, cmake, ninja or C compiler",
+)
+SECRET = "a secret of all builders"
+
+
+class Server:
+    """A Redis of this test's own."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        command = ["redis-server", "--port", str(self.port), "--dir", str(folder), "--save", "", "--bind", "127.0.0.1"]
+        self.process = subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL)
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        self.client = redis.Redis.from_url(self.url)
+        for _ in range(100):
+            try:
+                self.client.ping()
+                return
+            except redis.AuthenticationError:
+                return
+            except redis.ConnectionError:
+                time.sleep(0.1)
+        raise RuntimeError("redis-server does not answer")
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(timeout=20)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    started: list[Server] = []
+
+    def start(*words: str) -> Server:
+        started.append(Server(tmp_path / f"redis{len(started)}", *words))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+class Machine:
+    """One of several: a tree and a local cache of its own, under paths of its own."""
+
+    def __init__(self, host: HostEnvironment, folder: Path, provenance: Provenance) -> None:
+        tree = make_tree(folder / "src")
+        places = replace(
+            host.places,
+            tree=tree,
+            stage1=tree / "build",
+            **{name: folder / name for name in ("core", "verify", "raw", "dist", "state", "ccache", "logs", "stage2")},
+        )
+        places.make()
+        self.environment, self.provenance = HostEnvironment(places), provenance
+
+    def stage(self, door: Door | None) -> Stage1:
+        environment, variables = door.into(self.environment) if door else (self.environment, {})
+        # objects of a tree under another path: what a root gives by showing every tree under one
+        choices = Choices(variables={**variables, "CCACHE_BASEDIR": str(self.environment.places.tree)})
+        return Stage1(Job(environment, self.provenance, choices))
+
+    def shard(self, door: Door, word: str) -> Slice:
+        return self.stage(door).compile_slice(shards.Shard.of_word(word), {})
+
+    def build(self, door: Door | None) -> StageWheel:
+        stage = self.stage(door)
+        stage.ready()  # CMake's own trials are compiled by then, and not counted
+        return stage.build()
+
+
+Machines = Callable[[], Machine]
+
+
+@pytest.fixture
+def machines(host: HostEnvironment, tmp_path: Path, provenance: Provenance) -> Machines:
+    made: list[Machine] = []
+
+    def one() -> Machine:
+        made.append(Machine(host, tmp_path / f"machine{len(made)}", provenance))
+        return made[-1]
+
+    return one
+
+
+def test_shards_fill_the_cache_and_the_last_build_compiles_nothing(
+    server: Callable[..., Server], machines: Machines
+) -> None:
+    with remote_cache.opened(server().url, SECRET) as door:
+        for number in (1, 2, 3):
+            made = machines().shard(door, f"{number}/3")
+            assert (made.total, made.effort.compiled) == (4, made.objects)
+        last = machines().build(door)
+        assert (last.effort.compiled, last.effort.cached) == (0, 4)
+        assert door.tally.taken >= 8  # two records an object: which headers it read, and the object
+    alone = machines().build(None)
+    assert alone.effort.compiled == 4
+    assert alone.wheel.read_bytes() == last.wheel.read_bytes()  # and the shared cache is named nowhere in it
+
+
+def test_a_shard_that_was_stopped_leaves_the_rest_to_whoever_links(
+    server: Callable[..., Server], machines: Machines
+) -> None:
+    with remote_cache.opened(server().url, SECRET) as door:
+        machines().shard(door, "1/2")
+        broken = machines()
+        (broken.environment.places.tree / "part3.c").write_text("int part3(void) { return 3 }\n")
+        with pytest.raises(DecoupleError, match="part3"):
+            broken.shard(door, "2/2")
+        last = machines().build(door)
+    assert last.effort.compiled is not None and 1 <= last.effort.compiled <= 2
+    assert last.effort.compiled + (last.effort.cached or 0) == 4
+
+
+def test_a_server_that_is_down_costs_its_objects_and_a_line(server: Callable[..., Server], machines: Machines) -> None:
+    down = server()
+    down.stop()
+    with remote_cache.opened(down.url, SECRET) as door:
+        assert machines().build(door).effort.compiled == 4
+    assert any("no answer" in line and "refused" in line and "compiled here" in line for line in door.lines())
+
+
+def test_a_server_that_is_full_keeps_nothing_and_a_line_says_so(
+    server: Callable[..., Server], machines: Machines
+) -> None:
+    full = server("--maxmemory", "1mb", "--maxmemory-policy", "noeviction")
+    with pytest.raises(redis.exceptions.OutOfMemoryError):
+        for number in range(100):
+            full.client.set(f"ballast{number}", b"x" * (64 << 10))
+    with remote_cache.opened(full.url, SECRET) as door:
+        assert machines().build(door).effort.compiled == 4
+    assert door.tally.full >= 4
+    assert any("full, " in line and "were not kept" in line for line in door.lines())
+
+
+def objects_of(server: Server) -> dict[bytes, bytes]:
+    return {key: server.client.get(key) for key in server.client.keys("decouple:*")}  # type: ignore[union-attr,misc]
+
+
+def test_a_poisoned_object_is_not_linked(server: Callable[..., Server], machines: Machines) -> None:
+    shared = server()
+    with remote_cache.opened(shared.url, SECRET) as door:
+        machines().shard(door, "1/1")
+    before = objects_of(shared)
+    assert len(before) >= 8
+    names = sorted(before)
+    for name, other in zip(names, [*names[1:], names[0]], strict=True):
+        shared.client.set(name, before[other])  # each rightly signed, under another's name
+    with remote_cache.opened(shared.url, SECRET) as door:
+        built = machines().build(door)
+        assert built.effort.compiled == 4
+        assert door.tally.forged >= 4
+    assert any("not put there by a holder of DECOUPLE_CACHE_KEY" in line for line in door.lines())
+    assert built.wheel.read_bytes() == machines().build(None).wheel.read_bytes()
+
+
+def test_flipped_bits_and_another_secret_are_compiled_again(
+    server: Callable[..., Server], machines: Machines
+) -> None:
+    shared = server()
+    with remote_cache.opened(shared.url) as door:  # without a secret ccache's own checksum still finds chance damage
+        machines().shard(door, "1/1")
+        assert any("whoever writes to it decides" in line for line in door.lines())
+    for key in shared.client.keys("*"):  # type: ignore[union-attr]
+        value = bytearray(shared.client.get(key))  # type: ignore[arg-type]
+        value[len(value) // 2] ^= 0x10
+        shared.client.set(key, bytes(value))
+    with remote_cache.opened(shared.url) as door:
+        assert machines().build(door).effort.compiled == 4
+    with remote_cache.opened(shared.url, "another") as door:
+        assert machines().build(door).effort.compiled == 4
+        assert door.tally.taken == 0
+
+
+def test_a_password_stays_outside(
+    server: Callable[..., Server], machines: Machines, capfd: pytest.CaptureFixture[str]
+) -> None:
+    closed = server("--requirepass", "hunter2")
+    with remote_cache.opened(closed.url.replace("//", "//:hunter2@"), SECRET) as door:
+        machine = machines()
+        machine.shard(door, "1/1")
+        assert door.tally.put >= 4
+        assert "hunter2" not in "".join((*door.lines(), *map(str, machine.stage(door).variables.values())))
+    with remote_cache.opened(closed.url, SECRET) as door:
+        assert machines().build(door).effort.compiled == 4
+    assert any("no answer" in line for line in door.lines())
+
+
+def test_the_door_is_for_objects_only(server: Callable[..., Server]) -> None:
+    shared = server()
+    shared.client.set("other", b"1")
+    with remote_cache.opened(shared.url, SECRET) as door, socket.socket(socket.AF_UNIX) as talk:
+        talk.connect(str(door.folder / "cache.sock"))
+        talk.sendall(b"*1\r\n$8\r\nFLUSHALL\r\n")
+        assert talk.recv(100).startswith(b"-ERR")
+        talk.sendall(b"*2\r\n$3\r\nGET\r\n$5\r\nother\r\n")
+        assert talk.recv(100) == b"$-1\r\n"
+        talk.sendall(b"GARBAGE\r\n")
+        assert talk.recv(100) == b""
+    assert shared.client.get("other") == b"1"
+    assert not door.folder.exists()
+
+
+@pytest.mark.parametrize("url", ["http://host/", "host:6379", "redis://", "redis://host:port/0", ""])
+def test_an_address_of_no_redis(url: str) -> None:
+    with pytest.raises(UsageError, match="--cache") as error, remote_cache.opened(url):
+        pass
+    assert "redis://HOST:6379/0" in str(error.value.next_step)
+
+
+def test_the_address_is_named_without_its_password() -> None:
+    assert remote_cache.checked("rediss://me:hunter2@cache.example:7000/3") == "rediss://cache.example:7000"
+
+
+def test_every_machine_cuts_alike_and_no_slice_is_long() -> None:
+    seconds = {f"{number}.o": float(number % 17 + 1) for number in range(500)}
+    slices = shards.cut(seconds, 8)
+    assert sorted(name for one in slices for name in one) == sorted(seconds)
+    assert slices == shards.cut(dict(reversed(seconds.items())), 8)
+    loads = [sum(seconds[name] for name in one) for one in slices]
+    assert max(loads) - min(loads) <= max(seconds.values())
+
+
+@pytest.mark.parametrize("word", ["0/8", "9/8", "3", "3/0", "a/b", "-1/8"])
+def test_a_shard_is_one_of_some(word: str) -> None:
+    with pytest.raises(UsageError, match="--shard"):
+        shards.Shard.of_word(word)
