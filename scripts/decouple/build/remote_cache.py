@@ -21,8 +21,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO
 from urllib.parse import urlsplit
 
 import redis
@@ -64,7 +64,7 @@ class Tally:
             self.reason = self.reason or reason
 
 
-class Store:
+class RedisStore:
     """The server behind the door. No method raises: what cannot be had is not there, and is counted."""
 
     def __init__(self, url: str, secret: bytes, tally: Tally) -> None:
@@ -164,7 +164,7 @@ def opened(url: str, secret: str = "") -> Iterator[Door]:
     """The door to the Redis at ``url``, open while inside. Raises UsageError when that is no such address."""
     name = checked(url)
     tally = Tally()
-    store = Store(url, secret.encode(), tally)
+    store = RedisStore(url, secret.encode(), tally)
     with tempfile.TemporaryDirectory(prefix="decouple-door-") as folder:  # a socket's path is 107 bytes at most
         server = _Server(str(Path(folder) / _SOCKET), _Talk)
         server.store = store
@@ -195,7 +195,7 @@ def checked(url: str) -> str:
 class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 256
-    store: Store
+    store: RedisStore
 
 
 class _Talk(socketserver.StreamRequestHandler):
@@ -213,7 +213,7 @@ class _Broken(Exception):
     """What came is not of the protocol; the connection ends."""
 
 
-def _command(reader: IO[bytes]) -> list[bytes]:
+def _command(reader: BufferedIOBase) -> list[bytes]:
     """The words of the next command, none at the end."""
     line = reader.readline(64)
     if not line:
@@ -221,7 +221,7 @@ def _command(reader: IO[bytes]) -> list[bytes]:
     return [_word(reader) for _ in range(_number(line, b"*", 16))]
 
 
-def _word(reader: IO[bytes]) -> bytes:
+def _word(reader: BufferedIOBase) -> bytes:
     size = _number(reader.readline(64), b"$", _BOUND)
     data = reader.read(size + 2)
     if len(data) != size + 2:
@@ -236,7 +236,7 @@ def _number(line: bytes, mark: bytes, most: int) -> int:
     return int(digits)
 
 
-def _answer(store: Store, words: Sequence[bytes]) -> bytes:
+def _answer(store: RedisStore, words: Sequence[bytes]) -> bytes:
     match [words[0].upper(), *words[1:]]:
         case [b"GET", key]:
             value = store.get(key)

@@ -17,14 +17,14 @@ _WORD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 
 
 @dataclass(frozen=True)
-class Shard:
+class ObjectShard:
     """The ``number``-th (from 1) of ``of`` slices."""
 
     number: int
     of: int
 
     @classmethod
-    def of_word(cls, word: str) -> Shard:
+    def of_word(cls, word: str) -> ObjectShard:
         """``3/8``. Raises UsageError."""
         found = _WORD.fullmatch(word)
         if found is None or not 1 <= int(found[1]) <= int(found[2]):

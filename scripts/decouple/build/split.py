@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 
 from decouple.base.errors import UsageError
 from decouple.build import wheels
-from decouple.release.wheel_manifest import WheelManifest
+from decouple.release.wheel_manifest import SUFFIX, WheelManifest
 
 WHOLE = "torch-cuda"
 LIBRARIES = "torch-cuda-libraries"
@@ -43,14 +43,14 @@ of use with the wheel torch-cuda of the same version, which asks for them.
 
 
 @dataclasses.dataclass(frozen=True)
-class Halves:
+class SplitWheels:
     """The two wheels that one became."""
 
     libraries: Path
     bindings: Path
 
 
-def split(wheel: Path, folder: Path) -> Halves:
+def split(wheel: Path, folder: Path) -> SplitWheels:
     """Write both halves of ``wheel`` into ``folder``. The same libraries give the same bytes, whatever Python the wheel
     was for: when the file is there already, from another Python's wheel, it must be equal and stays.
 
@@ -94,10 +94,10 @@ def split(wheel: Path, folder: Path) -> Halves:
                 next_step="build both Pythons' wheels over the same libraries, or name another folder with --out",
             )
         if not kept.exists():
-            made.with_name(made.name + wheels.SUFFIX).replace(folder / (made.name + wheels.SUFFIX))
+            made.with_name(made.name + SUFFIX).replace(folder / (made.name + SUFFIX))
             made.replace(kept)
         bindings = wheels.finish(raw_bindings, folder, manifest, epoch)
-    return Halves(kept, bindings)
+    return SplitWheels(kept, bindings)
 
 
 def _is_shared(source: zipfile.ZipFile, name: str, work: Path) -> bool:
@@ -117,7 +117,7 @@ def _of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
         with path.open("rb") as file:
             elf = ELFFile(file)
             return any(
-                tag.entry.d_tag == "DT_NEEDED" and tag.needed.startswith(_ONE_PYTHON)
+                tag.entry.d_tag == "DT_NEEDED" and str(vars(tag)["needed"]).startswith(_ONE_PYTHON)
                 for section in elf.iter_sections()
                 if isinstance(section, DynamicSection)
                 for tag in section.iter_tags()

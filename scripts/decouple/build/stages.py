@@ -79,7 +79,7 @@ class Slice:
     """
 
     stage: int
-    shard: shards.Shard
+    shard: shards.ObjectShard
     objects: int
     total: int
     effort: Effort
@@ -205,7 +205,7 @@ class Stage(ABC):
             effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
         return StageWheel(self.number, wheel, True, took, objects)
 
-    def compile_slice(self, shard: shards.Shard, seconds: Mapping[str, float]) -> Slice:
+    def compile_slice(self, shard: shards.ObjectShard, seconds: Mapping[str, float]) -> Slice:
         """Compile ``shard`` of the objects, cut by the ``seconds`` of each as far as they are known, and pack nothing.
 
         Raises DecoupleError naming the failing step.

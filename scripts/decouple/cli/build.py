@@ -10,7 +10,7 @@ from typing import Any
 from decouple.base.errors import OK
 from decouple.base.paths import find_project
 from decouple.build import remote_cache
-from decouple.build.shards import Shard
+from decouple.build.shards import ObjectShard
 from decouple.cli import output
 from decouple.cli.verify import print_audit, print_verdict
 from decouple.flows import build as flow
@@ -104,7 +104,7 @@ def _build(arguments: argparse.Namespace) -> int:
     if arguments.estimate:
         print("\n".join(cost.line() for cost in flow.estimates(request)))
     elif arguments.shard:
-        flow.build_shard(request, Shard.of_word(arguments.shard), output.listener())
+        flow.build_shard(request, ObjectShard.of_word(arguments.shard), output.listener())
     else:
         flow.build(request, output.listener())
     return OK

@@ -30,7 +30,7 @@ from decouple.build.estimate import (
     refuse_if_too_small,
 )
 from decouple.build.probe import check_archs, split_archs
-from decouple.build.shards import Shard
+from decouple.build.shards import ObjectShard
 from decouple.build.stages import Choices, Provenance, Slice, StageWheel
 from decouple.flows import portable
 from decouple.flows.environment import Work, need_tree, open_environment
@@ -107,7 +107,7 @@ def build(request: Build, listener: Listener = QUIET) -> tuple[StageWheel, ...]:
         return _build(request, listener, cache)
 
 
-def build_shard(request: Build, shard: Shard, listener: Listener = QUIET) -> Slice:
+def build_shard(request: Build, shard: ObjectShard, listener: Listener = QUIET) -> Slice:
     """Compile one slice of a stage's objects into the shared cache, and stop: whoever builds the stage then, with the
     same cache, compiles nothing of it and links.
 
