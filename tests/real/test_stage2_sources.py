@@ -88,3 +88,20 @@ def test_few_links_show_all_of_it(relocated: tuple[Path, Path]) -> None:
     assert (shadow / "c10/cuda").is_symlink()
     assert (shadow / "aten/src/ATen/cuda").is_symlink()
     assert len((shadow / relocation.STAMP).read_text().splitlines()) < 100
+
+
+def test_the_hooks_over_upstreams_kernels_hand_on_every_question(relocated: tuple[Path, Path]) -> None:
+    """A question that they forget would be answered as by a torch without CUDA, and nothing would say so."""
+    source, _ = relocated
+    asked: set[str] = set()
+    for name in ("AcceleratorHooksInterface", "CUDAHooksInterface"):
+        text = re.sub(
+            r"#ifdef USE_ROCM.*?#endif", "", (source / f"aten/src/ATen/detail/{name}.h").read_text(), flags=re.DOTALL
+        )
+        asked |= set(re.findall(r"virtual [\w:<>&* ]*?[ *&](\w+)\(", text)) | set(
+            re.findall(r"(\w+)\([^;{}]*\) const override", text)
+        )
+    ours = find_project() / "third_device/torch_cuda/torch_cuda/csrc/imported/generator.cpp"
+    answered = set(re.findall(r"HAND_ON\([^,]+, (\w+),", ours.read_text())) - {"name"}
+    assert len(answered) > 30
+    assert asked - answered == {"getNewGenerator"}

@@ -21,7 +21,8 @@ from decouple.build.sandbox import Bind, clean_environment, without_network
 class Places:
     """The folders of one release's build on the host.
 
-    The stage-1 wheel is unpacked into ``core`` for stage 2; ``verify`` holds the environments that wheels are tried in.
+    The stage-1 wheel is unpacked into ``core`` for stage 2, ``kernels`` holds compiled libraries that it is to build
+    beside, if any; ``core_state`` says which stage-1 wheel is the last; ``verify`` holds the environments that wheels are tried in.
     """
 
     project: Path
@@ -30,10 +31,12 @@ class Places:
     stage1: Path
     stage2: Path
     core: Path
+    kernels: Path
     verify: Path
     raw: Path
     dist: Path
     state: Path
+    core_state: Path
     ccache: Path
     logs: Path
 
@@ -50,10 +53,12 @@ class Places:
             stage1=source / "build",
             stage2=base / "stage2",
             core=base / "core",
+            kernels=base / "kernels",
             verify=base / "verify",
             raw=base / "wheels",
             dist=project / "dist" / release,
             state=base / "state",
+            core_state=base / "state",
             ccache=cache / "ccache",
             logs=cache / "logs" / f"{release}-{checkout}",
         )
@@ -75,7 +80,8 @@ class Places:
 
     def make(self) -> None:
         """Create every folder but the tree's."""
-        for folder in (self.stage2, self.core, self.verify, self.raw, self.dist, self.state, self.ccache, self.logs):
+        made = (self.stage2, self.core, self.kernels, self.verify, self.raw, self.dist, self.state, self.ccache)
+        for folder in (*made, self.logs):
             folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -110,9 +116,8 @@ class HostEnvironment:
 
     def names(self) -> dict[str, str]:
         places = self.places
-        named = {
-            name: str(getattr(places, name)) for name in ("tree", "stage1", "stage2", "core", "verify", "raw", "ccache")
-        }
+        shown = ("tree", "stage1", "stage2", "core", "kernels", "verify", "raw", "ccache")
+        named = {name: str(getattr(places, name)) for name in shown}
         return {**named, "base": str(places.tree.parent), "release": places.release, "project": str(places.project)}
 
     def argv(self, command: Sequence[str], variables: Mapping[str, str], start: str) -> list[str]:
@@ -145,6 +150,7 @@ class RootEnvironment:
             "stage1": f"{base}/src/build",
             "stage2": f"{base}/stage2",
             "core": f"{base}/core",
+            "kernels": f"{base}/kernels",
             "verify": f"{base}/verify",
             "raw": "/decouple/dist",
             "ccache": "/decouple/ccache",
@@ -156,7 +162,7 @@ class RootEnvironment:
         names, places = self.names(), self.places
         binds = [
             Bind(getattr(places, place), names[place])
-            for place in ("tree", "stage2", "core", "verify", "raw", "ccache", "project")
+            for place in ("tree", "stage2", "core", "kernels", "verify", "raw", "ccache", "project")
         ]
         hidden = (f"{names['project']}/.git",) if (places.project / ".git").exists() else ()  # its tokens, for one
         return replace(self.root.sandbox([*binds, *self.overrides]), hidden=hidden).command(

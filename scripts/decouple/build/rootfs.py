@@ -78,7 +78,8 @@ for package in "$work"/cache/archives/*.deb; do dpkg-deb -x "$package" "$prefix"
 cp "$work"/state/lists/*_InRelease "$work"/state/lists/*_Packages /var/lib/apt/lists/
 rm -rf "$work"
 """
-#: $1 prefix, then programs below it: they start with the loader and the libraries of the prefix.
+#: $1 prefix, then programs below it: they start with the loader and the libraries of the prefix. Where patchelf leaves a
+#: program that does not run (python3.13, which is no position-independent one), a script in its place starts it.
 _LINK_FOREIGN = """
 set -e
 prefix=$1
@@ -86,7 +87,16 @@ shift
 for loader in "$prefix"/usr/lib64/ld-linux-*.so.* "$prefix"/lib64/ld-linux-*.so.*; do [ -e "$loader" ] && break; done
 libraries=$(cd "$prefix" && ls -d "$PWD"/usr/lib/*-linux-gnu "$PWD"/lib/*-linux-gnu 2>/dev/null | paste -sd:)
 for program; do
+    cp -p "$prefix$program" "$prefix$program.as-it-was"
     patchelf --set-interpreter "$loader" --force-rpath --set-rpath "$libraries" "$prefix$program"
+    if "$prefix$program" --version; then
+        rm "$prefix$program.as-it-was"
+    else
+        rm "$prefix$program"
+        printf '#!/bin/sh\nexec %s --argv0 "$0" --library-path %s %s "$@"\n' \
+            "$loader" "$libraries" "$prefix$program.as-it-was" >"$prefix$program"
+        chmod 755 "$prefix$program"
+    fi
     ln -sfn "$prefix$program" "/usr/local/bin/${program##*/}"
     "/usr/local/bin/${program##*/}" --version
 done

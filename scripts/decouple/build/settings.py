@@ -72,10 +72,13 @@ class StageSettings:
 
 @dataclass(frozen=True)
 class BindingsSettings:
-    """``[bindings]``: stage 2 beside libraries with kernels that are compiled already, which lie in ``kernels``."""
+    """``[bindings]``: stage 2 beside libraries with kernels that are compiled already. ``unused`` are variables of
+    stage 2 that name what only the compilation of kernels reads, ``components`` the third-party folders that are read.
+    """
 
     layers: tuple[str, ...]
-    kernels: str
+    unused: tuple[str, ...]
+    components: tuple[str, ...]
     objects: int
     object_seconds: float
     disk_mib: int
@@ -98,6 +101,14 @@ class Profile:
 
 
 @dataclass(frozen=True)
+class Interpreter:
+    """The Python that a core is for, where it is not the environment's own: its command, and the layers that bring it."""
+
+    python: str
+    layers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Core:
     """What stage 2 is built against: below ``prefix``; ``packages`` is the folder of its torch, "" when pip installs it."""
 
@@ -106,6 +117,7 @@ class Core:
     prefix: str
     packages: str
     environments: Mapping[str, Variables] = field(default_factory=dict)
+    interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
 
     def libraries(self, kind: str) -> str:
         """The LD_LIBRARY_PATH that wheels on this core need in an environment of ``kind``; "" where it finds its own."""

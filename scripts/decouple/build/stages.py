@@ -21,6 +21,7 @@ from decouple.build.effort import Effort
 from decouple.build.environment import Environment, Places, RootEnvironment, ask, run
 from decouple.build.estimate import objects_in
 from decouple.build.sandbox import Bind
+from decouple.build.settings import Interpreter
 from decouple.release.wheel_manifest import WheelManifest
 
 _HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", *remote_cache.VARIABLES)
@@ -43,13 +44,14 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user chose: profile of stage 1, core of stage 2, architectures, kernels, jobs, part of stage 2.
+    """What the user chose: profile of stage 1, core and kernels of stage 2, architectures, jobs, part of stage 2.
 
     ``revision`` tells published builds of one release apart: the end of the local version (``+decoupled.2``); 0: none.
     """
 
     profile: str = "core"
     core: str = "built"
+    kernels: str = "compiled"
     archs: tuple[str, ...] = ("9.0",)
     flash: bool = True
     jobs: int | None = None
@@ -391,9 +393,13 @@ class Stage2(Stage):
         flags = {"core": choices.core, "flash": choices.flash}
         return {"flags": flags, "cuda": self.job.provenance.cuda, "arch_list": choices.archs}
 
+    def python(self) -> str:
+        """The command of the Python that the wheel is for."""
+        return "python3"
+
     def backend(self) -> list[str]:
         """The command of the project's own build backend."""
-        return ["python3", "-B", "-m", "torch_cuda_build.backend"]
+        return [self.python(), "-B", "-m", "torch_cuda_build.backend"]
 
     def ready(self) -> None:
         project = f"{self.names['tree']}/third_device/torch_cuda"
@@ -402,32 +408,48 @@ class Stage2(Stage):
     def make(self) -> Path:
         project = f"{self.names['tree']}/third_device/torch_cuda"
         self.compile()
-        return self.pack([*self.backend(), "pack"], project)
+        return self.pack([*self.backend(), "pack", "--stored"], project)  # the finished wheel is written anew
 
 
 class Bindings(Stage2):
-    """torch_cuda over libraries with kernels that somebody else compiled: host C++ alone, against a stock core."""
+    """torch_cuda over libraries with kernels that somebody else compiled: host C++ alone."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        kernels = settings.facts().bindings.kernels.format_map(self.names)
-        self.variables |= {"TORCH_CUDA_CORE": "stock", "TORCH_CUDA_KERNELS": kernels, "TORCH_CUDA_ARCH_LIST": ""}
+        for name in settings.facts().bindings.unused:
+            self.variables.pop(name, None)
+        kind = "built" if job.choices.core == "built" else "stock"
+        self.variables |= {"TORCH_CUDA_CORE": kind, "TORCH_CUDA_KERNELS": self.names["kernels"]}
 
     def check(self) -> None:
         """Nothing of CUDA's is needed but headers, which lie beside the kernels."""
 
     def core(self) -> str:
-        return " ".join(str(wheel["sha256"]) for wheel in self.job.choices.wheels)
+        return " ".join([super().core(), *(str(wheel["sha256"]) for wheel in self.job.choices.wheels)])
 
     def layers(self) -> Sequence[str]:
-        return settings.facts().bindings.layers
+        return bindings_layers(self.job.choices.core, self.environment.kind)
 
     def toolchain(self) -> dict[str, Any]:
         return toolchain_of(self.environment, 1, self.layers(), self.variables)
 
+    def python(self) -> str:
+        return _interpreter(self.job.choices.core, self.environment.kind).python
+
     def said(self) -> dict[str, Any]:
-        flags = {"core": self.job.choices.core, "kernels": self.job.choices.core}
+        flags = {"core": self.job.choices.core, "kernels": self.job.choices.kernels}
         return {"flags": flags, "cuda": self.job.provenance.cuda, "arch_list": self.job.choices.archs}
+
+
+def bindings_layers(core: str, kind: str) -> list[str]:
+    """The layers of a root that bindings for ``core`` are built with in an environment of ``kind``."""
+    chosen = (*settings.facts().bindings.layers, *settings.core(core).layers, *_interpreter(core, kind).layers)
+    return list(dict.fromkeys(chosen))
+
+
+def _interpreter(core: str, kind: str) -> Interpreter:
+    """The Python that stage 2 is configured with for ``core``: the environment's own, unless the core is for another."""
+    return settings.core(core).interpreters.get(kind, Interpreter("python3", ()))
 
 
 def overrides(places: Places, kind: str = "rootfs") -> tuple[Bind, ...]:
@@ -483,7 +505,7 @@ def _shared(environment: Environment, choices: Choices) -> dict[str, str]:
 def unpack_core(environment: Environment, version: str) -> None:
     """Unpack the newest stage-1 wheel for stage 2 to build against, unless it is there. Raises DecoupleError."""
     places = environment.places
-    stamp = inputs.read_stamp(places.state / "stage1.json")
+    stamp = inputs.read_stamp(places.core_state / "stage1.json")
     wheel = places.dist / stamp.wheel if stamp else None
     if wheel is None or not wheel.exists():
         raise DecoupleError(
@@ -498,6 +520,16 @@ def unpack_core(environment: Environment, version: str) -> None:
     step("unpack the core wheel")
     inputs.unpack_changed(wheel, places.core)
     write_atomically(marker, digest)
+
+
+def core_folder(environment: Environment, version: str, core: str) -> Path:
+    """Where this machine has what stage 2 builds against; the newest stage-1 wheel is unpacked. Raises DecoupleError."""
+    if core == "built":
+        unpack_core(environment, version)
+    inside = settings.core(core).prefix.format_map(environment.names())
+    if inside == environment.names()["core"]:
+        return environment.places.core
+    return environment.root.tree / inside.lstrip("/") if isinstance(environment, RootEnvironment) else Path(inside)
 
 
 def toolchain_of(

@@ -8,6 +8,7 @@ import time
 import zipfile
 from pathlib import Path
 
+from decouple.base.deflate import Deflater
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
@@ -16,6 +17,7 @@ from decouple.release.wheel_manifest import MEMBER, SUFFIX, WheelManifest
 #: The earliest time a zip member can carry.
 _ZIP_EPOCH = 315532800
 _CHUNK = 1 << 20
+_LEVEL = 6
 
 
 def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path:
@@ -31,7 +33,7 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
     payload = manifest.to_json()
     step(f"write {target.name}")
     try:
-        with zipfile.ZipFile(raw) as given, zipfile.ZipFile(partial, "w") as out:
+        with zipfile.ZipFile(raw) as given, zipfile.ZipFile(partial, "w") as out, Deflater(_LEVEL) as deflater:
             info = dist_info(given, raw)
             record_name, member = f"{info}/RECORD", f"{info}/{MEMBER}"
             names = sorted(
@@ -41,7 +43,7 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
             lines = []
             for name in names:
                 executable = bool(given.getinfo(name).external_attr >> 16 & 0o111)
-                lines.append(_copy(given, out, name, _member(name, executable, epoch)))
+                lines.append(_copy(given, out, name, _member(name, executable, epoch), deflater))
             with out.open(_member(member, False, epoch), "w") as sink:
                 sink.write(payload)
             lines.append(_record(member, hashlib.sha256(payload).digest(), len(payload)))
@@ -82,14 +84,17 @@ def _member(name: str, executable: bool, epoch: int) -> zipfile.ZipInfo:
     info.create_system = 3
     info.external_attr = (0o100755 if executable else 0o100644) << 16
     info.compress_type = zipfile.ZIP_DEFLATED
-    info._compresslevel = 6  # type: ignore[attr-defined]  # ZipFile.open(ZipInfo) takes the level from here
+    info._compresslevel = _LEVEL  # type: ignore[attr-defined]  # ZipFile.open(ZipInfo) takes the level from here
     return info
 
 
-def _copy(given: zipfile.ZipFile, out: zipfile.ZipFile, name: str, info: zipfile.ZipInfo) -> str:
+def _copy(
+    given: zipfile.ZipFile, out: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, deflater: Deflater
+) -> str:
     digest, size = hashlib.sha256(), 0
     info.file_size = given.getinfo(name).file_size  # decides zip64 before the first byte
     with given.open(name) as reader, out.open(info, "w", force_zip64=info.file_size > 1 << 31) as sink:
+        sink._compressor = deflater  # type: ignore[attr-defined]  # where ZipFile keeps zlib's own, which has one thread
         while chunk := reader.read(_CHUNK):
             digest.update(chunk)
             size += len(chunk)

@@ -24,12 +24,17 @@ def register(subparsers: Any) -> None:
     build.add_argument(
         "--stage", type=int, choices=[1, 2], help="only this stage (default: both; with --core stock only 2)"
     )
-    build.add_argument("--core", choices=["built", "stock"], default="built", help="what stage 2 builds against")
+    build.add_argument(
+        "--core",
+        choices=["built", "stock", "official"],
+        default="",
+        help="what stage 2 builds against (default: built; with --kernels official the official wheel's CPU half)",
+    )
     build.add_argument(
         "--kernels",
         choices=["compiled", "official"],
         default="compiled",
-        help="compile them, or take those of the release's official wheel and compile bindings only (for a stock core)",
+        help="compile them, or take those of the release's official wheel and compile bindings only",
     )
     build.add_argument("--profile", default="core", help="core (no CUPTI) or kineto-cupti")
     build.add_argument("--arch", help="CUDA architectures, e.g. '8.0;9.0+PTX' (default: TORCH_CUDA_ARCH_LIST, or 9.0)")

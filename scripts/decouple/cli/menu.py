@@ -56,6 +56,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "kernels": ("kernels", "the machine code in CUDA libraries, kernel by kernel"),
     "test-cuda": ("test_cuda", "upstream's CUDA test suites, on a GPU or on the simulated device"),
     "stage2-symbols": ("stage2_symbols", "which symbols a core lacks that libtorch_cuda needs, and who provides them"),
+    "core-half": ("core_half", "the CPU half of the official wheel, as a core to try torch_cuda on"),
     "units": ("units", "what stage 1's translation units open: no file of CUDA may be among it"),
     "index": ("index", "publish, check and sign wheels in a static package index"),
     "wheels": ("wheels", "fetch prebuilt wheels of a release and verify them"),

@@ -12,7 +12,7 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.kernels import print_comparison
 from decouple.flows import verify as flow
-from decouple.flows import verify_wheel
+from decouple.flows import verify_official, verify_wheel
 from decouple.verify.audit import ElfAudit
 from decouple.verify.checks import Promise
 from decouple.verify.parity import Parity
@@ -24,8 +24,16 @@ def register(subparsers: Any) -> None:
     verify.add_argument("release", metavar="RELEASE|WHEEL", help="a release, or a wheel's file: as `index verify`")
     verify.add_argument("--key", type=Path, help="with a wheel: the public key that must have signed it")
     verify.add_argument("--rebuild", action="store_true", help="with a wheel: apply the series again, compare the tree")
-    verify.add_argument("--env", choices=["auto", "host", "rootfs"], default="auto")
-    verify.add_argument("--core", choices=["built", "stock"], default="built", help="the core that torch_cuda goes on")
+    verify.add_argument("--env", choices=["auto", "host", "rootfs", "portable"], default="auto")
+    verify.add_argument(
+        "--core",
+        choices=["built", "stock", "official"],
+        default="built",
+        help="the core that torch_cuda goes on; official: the CPU half of the official wheel, with its own kernels",
+    )
+    verify.add_argument(
+        "--python", type=Path, help="with --core official: a Python that has the official torch, to compare with"
+    )
     verify.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
     verify.add_argument(
         "--kernels",
@@ -65,6 +73,10 @@ def _verify(arguments: argparse.Namespace) -> int:
         return OK
     if arguments.key or arguments.rebuild:
         raise UsageError("--key and --rebuild are for a wheel's file", next_step="decouple verify dist/2.6/torch-….whl")
+    if arguments.core == "official":
+        return _verify_official(arguments)
+    if arguments.env == "portable" or arguments.python:
+        raise UsageError("--env portable and --python: of --core official alone", next_step="add --core official")
     request = flow.Verify(
         find_project(),
         arguments.release,
@@ -77,6 +89,21 @@ def _verify(arguments: argparse.Namespace) -> int:
         kernels=arguments.kernels,
     )
     found = flow.verify(request, output.listener(), print_audit)
+    return print_verdict(found, None if arguments.all else 10)
+
+
+def _verify_official(arguments: argparse.Namespace) -> int:
+    if arguments.kernels not in (None, "official"):
+        raise UsageError(f"--kernels {arguments.kernels}: these are the official ones", next_step="--kernels official")
+    request = verify_official.VerifyOfficial(
+        find_project(),
+        arguments.release,
+        arguments.env,
+        arguments.tree,
+        python=arguments.python,
+        kernels=arguments.kernels is not None,
+    )
+    found = verify_official.verify(request, output.listener(), print_audit)
     return print_verdict(found, None if arguments.all else 10)
 
 

@@ -52,10 +52,11 @@ class Build(Work):
 
     stage: int | None = None
     """1 or 2; None: both, or with a stock core only 2."""
-    core: str = "built"
-    """What stage 2 builds against: "built" or "stock"."""
+    core: str = ""
+    """What stage 2 builds against: "built", "stock", or "official" (the CPU half of the official wheel). Empty:
+    "built", and "official" with the kernels of that wheel."""
     kernels: str = "compiled"
-    """"compiled", or "official": taken from the release's official wheel, beside whose CPU half stage 2 then builds."""
+    """"compiled", or "official": taken from the release's official wheel."""
     profile: str = "core"
     archs: str = ""
     """CUDA architectures, e.g. "8.0;9.0+PTX"; empty: TORCH_CUDA_ARCH_LIST, or what ``stages.toml`` says."""
@@ -72,15 +73,26 @@ class Build(Work):
     def places(self) -> Places:
         places = super().places
         if self.kernels != "compiled":  # its wheel goes where all go; its name tells it apart
-            return replace(places.beside(self.kernels), dist=places.dist)
+            names = (self.kernels, *(["built"] if self.against == "built" else []), *self._elsewhere)
+            return replace(places.beside("-".join(names)), dist=places.dist)
         return places.beside(SMOKE) if self.part != "all" else places
+
+    @property
+    def _elsewhere(self) -> list[str]:
+        """CMake keeps what it found in one environment: another one's objects lie in a folder of their own."""
+        return [portable.KIND] if self.env == portable.KIND else []
+
+    @property
+    def against(self) -> str:
+        """What stage 2 builds against, where ``core`` leaves it open too."""
+        return self.core or ("built" if self.kernels == "compiled" else "official")
 
     @property
     def stages(self) -> tuple[int, ...]:
         """Which stages are built, in order."""
         if self.stage:
             return (self.stage,)
-        return (2,) if self.core == "stock" or self.kernels != "compiled" else (1, 2)
+        return (2,) if self.against == "stock" or self.kernels != "compiled" else (1, 2)
 
 
 def estimates(request: Build) -> list[Estimate]:
@@ -153,9 +165,14 @@ def _opened(
 ) -> tuple[Environment, Provenance, Choices]:
     """Where the stages of ``request`` are built, of what and how; the tree is made if need be."""
     choices, places = _choices(request), request.places
+    if request.against == "official":
+        raise UsageError(
+            "--core official is the other half of the official kernels' wheel", next_step="add --kernels official"
+        )
     if request.env == portable.KIND and 2 in request.stages:
         raise UsageError(
-            "--env portable: its root has no CUDA yet, so it makes the core only", next_step="add --stage 1"
+            "--env portable: its root has no nvcc yet, so it compiles no kernels",
+            next_step="add --stage 1, or --stage 2 --kernels official",
         )
     costs = estimates(request)
     for cost in costs:
@@ -195,10 +212,9 @@ def _build(request: Build, listener: Listener, cache: remote_cache.Door | None) 
 
 def _over_official_kernels(request: Build, listener: Listener) -> StageWheel:
     """Stage 2 without a kernel compiled. Whether the symbols and the ABI fit is asked before anything is."""
-    if request.core != "built" or request.part != "all" or request.stage == 1:
+    if request.part != "all" or request.stage == 1:
         raise UsageError(
-            "--kernels official builds stage 2, whole, against the CPU half of the same wheel",
-            next_step="leave --core, --slice and --stage 1 out; for a core of your own: --kernels compiled",
+            "--kernels official builds stage 2, whole", next_step="leave --slice out, and build stage 1 by itself"
         )
     pair = pairing.pair_of(request.release)
     choices, places = _choices(request), request.places
@@ -209,15 +225,21 @@ def _over_official_kernels(request: Build, listener: Listener) -> StageWheel:
     halves = folder.make(pair, cache_dir(), Downloader(cache_dir(), progress=listener.progress), listener.progress)
     fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
     listener.say(f"kernels: {pair.wheel.name}, {fetched}")
-    report = symbols.compare(
-        official.of_folder(halves.kernels, official.KERNELS), official.of_folder(halves.folder, official.CORE)
-    )
-    symbols.refuse(report, pair.wheel.name)
     origin = halves.origin()
     need_tree(request, places, listener)
-    places = replace(places, core=halves.folder)
+    places = replace(places, kernels=halves.kernels)
+    if request.against == "official":
+        places = replace(places, core=halves.folder)
     places.make()
-    environment = open_environment(request, places, list(settings.facts().bindings.layers), listener)
+    kind = portable.KIND if request.env == portable.KIND else "rootfs"
+    environment = open_environment(
+        request, places, stages.bindings_layers(request.against, kind), listener, settings.facts().bindings.components
+    )
+    core = stages.core_folder(environment, provenance(places).version, request.against)
+    report = symbols.compare(
+        official.of_folder(halves.kernels, official.KERNELS), official.of_folder(core, official.CORE)
+    )
+    symbols.refuse(report, pair.wheel.name)
     choices = replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"]))
     job = stages.Job(environment, provenance(places), choices, listener.progress, listener.say)
     outcome = stages.Bindings(job).build()
@@ -240,7 +262,8 @@ def _choices(request: Build) -> Choices:
     most = os.environ.get("MAX_JOBS", "")
     return Choices(
         profile=request.profile,
-        core=request.core if request.kernels == "compiled" else request.kernels,
+        core=request.against,
+        kernels=request.kernels,
         archs=archs,
         flash=request.flash,
         jobs=request.jobs or (int(most) if most.isdigit() else None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,10 +36,16 @@ class Work:
         return Places.of(self.project, self.release, cache_dir(), self.tree and self.tree.resolve())
 
 
-def open_environment(work: Work, places: Places, layers: list[str], listener: Listener) -> Environment:
-    """The environment that ``work.env`` names, with ``layers`` of the root. Raises DecoupleError naming what lacks."""
+def open_environment(
+    work: Work, places: Places, layers: list[str], listener: Listener, components: Collection[str] = ()
+) -> Environment:
+    """The environment that ``work.env`` names, with ``layers`` of the root. Raises DecoupleError naming what lacks.
+
+    ``components`` are the third-party folders that are read, where not all are.
+    """
     if work.env == portable.KIND:
-        return portable.open_portable(places, layers, portable.bundle(places, work.third_party, listener), listener)
+        bundled = portable.bundle(places, work.third_party, listener, components)
+        return portable.open_portable(places, layers, bundled, listener)
     if _on_host(work, places, cuda="cuda" in layers):
         listener.say("environment: this machine's own toolchain")
         return HostEnvironment(places)

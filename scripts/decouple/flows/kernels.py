@@ -76,14 +76,24 @@ def dump(paths: Sequence[Path], label: str, archs: Sequence[str] | None, progres
 
 
 def of_backend(
-    environment: Environment, backend: Path, against: str, *, part: bool = False, progress: Progress = SILENT
+    environment: Environment,
+    backend: Path,
+    against: str,
+    *,
+    part: bool = False,
+    kept: bool = False,
+    progress: Progress = SILENT,
 ) -> KernelComparison:
     """The machine code of the wheel ``backend`` against ``against``: "official", "monolith" (the root's), or a file.
 
-    ``part`` compares only the sources that the wheel has; the architectures are those of the wheel.
+    ``part`` compares only the sources that the wheel has; the architectures are those of the wheel, or of these the
+    ``kept`` ones, for which nothing is fetched.
     """
     places = environment.places
     archs = _archs(backend)
+    if kept:
+        version = load_release(places.project, places.release).version
+        archs = [arch for arch in archs if official.kept(version, arch).exists()]
     word = against
     if against == "official":
         word = f"{OFFICIAL}{places.release}"
@@ -93,7 +103,11 @@ def of_backend(
         folder = environment.root.tree / checks.MONOLITH.lstrip("/") / "lib"
         word = str(next(iter(sorted(folder.rglob("libtorch_cuda.so*"))), folder))
     sides = f"built/{against}" if against in ("official", "monolith") else ""
-    ours = dump([backend], backend.name, archs, progress)
+    with contextlib.ExitStack() as stack:
+        looked = backend
+        if kept:  # the dump that is kept is libtorch_cuda's; MAGMA's kernels are not in it
+            looked = next(stack.enter_context(audit.opened(backend)).rglob("libtorch_cuda.so"))
+        ours = dump([looked], backend.name, archs, progress)
     return comparing.compare(ours, _side(places.project, word, archs, progress), part=part, sides=sides)
 
 

@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,9 @@ class Bundle:
         return self.third_party.rows if self.third_party else ()
 
 
-def bundle(places: Places, given: Path | None, listener: Listener) -> Bundle:
-    """The third-party code for the tree of ``places``: ``given``, else the source's own, else the listed components.
+def bundle(places: Places, given: Path | None, listener: Listener, only: Collection[str] = ()) -> Bundle:
+    """The third-party code for the tree of ``places``: ``given``, else the source's own, else the listed components
+    (of these ``only`` some, when it names folders).
 
     Where the list names a component that nobody has, its switch of upstream's build is off; a folder of the user's own
     (or a source with submodules) has all. Raises DecoupleError, UsageError.
@@ -54,6 +55,9 @@ def bundle(places: Places, given: Path | None, listener: Listener) -> Bundle:
         missing = [one for one in listed.absent if one.folder not in found.folders()]
     else:
         listed = components.load(places.project, places.release)
+        if only:
+            wanted = tuple(one for one in listed.components if one.folder in only)
+            listed = replace(listed, components=wanted, absent=())
         found = components.ensure(
             listed, Downloader(cache_dir(), progress=listener.progress), progress=listener.progress
         )

@@ -7,13 +7,17 @@ It is a test bed and no core for anybody: that libtorch_python does not load wit
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import write_atomically
+from decouple.base.mounts import remove_tree
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt import fetch, official
 from decouple.prebuilt.pairing import Pair
@@ -46,13 +50,63 @@ def make(pair: Pair, folder: Path, downloader: Downloader, progress: Progress = 
     return received
 
 
+def environment(python: Path, folder: Path, backend: Path | None = None) -> Path:
+    """A virtual environment ``folder`` of a Python that has the official torch: that torch without kernels, and the
+    wheel ``backend`` on it. What else that Python has is on its path. Returns the new Python.
+
+    Files are linked, not copied, where the file system allows it. Raises DecoupleError, UsageError.
+    """
+    if folder.exists():
+        raise UsageError(f"{folder}: is there already", next_step="name a new folder")
+    asked = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+    done = subprocess.run([str(python), "-c", asked], capture_output=True, text=True, cwd="/")
+    torch = Path(done.stdout.strip())
+    if done.returncode or not (torch / "lib/libtorch_cuda.so").is_file():
+        raise UsageError(
+            f"{python}: has no torch with CUDA in it", next_step="name a Python that has the official wheel"
+        )
+    try:
+        command = [str(python), "-m", "venv", "--without-pip", str(folder)]
+        made = subprocess.run(command, capture_output=True, text=True)
+        if made.returncode:
+            raise DecoupleError(
+                f"{folder}: no virtual environment: {made.stderr.strip()}", next_step="mend that Python"
+            )
+        site = next((folder / "lib").glob("python3*/site-packages"))
+        for package in ("torch", "torchgen", "functorch"):
+            if (torch.parent / package).is_dir():
+                shutil.copytree(torch.parent / package, site / package, ignore=_without_kernels, copy_function=_link)
+        finish(site)
+        (site / "beside.pth").write_text(f"{torch.parent}\n", encoding="utf-8")
+        if backend:
+            with zipfile.ZipFile(backend) as wheel:
+                wheel.extractall(site)
+    except BaseException:
+        remove_tree(folder)
+        raise
+    return folder / "bin" / "python"
+
+
+def _without_kernels(folder: str, names: list[str]) -> list[str]:
+    kernels = official.KERNELS.fullmatch if folder.endswith("torch/lib") else (lambda _: None)
+    return [name for name in names if name == "__pycache__" or kernels(name)]
+
+
+def _link(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return target
+
+
 def finish(site: Path) -> None:
     """Make a core of an unpacked wheel without kernels at ``site``. Raises DecoupleError."""
     version = site / "torch" / "version.py"
     text, count = _CUDA.subn("cuda: Optional[str] = None", version.read_text(encoding="utf-8"))
     if count != 1:
         raise DecoupleError(f"{version}: says nothing of CUDA", next_step="name the wheel that has CUDA in it")
-    version.write_text(text, encoding="utf-8")
+    write_atomically(version, text)  # a new file: that one may be a link to somebody's own
     package = site / PACKAGE
     package.mkdir()
     shutil.copy(_HALF / "package.py", package / "__init__.py")

@@ -58,7 +58,7 @@ def make(pair: Pair, cache: Path, downloader: Downloader, progress: Progress = S
 
     A run beside this one is waited for.
     """
-    whole = cache / "prebuilt" / f"{pair.wheel.sha256[:16]}"
+    whole = cache / "prebuilt" / pair.digest()[:16]
     whole.parent.mkdir(parents=True, exist_ok=True)
     with locked(whole.with_suffix(".lock")):
         if whole.is_dir():

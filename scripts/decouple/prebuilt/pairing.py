@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,11 @@ class Pair:
     abi: str
     wheel: RemoteWheel
     cuda: tuple[RemoteWheel, ...]
+
+    def digest(self) -> str:
+        """64 hex digits over what is fetched."""
+        fetched = "".join(f"{one.sha256} {one.record} {one.members}\n" for one in (self.wheel, *self.cuda))
+        return hashlib.sha256(fetched.encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def test_a_tree_with_debians_patches_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stage", [None, 2])
 def test_the_portable_root_makes_only_the_core(stage: int | None) -> None:
-    with pytest.raises(UsageError, match="its root has no CUDA yet"):
+    with pytest.raises(UsageError, match="its root has no nvcc yet"):
         build(Build(PROJECT, "2.6", portable.KIND, stage=stage))
 
 
@@ -78,3 +78,30 @@ def test_the_timing_prefix_records_processor_time_and_passes_failures_on(tmp_pat
     assert len(record.read_text().splitlines()) == 1, "what failed says nothing about the cost of the object"
     assert [path.name for path in tmp_path.iterdir()] == ["seconds.tsv"]
     assert subprocess.run([script, "true"], env={}).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("core", "kernels", "against"),
+    [
+        ("", "compiled", "built"),
+        ("stock", "compiled", "stock"),
+        ("", "official", "official"),
+        ("built", "official", "built"),
+    ],
+)
+def test_the_core_is_the_one_asked_for_and_else_the_one_that_fits_the_kernels(
+    core: str, kernels: str, against: str
+) -> None:
+    assert Build(PROJECT, "2.6", stage=2, core=core, kernels=kernels).against == against
+
+
+def test_what_is_built_over_other_kernels_or_elsewhere_lies_apart() -> None:
+    """CMake keeps what it found: objects of another core or another root would be taken for these."""
+    kinds = [("official", "", "rootfs"), ("official", "built", "rootfs"), ("official", "", "portable")]
+    folders = {Build(PROJECT, "2.6", env, core=core, kernels=kernels).places.stage2 for kernels, core, env in kinds}
+    assert len(folders | {Build(PROJECT, "2.6").places.stage2}) == 4
+
+
+def test_the_official_core_alone_is_the_half_of_something_else(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--core official is the other half of the official kernels' wheel"):
+        build(Build(PROJECT, "2.6", "rootfs", tmp_path, stage=2, core="official"), QUIET)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import shutil
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -195,3 +197,31 @@ def test_a_core_half_has_everything_but_the_kernels(published: Make, content: di
     assert {"_Z18THCPModule_methodsv", "_ZN5torch4cuda10initModuleEP7_object"} <= set(defined)
     with pytest.raises(UsageError, match="is there already"):
         core_half.make(pair, site, Downloader(tmp_path / "cache"))
+
+
+def test_a_core_half_of_an_installed_wheel_takes_nothing_from_it(
+    content: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a virtual environment beside that Python's: what both share is linked, what differs is new."""
+    for name, data in {**content, "torch/__init__.py": b""}.items():
+        (tmp_path / "official" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "official" / name).write_bytes(data)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "official"))
+    with zipfile.ZipFile(tmp_path / "torch_cuda.whl", "w") as wheel:
+        wheel.writestr("torch_cuda/__init__.py", "")
+    python = core_half.environment(Path(sys.executable), tmp_path / "half", tmp_path / "torch_cuda.whl")
+    monkeypatch.delenv("PYTHONPATH")
+    site = next((tmp_path / "half/lib").glob("python3*/site-packages"))
+    assert not (site / "torch/lib/libtorch_cuda.so").exists()
+    assert (site / "torch/lib/libtorch_cpu.so").samefile(tmp_path / "official/torch/lib/libtorch_cpu.so")
+    assert (tmp_path / "official/torch/version.py").read_bytes() == VERSION
+    assert "cuda: Optional[str] = None" in (site / "torch/version.py").read_text()
+    assert subprocess.run([str(python), "-c", "import torch_cuda"], check=False).returncode == 0
+    with pytest.raises(UsageError, match="has no torch with CUDA in it"):
+        core_half.environment(python, tmp_path / "half of a half")
+
+
+def test_what_is_fetched_says_which_folder_it_is() -> None:
+    """Other headers of NVIDIA's beside the same kernels are another folder."""
+    pair = pairing.pair_of("2.6")
+    assert dataclasses.replace(pair, cuda=pair.cuda[1:]).digest() != pair.digest()

@@ -153,6 +153,29 @@ def test_a_patched_core_is_left_to_load_us_itself(site: Path) -> None:
     assert ask(site, "torch._C.saw_cuda") == "False"
 
 
+def test_files_of_two_builds_are_refused_by_name(tmp_path: Path) -> None:
+    """A wheel unpacked over one with upstream's kernels, not installed by pip, leaves libraries there to be opened."""
+    compiled, official = {"version": "2.6.0+cu124"}, {"version": "2.6.0+cu124.official", "kernels": "official"}
+    (tmp_path / "lib").mkdir()
+    _preload.check_kind(compiled, tmp_path, tmp_path)
+    (tmp_path / "lib/libtorch_cuda_linalg.so").touch()
+    (tmp_path / "kernels.json").touch()
+    _preload.check_kind(official, tmp_path, tmp_path)
+    with pytest.raises(
+        _preload.VersionError, match=r"files of another build in it \(kernels.json, libtorch_cuda_linalg.so"
+    ):
+        _preload.check_kind(compiled, tmp_path, tmp_path)
+
+
+def test_upstreams_kernels_for_an_unmodified_torch_are_refused_by_the_patched_one(tmp_path: Path) -> None:
+    built = {"version": "2.6.0+cu124.official", "kernels": "official", "core": "stock"}
+    (tmp_path / "torch/_decoupled").mkdir(parents=True)
+    told = "is for an unmodified torch, that in .* is the patched one"
+    with pytest.raises(_preload.VersionError, match=told):
+        _preload.check_kind(built, tmp_path, tmp_path / "torch")
+    _preload.check_kind({**built, "core": "built"}, tmp_path, tmp_path / "torch")
+
+
 @needs_cc
 def test_a_python_that_never_imports_torch_imports_one_small_module_of_ours(site: Path) -> None:
     """Not json, pathlib or typing either, which would cost each start of Python more than all the rest of it."""

@@ -25,6 +25,13 @@ foreach(source IN LISTS PYTHON_SOURCES)
   endif()
 endforeach()
 
+# What the patches add to libtorch_cuda, where that is not compiled from the patched tree. A stock core asks for none of it.
+if(TORCH_CUDA_KERNELS AND CORE_KIND STREQUAL "built" AND TORCH_VERSION VERSION_LESS 2.7)
+  add_library(torch_cuda_patched SHARED "${CMAKE_CURRENT_SOURCE_DIR}/torch_cuda/csrc/imported/generator.cpp")
+  target_link_libraries(torch_cuda_patched PRIVATE common torch_cuda c10_cuda ${runtime_support})
+  list(APPEND OWN_LIBRARIES torch_cuda_patched)
+endif()
+
 Python_add_library(_CUDAC MODULE WITH_SOABI "${OWN_PYTHON_DIR}/_cudac_module.cpp")
 target_include_directories(_CUDAC SYSTEM PRIVATE "${PYBIND11_INCLUDE_DIR}")
 target_compile_definitions(_CUDAC PRIVATE TORCH_CUDA_VERSION="${TORCH_CUDA_VERSION}")

@@ -1,7 +1,7 @@
 # The install tree is the torch_cuda package: libraries, extension, headers at their upstream names, CMake config,
 # build_info.json. The Python files are added by the wheel's backend (torch_cuda_build).
 
-install(TARGETS torch_python_cuda LIBRARY DESTINATION lib)
+install(TARGETS torch_python_cuda ${OWN_LIBRARIES} LIBRARY DESTINATION lib)
 if(TORCH_CUDA_KERNELS)
   # as they are: install(TARGETS) would strip them
   install(FILES ${KERNEL_LIBRARIES} DESTINATION lib)

@@ -22,7 +22,7 @@ from torch_cuda._after_import import before_body
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["MODULE", "VersionError", "check_abi", "check_version", "check_whole", "preload"]
+__all__ = ["MODULE", "VersionError", "check_abi", "check_kind", "check_version", "check_whole", "preload"]
 
 MODULE = "torch_cuda._CUDAC"
 OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD=0"
@@ -39,9 +39,10 @@ def preload() -> str:
     """
     version: Any = importlib.import_module("torch.version")
     check_version(build_info(), str(version.__version__), version.cuda)
-    torch = sys.modules["torch"]
-    folders = _libraries.search_folders(Path(next(iter(torch.__path__))))
+    torch_folder = Path(next(iter(sys.modules["torch"].__path__)))
+    folders = _libraries.search_folders(torch_folder)
     check_whole(build_info(), library_dir())
+    check_kind(build_info(), library_dir().parent, torch_folder)
     for name in ("libc10_cuda.so", "libtorch_cuda.so", *_apart()):
         try:
             _libraries.open_library(library_dir() / name, folders)
@@ -79,6 +80,27 @@ def check_whole(built: Mapping[str, Any], folder: Path) -> None:
         raise _libraries.LibraryError(
             f"torch-cuda {built['version']} is installed without its libraries: no libtorch_cuda.so in {folder}; "
             f"pip install --force-reinstall --no-deps torch-cuda-libraries=={built['version']}, or set {OPT_OUT}"
+        )
+
+
+def check_kind(built: Mapping[str, Any], folder: Path, torch_folder: Path) -> None:
+    """Whether *folder* is one build's, and for this kind of core: neither shows before something does not work.
+
+    Raises VersionError: files of two builds of us in one place, or kernels of upstream's that lack what the patched
+    core asks of libtorch_cuda.
+    """
+    compiled = built.get("kernels", "compiled") == "compiled"
+    strangers = ["kernels.json"] if (folder / "kernels.json").exists() else []
+    strangers += sorted(path.name for path in (folder / "lib").glob("libtorch_cuda_*.so"))
+    if compiled and strangers:
+        raise VersionError(
+            f"torch-cuda {built['version']} in {folder} has files of another build in it ({', '.join(strangers)}); "
+            f"delete that folder and install torch-cuda again, or set {OPT_OUT}"
+        )
+    if not compiled and built.get("core") == "stock" and (torch_folder / "_decoupled").is_dir():
+        raise VersionError(
+            f"torch-cuda {built['version']} is for an unmodified torch, that in {torch_folder} is the patched one; "
+            f"install the torch-cuda that was built for it, or set {OPT_OUT}"
         )
 
 

@@ -7,7 +7,7 @@ Choices come from the environment under upstream's names: ``cmake/Options.cmake`
 
 ``config_settings`` of pip (``-C NAME=VALUE``) become ``-DNAME=VALUE``. From a checkout, without pip:
 ``python -m torch_cuda_build.backend DIST_FOLDER``; or in steps: ``configure``, the toolkit's own ``build``, and
-``pack DIST_FOLDER``.
+``pack DIST_FOLDER`` (``pack --stored``: not compressed, for somebody who writes the wheel anew).
 """
 
 from __future__ import annotations
@@ -85,15 +85,14 @@ def build_wheel(
     return pack(project, Path(wheel_directory))
 
 
-def pack(project: WrappedCMake, folder: Path) -> str:
+def pack(project: WrappedCMake, folder: Path, *, stored: bool = False) -> str:
     """Install what was built and write the wheel; its name in ``folder``. Raises WrappedCMakeError, BuildError."""
     staged = project.install(build_dir() / "stage", strip=True)
     info = json.loads((staged / "build_info.json").read_text(encoding="utf-8"))
     folder.mkdir(parents=True, exist_ok=True)
     requires = wheel.requirements(Path(__file__).with_name("requirements.toml"), info)
-    return wheel.write(
-        members(staged, info["core"]), info, wheel.tag(info, sysconfig.get_platform()), folder, requires
-    ).name
+    tag = wheel.tag(info, sysconfig.get_platform())
+    return wheel.write(members(staged, info["core"]), info, tag, folder, requires, stored=stored).name
 
 
 def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None = None) -> str:
@@ -102,12 +101,15 @@ def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None 
 
 
 def main(words: list[str]) -> int:
-    """``[DIST_FOLDER] | configure | pack DIST_FOLDER``; the exit code is 1, with one line on stderr, on failure."""
+    """``[DIST_FOLDER] | configure | pack [--stored] DIST_FOLDER``.
+
+    The exit code is 1, with one line on stderr, on failure.
+    """
     try:
         if words == ["configure"]:
             sys.stdout.write(f"configured; log {configure().log}\n")
-        elif words[:1] == ["pack"] and len(words) == 2:
-            sys.stdout.write(pack(toolkit(), Path(words[1])) + "\n")
+        elif words[:1] == ["pack"] and len(words) == 2 + ("--stored" in words):
+            sys.stdout.write(pack(toolkit(), Path(words[-1]), stored="--stored" in words) + "\n")
         else:
             sys.stdout.write(build_wheel(words[0] if words else "dist") + "\n")
     except (BuildError, WrappedCMakeError) as error:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import time
-import tomllib
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    import tomli as tomllib  # type: ignore[no-redef, import-not-found]
 
 NAME = "torch-cuda"
 IMPORT_NAME = "torch_cuda"
@@ -76,7 +80,13 @@ def tag(info: Mapping[str, Any], platform: str) -> str:
 
 
 def write(
-    members: Mapping[str, Path | bytes], info: Mapping[str, Any], wheel_tag: str, folder: Path, requires: Iterable[str]
+    members: Mapping[str, Path | bytes],
+    info: Mapping[str, Any],
+    wheel_tag: str,
+    folder: Path,
+    requires: Iterable[str],
+    *,
+    stored: bool = False,
 ) -> Path:
     """Write the wheel with *members* (name in the wheel -> file or content) into *folder*; returns its path."""
     stem = f"{IMPORT_NAME}-{info['version']}"
@@ -92,7 +102,8 @@ def write(
     record: list[str] = []
     target = folder / f"{stem}-{wheel_tag}.whl"
     partial = target.with_suffix(".partial")
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+    kind = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(partial, "w", kind, compresslevel=6) as archive:
         for name in sorted(contents, key=lambda name: (name.startswith(dist_info), name)):
             digest, size = _add(archive, name, contents[name])
             record.append(f"{name},sha256={digest},{size}")
@@ -104,7 +115,7 @@ def write(
 
 def _add(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> tuple[str, int]:
     entry = zipfile.ZipInfo(name, _timestamp())
-    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.compress_type = archive.compression
     executable = name.endswith(".so") or ".so." in name
     entry.external_attr = (0o100755 if executable else 0o100644) << 16
     digest = hashlib.sha256()

@@ -1,0 +1,110 @@
+"""torch_cuda over the official kernels, on the CPU half of the official wheel, against that wheel untouched.
+
+>>> from decouple.flows.verify_official import VerifyOfficial, verify
+>>> verify(VerifyOfficial(project, "2.6", python=python))
+Traceback (most recent call last):
+decouple.base.errors.UsageError: ...: nothing built yet (decouple build 2.6 --stage 2 --kernels official)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import UsageError
+from decouple.base.files import sha256_of
+from decouple.base.mounts import remove_tree
+from decouple.build import inputs
+from decouple.build.environment import HostEnvironment, Places
+from decouple.build.wheels import read_manifest
+from decouple.flows import kernels
+from decouple.flows.build import Build
+from decouple.flows.environment import Work
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.verify import Verified, audits
+from decouple.prebuilt import core_half
+from decouple.release.manifest import load_release
+from decouple.verify import checks, facts, half, parity
+from decouple.verify.audit import ElfAudit
+from decouple.verify.checks import Promise
+from decouple.verify.venvs import Tried
+
+
+@dataclass(frozen=True)
+class VerifyOfficial(Work):
+    """Which wheel: the last one that was built in ``env``. ``python`` has the official torch with all that it needs."""
+
+    python: Path | None = None
+    kernels: bool = False
+    """Compare the machine code too."""
+
+    @property
+    def places(self) -> Places:
+        return Build(self.project, self.release, self.env, self.tree, kernels="official").places
+
+
+def verify(
+    request: VerifyOfficial, listener: Listener = QUIET, heard: Callable[[Sequence[ElfAudit]], None] = lambda _: None
+) -> Verified:
+    """Audit, facts and parity. Raises UsageError without a wheel, or without a Python that has the official torch."""
+    places = request.places
+    stamp = inputs.read_stamp(places.state / "stage2.json")
+    if stamp is None:
+        how = f"decouple build {request.release} --stage 2 --kernels official"
+        raise UsageError(f"{places.dist}: nothing built yet", next_step=how)
+    wheel = places.dist / stamp.wheel
+    manifest = load_release(request.project, request.release)
+    if request.python is None:
+        raise UsageError(
+            "--core official: compared with the official torch, installed",
+            next_step=f"pip install torch=={manifest.version}, then --python PYTHON",
+        )
+    python = _half(places, request.python, wheel)
+    site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
+    reports, found = half.judged(audits(site / "torch/lib", wheel))
+    heard(reports)
+    listener.progress.start("parity with the untouched wheel")
+    ours = parity.dump([str(python)], python.parent.parent)
+    same = parity.compare(ours, parity.dump([str(request.python)], python.parent.parent))
+    listener.progress.finish()
+    wanted = facts.expected(manifest.toolchain, read_manifest(wheel).arch_list, "host", {}, "official")
+    folder = python.parent.parent
+    found += checks.together(Tried("half", (str(python),), folder, str(folder)), ours, wanted)
+    found.append(_unmodified(wheel))
+    code = None
+    if request.kernels:
+        code = kernels.of_backend(HostEnvironment(places), wheel, "official", kept=True, progress=listener.progress)
+    return Verified(tuple(reports), tuple(found), tuple(same), code)
+
+
+def _half(places: Places, python: Path, wheel: Path) -> Path:
+    """The virtual environment with the half and the wheel, made anew when either is another."""
+    folder, mark = places.verify / "half", places.verify / "half.content"
+    content = hashlib.sha256(f"{python.absolute()} {sha256_of(wheel)}".encode()).hexdigest()
+    if not (mark.exists() and mark.read_text() == content):
+        remove_tree(folder)
+        mark.unlink(missing_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        core_half.environment(python, folder, wheel)
+        mark.write_text(content)
+    return folder / "bin" / "python"
+
+
+def _unmodified(wheel: Path) -> Promise:
+    """The libraries that are not ours are those that ``kernels.json`` names, by SHA-256."""
+    with zipfile.ZipFile(wheel) as archive:
+        said = json.loads(archive.read("torch_cuda/kernels.json"))
+        wrong = []
+        for name, one in said["libraries"].items():
+            digest = hashlib.sha256()
+            with archive.open(f"torch_cuda/lib/{name}") as library:
+                while chunk := library.read(1 << 20):
+                    digest.update(chunk)
+            if digest.hexdigest() != one["sha256_with_run_path"]:
+                wrong.append(name)
+    seen = f"{', '.join(wrong)} changed" if wrong else f"{len(said['libraries'])} libraries of {said['wheel']['name']}"
+    return Promise("upstream's libraries but for the run path", not wrong, seen)
