@@ -21,12 +21,14 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
+from securesystemslib.dsse import Envelope
+from securesystemslib.signer import CryptoSigner
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import environment
@@ -69,6 +71,21 @@ NASTY_JSON = st.recursive(
 )
 
 
+NEARLY = st.sampled_from(
+    [
+        None, True, False, 0, 1, 100, 10**6, -1, "", "a" * 64, "b" * 64, "A" * 64, "a" * 63, "0" * 40, "torch", "Torch",
+        "torch-cuda", "torch_cuda", "2.6", "2.6.0", "2.6.0+decoupled.1", "2.6.0+decoupled.2", "2.6.0+cu124", "12.4",
+        "torch-2.6.0+decoupled.1-py3-none-any.whl", "torch-2.6.0+decoupled.2-py3-none-any.whl",
+        "torch-2.6.0+decoupled.1-cp313-cp313-linux_x86_64.whl", "torch-2.6.0+decoupled.1-py3-none-any.whl.metadata",
+        "torch_cuda-2.6.0+cu124-py3-none-any.whl", "torch-2.6.0.tar.gz", "https://example.org/files/torch-2.6.0-py3-none-any.whl",
+        "../../files/2.6/torch-2.6.0%2Bdecoupled.1-py3-none-any.whl", "//example.org/x.whl", "http://example.org:99999/",
+        ">=3.9", ">=3.9,<4", "==3.*", "broken upload", [], {}, [{}], ["2.6.0", "2.7.0"], ["9.0", "8.0"],
+        {"sha256": "a" * 64}, {"sha256": "a" * 64, "md5": "0" * 32}, {"sha256": None},
+    ]
+)  # fmt: skip
+"""Values of the right kind in the wrong place, which get further than nonsense does."""
+
+
 def places(document: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of every value inside a document."""
     yield at
@@ -88,14 +105,34 @@ def replaced(document: Any, at: tuple[Any, ...], value: Any) -> Any:
     return copy
 
 
+def _changed(document: Any, at: tuple[Any, ...], how: str, value: Any, key: str) -> Any:
+    """One thing of a document replaced, left out, said twice, or said beside what is there."""
+    if how in ("near", "nasty"):
+        return replaced(document, at, value)
+    holder = document
+    for step in at[:-1]:
+        holder = holder[step]
+    if isinstance(holder, dict):
+        other: Any = {k: v for k, v in holder.items() if how != "gone" or k != at[-1]}
+        if how != "gone":
+            other[key] = value
+    else:
+        other = [*holder[: at[-1]], *holder[at[-1] + (how == "gone") :]]
+        if how != "gone":
+            other.append(holder[at[-1]] if how == "twice" else value)
+    return replaced(document, at[:-1], other)
+
+
 @st.composite
 def changed_json(draw: st.DrawFn, document: Any) -> bytes:
     """A document with up to three values replaced, as bytes that may be damaged as well."""
-    for _ in range(draw(st.integers(0, 3))):
-        at = draw(st.sampled_from(list(places(document))))
-        document = replaced(document, at, draw(NASTY_JSON))
-        if not isinstance(document, dict | list):
+    for _ in range(draw(st.sampled_from([0, 0, 1, 1, 1, 2, 4]))):
+        inside = [at for at in places(document) if at]
+        if not inside:
             break
+        at = draw(st.sampled_from(sorted(inside, key=len)[len(inside) // 3 :]))  # rather a leaf than the whole
+        how = draw(st.sampled_from(["near", "near", "near", "nasty", "gone", "twice", "more"]))
+        document = _changed(document, at, how, draw(NASTY_JSON if how == "nasty" else NEARLY), draw(NASTY_TEXT))
     sys.set_int_max_str_digits(0)
     try:
         data = json.dumps(document).encode()
@@ -107,7 +144,7 @@ def changed_json(draw: st.DrawFn, document: Any) -> bytes:
 @st.composite
 def damaged(draw: st.DrawFn, data: bytes) -> bytes:
     """Bytes as they are, or cut, flipped, repeated, nested deeply."""
-    how = draw(st.sampled_from(["whole", "whole", "whole", "cut", "flip", "insert", "deep", "repeat"]))
+    how = draw(st.sampled_from(["whole"] * 12 + ["cut", "flip", "flip", "insert", "deep", "repeat"]))
     at = draw(st.integers(0, max(0, len(data) - 1)))
     if how == "cut":
         return data[:at]
@@ -231,18 +268,18 @@ def wheel_file(draw: st.DrawFn) -> bytes:
     """A zip with true or false RECORD, odd names, kinds and packing, perhaps damaged."""
     members: dict[str, bytes] = {
         "torch/__init__.py": b"x = 1\n",
-        f"{INFO}/METADATA": draw(st.one_of(st.just(METADATA), damaged(METADATA))),
+        f"{INFO}/METADATA": draw(damaged(METADATA)),
         f"{INFO}/WHEEL": b"Wheel-Version: 1.0\nTag: py3-none-any\n",
-        f"{INFO}/decouple.json": draw(st.one_of(st.just(json.dumps(MANIFEST).encode()), changed_json(MANIFEST))),
+        f"{INFO}/decouple.json": draw(st.one_of(*[st.just(json.dumps(MANIFEST).encode())] * 3, changed_json(MANIFEST))),
     }
-    for _ in range(draw(st.integers(0, 2))):
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
         members[draw(NASTY_NAMES)] = draw(st.binary(max_size=20))
     rows = []
     for name, data in members.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         rows.append(f"{name},sha256={digest},{len(data)}")
     rows.append(f"{INFO}/RECORD,,")
-    for _ in range(draw(st.integers(0, 2))):
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
         rows.insert(draw(st.integers(0, len(rows))), f"{draw(NASTY_NAMES)},{draw(NASTY_TEXT)},{draw(NASTY_TEXT)}")
     members[f"{INFO}/RECORD"] = ("\n".join(rows) + "\n").encode("utf-8", "surrogatepass")
     out = io.BytesIO()
@@ -254,8 +291,10 @@ def wheel_file(draw: st.DrawFn) -> bytes:
             for name, data in members.items():
                 info = zipfile.ZipInfo("x", (1980, 1, 1, 0, 0, 0))
                 info.filename = name.encode("utf-8", "replace").decode()  # as zipfile would write any name
-                info.compress_type = draw(st.sampled_from([0, 0, 8, 8, 12, 14]))
-                info.external_attr = draw(st.sampled_from([0, 0o100644 << 16, 0o120777 << 16, 0o020644 << 16]))
+                info.compress_type = draw(st.sampled_from([0] * 6 + [8] * 12 + [12, 14]))
+                info.external_attr = draw(
+                    st.sampled_from([0] * 9 + [0o100644 << 16] * 9 + [0o120777 << 16, 0o020644 << 16])
+                )
                 archive.writestr(info, data)
     return draw(damaged(out.getvalue()))
 
@@ -456,6 +495,20 @@ def envelope(body: bytes, folder: Path) -> None:
     provenance.verify(path, body, key)
 
 
+@st.composite
+def signed_envelope(draw: st.DrawFn) -> bytes:
+    """An envelope by the right key around an odd statement, or an odd envelope."""
+    wheel_read, _ = _signed()
+    payload = draw(changed_json(provenance.statement(wheel_read)))
+    if draw(st.booleans()):
+        envelope_ = Envelope(payload, draw(st.sampled_from([provenance.PAYLOAD_TYPE] * 4 + ["text/plain", ""])), {})
+        envelope_.sign(_KEPT[2])
+        document = envelope_.to_dict()
+    else:
+        document = ENVELOPE
+    return draw(changed_json(document)) if draw(st.booleans()) else json.dumps(document).encode()
+
+
 ENVELOPE = {"payload": "e30=", "payloadType": provenance.PAYLOAD_TYPE, "signatures": [{"keyid": "a", "sig": "AA=="}]}
 _KEPT: list[Any] = []
 
@@ -467,7 +520,11 @@ def _signed() -> tuple[wheel.Wheel, Path]:
 
         folder = Path(tempfile.mkdtemp(prefix="decouple-hostile-key-"))
         _KEPT.extend(
-            (wheel.read(make_wheel(folder, "torch", "2.6.0+decoupled.1")), provenance.make_key(folder / "key"))
+            (
+                wheel.read(make_wheel(folder, "torch", "2.6.0+decoupled.1")),
+                provenance.make_key(folder / "key"),
+                CryptoSigner(provenance.load_private(folder / "key")),
+            )
         )
     return _KEPT[0], _KEPT[1]
 
@@ -593,7 +650,7 @@ ATTACKS: dict[str, Attack] = {
     "state file": Attack(changed_json(STATE), state),
     "release list": Attack(changed_json(CATALOG), catalog_reader),
     "dependency list": Attack(changed_json(LINKED), linked_reader),
-    "signed statement": Attack(changed_json(ENVELOPE), envelope),
+    "signed statement": Attack(signed_envelope(), envelope),
     "list of files in a .dsc": Attack(dsc_text(), dsc_reader),
     "JSON": Attack(changed_json({"a": [1, "x"]}), plain_json),
     "environment variables": Attack(VARIABLES, environment_reader),
@@ -602,11 +659,12 @@ ATTACKS: dict[str, Attack] = {
 
 @dataclass
 class Tally:
-    """What a run saw: inputs, how many of them were refused, the slowest in seconds."""
+    """What a run saw: inputs, how many of them were refused and in which lines of ours, the slowest in seconds."""
 
     inputs: int = 0
     refused: int = 0
     slowest: float = 0.0
+    lines: set[str] = field(default_factory=set)
 
 
 def run(name: str, count: int, start: int = 1) -> Tally:
@@ -626,6 +684,7 @@ def run(name: str, count: int, start: int = 1) -> Tally:
                 attack.reader(value, folder)
             except DecoupleError as error:
                 tally.refused += 1
+                tally.lines.add(_line(error))
                 assert error.what
             took = time.monotonic() - began
             tally.inputs += 1
@@ -635,6 +694,14 @@ def run(name: str, count: int, start: int = 1) -> Tally:
 
         one()
     return tally
+
+
+def _line(error: BaseException) -> str:
+    """Where it was raised."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return f"{Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}" if at else ""
 
 
 _WRITING = {

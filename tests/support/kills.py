@@ -351,7 +351,9 @@ def sources(folder: Path) -> tuple[Path, Path]:
         world = usual_world(folder / "world")
         shutil.copytree(world.project, project, ignore=shutil.ignore_patterns("build"))
         for release in ("2.6", "2.7"):
-            (project / "series" / f"{release}.toml").write_text(manifest(release), encoding="utf-8")
+            nothing = '[[source]]\nprovider = "git"\nurl = "file:///nonexistent"\n\n'  # no network is asked
+            text = re.sub(r"\[\[source\]\].*?(?=\[toolchain\])", nothing, manifest(release), flags=re.S)
+            (project / "series" / f"{release}.toml").write_text(text, encoding="utf-8")
         git(folder, "clone", "-q", str(world.upstream), str(source))
         shutil.rmtree(source / ".git")
         shutil.copytree(source, newer)
@@ -407,7 +409,7 @@ def _rebase(folder: Path) -> Scene:
             return {name: data for name, data in seen.items() if not name.startswith("patches/2.7/")}
         return seen
 
-    words = ("rebase", "2.6", "2.7", "--source", f"local:{newer}", "--from-source", f"local:{source}")
+    words = ("rebase", "2.6", "2.7", "--replace", "--source", f"local:{newer}", "--from-source", f"local:{source}")
     return Scene(command(*words, **variables), look, repeats=False)
 
 
