@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.cli import main
+from decouple.cli.last_resort import ending
 from tests.support.series import LINES, RELEASE, World, contents, git, usual_world
 
 ROOT = Path(__file__).parents[2]
@@ -185,7 +186,7 @@ def run(make: Callable[[Path], Scene], folder: Path, rounds: int, seed: int = 1,
                 tally.old += 1
             elif seen == new:
                 tally.new += 1
-            elif scene.between and not _strange(seen, old, new):
+            elif scene.between and not strange(seen, old, new):
                 tally.between += 1
             else:
                 raise Between(f"neither old nor new: {_told(seen, old, new)}")
@@ -210,7 +211,7 @@ def _again(make: Callable[[Path], Scene], kept: Path, now: Path) -> Scene:
     return make(now)
 
 
-def _strange(seen: Look, old: Look, new: Look) -> list[str]:
+def strange(seen: Look, old: Look, new: Look) -> list[str]:
     """The names whose content is neither the old nor the new one."""
     absent = object()
     return [
@@ -221,7 +222,7 @@ def _strange(seen: Look, old: Look, new: Look) -> list[str]:
 
 
 def _told(seen: Look, old: Look, new: Look) -> str:
-    names = _strange(seen, old, new) or [name for name in {*seen, *old, *new} if old.get(name) != new.get(name)]
+    names = strange(seen, old, new) or [name for name in {*seen, *old, *new} if old.get(name) != new.get(name)]
     return "; ".join(f"{name}: {str(seen.get(name))[:300]!r}" for name in sorted(names)[:6])
 
 
@@ -530,8 +531,11 @@ def _build(folder: Path) -> Scene:
         git(folder / "src", "commit", "-qam", "newer")
 
     def action() -> int:
-        Stage1(Job(HostEnvironment(places), known, choices)).build()
-        return 0
+        def built() -> int:
+            Stage1(Job(HostEnvironment(places), known, choices)).build()
+            return 0
+
+        return ending(built, ["build"])
 
     return Scene(action, lambda: files(places.dist), between=True)
 

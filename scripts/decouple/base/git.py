@@ -65,6 +65,9 @@ _SLATE = {
 _REACHING = ("GIT_ASKPASS", "GIT_HTTP_", "GIT_PROXY_", "GIT_SSH", "GIT_SSL_")
 _REACHING_CONFIG = r"^(http|https|credential|url|ssh|protocol)\.|^core\.(sshcommand|gitproxy|askpass)$"
 
+#: How git says it; "Out of diskspace" stands for a short write (its write_or_die.c and csum-file.c).
+_FULL = re.compile("No space left on device|Out of diskspace|Disk quota exceeded", re.IGNORECASE)
+
 _WHOLE_ID = re.compile("[0-9a-f]{40}")
 
 
@@ -84,6 +87,8 @@ class GitError(DecoupleError):
         words = [line for line in answer.err.splitlines() if line.strip()]
         marked = [line for line in words if line.startswith(("fatal: ", "error: "))]
         shown = "; ".join(marked[:3] or words[-3:]) or f"exit status {answer.status}"
+        if _FULL.search(answer.err):
+            doing, next_step = f"the disk is full: {doing}", "free space there, then run the same command again"
         super().__init__(f"{doing}: {shown}", next_step=next_step)
         self.answer = answer
 
@@ -137,12 +142,18 @@ def ask(
     stdin: bytes | None = None,
     held: tuple[int, ...] = (),
 ) -> Answer:
-    """Run ``git ARGUMENTS`` in ``cwd``, whatever its exit status. ``held``: open files that it inherits."""
+    """Run ``git ARGUMENTS`` in ``cwd``, whatever its exit status. ``held``: open files that it inherits.
+
+    Raises GitError when the disk is full: whatever was asked, that is not its answer.
+    """
     source = subprocess.PIPE if stdin is not None else subprocess.DEVNULL
     pipe = subprocess.PIPE
     with start(arguments, cwd=cwd, env=env, stdin=source, stdout=pipe, stderr=pipe, pass_fds=held) as process:
         out, err = process.communicate(stdin)
-    return Answer(process.returncode, out, err.decode("utf-8", "replace"))
+    answer = Answer(process.returncode, out, err.decode("utf-8", "replace"))
+    if answer.status and _FULL.search(answer.err):
+        raise GitError(f"git {arguments[0]} in {cwd}", answer)
+    return answer
 
 
 def git(
