@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from decouple.base.errors import DecoupleError
 
@@ -19,6 +19,8 @@ NAME_BOUND = 255
 """Bytes of a file name, as Linux's file systems have it (NAME_MAX)."""
 JSON_BOUND = 64 << 20
 """Bytes of a JSON document; the largest that is read is a project's page, about 6 MiB on PyPI."""
+
+T = TypeVar("T")
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]+")
@@ -55,6 +57,19 @@ def read_bounded(path: Path, bound: int) -> bytes:
             f"{path}: more than {bound} bytes, which is all that it should have", next_step="is this the right file?"
         )
     return data
+
+
+def read_json(path: Path, kind: type[T], *, mend: str, bound: int = JSON_BOUND) -> T:
+    """A file of ours as a ``kind``: a dataclass, which need not name all that is there, or a type of Python's.
+
+    ``mend`` is the next step to tell. Raises DecoupleError for a file that holds anything else, OSError.
+    """
+    import msgspec  # here: not every verb reads such a file
+
+    try:
+        return msgspec.convert(parse_json(read_bounded(path, bound)), kind)
+    except (ValueError, RecursionError) as error:  # msgspec's own are ValueErrors
+        raise DecoupleError(f"{path}: damaged: {str(error)[:200]}", next_step=mend) from None
 
 
 def parse_json(data: bytes | str) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
+from decouple.base.outside import read_json
 from decouple.build.environment import Environment, ask
 
 
@@ -24,6 +27,11 @@ class Effort:
             None if self.compiled is None or other.compiled is None else self.compiled + other.compiled,
             None if self.cached is None or other.cached is None else self.cached + other.cached,
         )
+
+
+@dataclass(frozen=True)
+class _Recorded(Effort):
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,11 +62,9 @@ def since(seconds: float, before: Counters | None, after: Counters | None) -> Ef
 
 def accumulate(path: Path, digest: str, effort: Effort) -> Effort:
     """``effort`` together with that of interrupted runs on the same inputs, which ``path`` records."""
-    try:
-        recorded = json.loads(path.read_text())
-        if recorded.pop("digest") == digest:
-            effort = Effort(**recorded) + effort
-    except (OSError, ValueError, TypeError, KeyError):  # none yet, or of another version of this file
-        pass
+    with contextlib.suppress(OSError, DecoupleError):  # none yet, or of another version of this file
+        recorded = read_json(path, _Recorded, mend="")
+        if recorded.digest == digest:
+            effort = Effort(recorded.seconds, recorded.compiled, recorded.cached) + effort
     write_atomically(path, json.dumps({"digest": digest, **asdict(effort)}) + "\n")
     return effort

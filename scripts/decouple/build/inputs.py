@@ -14,6 +14,7 @@ from typing import Any
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
 from decouple.base.git import ask, git
+from decouple.base.outside import read_json
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,8 @@ def digest_of(content: Mapping[str, Any]) -> str:
 def read_stamp(path: Path) -> Stamp | None:
     """The stamp in ``path``; None when there is none or it cannot be read."""
     try:
-        return Stamp(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+        return read_json(path, Stamp, mend="")
+    except (OSError, DecoupleError):
         return None
 
 

@@ -16,7 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
+from decouple.base.outside import read_json
 from decouple.build.description import Description
 
 NAME = "record.json"
@@ -80,10 +82,9 @@ def add(tree: Path, folder: Path, keyring: Path, prefixes: Sequence[str] = ()) -
 def read(folder: Path) -> dict[str, Any]:
     """The record in ``folder``, empty when there is none that can be read: it is made anew."""
     try:
-        document = json.loads((folder / NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_json(folder / NAME, dict[str, Any], mend="")
+    except (OSError, DecoupleError):
         return {}
-    return document if isinstance(document, dict) else {}
 
 
 def of_layers(tree: Path, folder: Path, description: Description, layers: Sequence[str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.mounts import mounts_below, remove_tree
+from decouple.base.outside import read_json
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
 from decouple.build import record
@@ -245,12 +246,20 @@ def _start_anew(folder: Path) -> dict[str, Any]:
     return {"bootstrap": False, "layers": {}}
 
 
+@dataclass(frozen=True)
+class _Done:
+    """``done.json``: what of a root is finished, and each layer's content at that time."""
+
+    bootstrap: bool = False
+    layers: dict[str, Any] = field(default_factory=dict)
+
+
 def _read_done(folder: Path) -> dict[str, Any]:
     path = folder / "done.json"
     if not path.exists():
         return {"bootstrap": False, "layers": {}}
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    found = read_json(path, _Done, mend="decouple clean RELEASE --rootfs removes the root; the next build makes it")
+    return {"bootstrap": found.bootstrap, "layers": found.layers}
 
 
 def _write_done(folder: Path, done: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
 from decouple.base.git import GitError, ask
+from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 
 PLACEHOLDER = "newdevice"
 RECORD = ".scaffold.json"
@@ -133,7 +134,7 @@ def _read_record(record: Path) -> dict[str, str] | None:
     if not record.exists():
         return None
     try:
-        files = json.loads(record.read_text(encoding="utf-8"))["files"]
+        files = parse_json(read_bounded(record, JSON_BOUND))["files"]
         return {str(path): str(text) for path, text in files.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DecoupleError(f"{record}: not a record of the scaffold", next_step="restore it from git") from error

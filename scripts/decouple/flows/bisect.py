@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.outside import read_json
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.shell import Shell, runner
 from decouple.stack.engine import Stack
@@ -103,14 +103,26 @@ def compiles(run: Run, build: str = "build") -> Oracle:
     return look
 
 
+@dataclass(frozen=True)
+class CompileCommand:
+    """An entry of CMake's ``compile_commands.json``."""
+
+    file: str
+    directory: str
+    command: str = ""
+    arguments: tuple[str, ...] = ()
+    output: str = ""
+
+
 def touched_objects(listing: Path, paths: Sequence[str]) -> list[str]:
     """The objects that ``listing`` (CMake's compile_commands.json) makes of ``paths``, relative to its build folder.
 
     Paths there are those of the place the build ran in, so a source is known by the end of its path. Raises
     DecoupleError when there is no listing.
     """
+    mend = "configure again: --configure, with CMAKE_EXPORT_COMPILE_COMMANDS on"
     try:
-        entries = json.loads(listing.read_bytes())
+        entries = read_json(listing, list[CompileCommand], mend=mend)
     except FileNotFoundError:
         raise DecoupleError(
             f"{listing}: no such file", next_step="--configure, with CMAKE_EXPORT_COMPILE_COMMANDS on"
@@ -118,11 +130,13 @@ def touched_objects(listing: Path, paths: Sequence[str]) -> list[str]:
     endings = tuple(f"/{path}" for path in paths)
     found = []
     for entry in entries:
-        if entry["file"].endswith(endings):
-            words = shlex.split(entry.get("command", "")) or entry["arguments"]
-            output = entry.get("output") or words[words.index("-o") + 1]
-            folder = entry["directory"].rstrip("/") + "/"
-            found.append(output.removeprefix(folder))
+        if entry.file.endswith(endings):
+            try:
+                words = shlex.split(entry.command) or list(entry.arguments)
+                output = entry.output or words[words.index("-o") + 1]
+            except (ValueError, IndexError):
+                raise DecoupleError(f"{listing}: no object of {entry.file} in it", next_step=mend) from None
+            found.append(output.removeprefix(entry.directory.rstrip("/") + "/"))
     return sorted(found)
 
 

@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
+from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 from decouple.patch import parse as patches
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
@@ -153,7 +153,7 @@ def _identity(project: Path, name: str) -> str:
 
 def _key_number(census: Path, release: str) -> status.CensusSection:
     try:
-        key = json.loads(census.read_bytes())["summary"]["key_number"]
+        key = parse_json(read_bounded(census, JSON_BOUND))["summary"]["key_number"]
         return status.CensusSection(key["before"], key["after"])
     except (ValueError, KeyError, TypeError) as error:
         raise DecoupleError(

@@ -21,6 +21,7 @@ from typing import Any
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, sha256_of
+from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt import fetch, official
 from decouple.prebuilt.pairing import Pair
@@ -49,8 +50,8 @@ class Halves:
 
     def origin(self) -> dict[str, Any]:
         """``kernels.json``: whose the libraries are, and the hashes before and after."""
-        found: dict[str, Any] = json.loads((self.kernels / "kernels.json").read_text(encoding="utf-8"))
-        return found
+        mend = f"rm -r {self.folder} and run again: it is taken from the verified wheel anew"
+        return read_json(self.kernels / "kernels.json", dict[str, Any], mend=mend)
 
 
 def make(pair: Pair, cache: Path, downloader: Downloader, progress: Progress = SILENT) -> Halves:

@@ -17,6 +17,7 @@ from typing import Any
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, replace_between, write_atomically
+from decouple.base.outside import read_json
 
 SCHEMA = 1
 BUILT = "built"
@@ -241,10 +242,7 @@ def _plain(value: Any) -> Any:
 def _raw(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {"schema": SCHEMA}
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DecoupleError(f"{path}: not JSON: {error}", next_step="git checkout it, or delete it") from error
+    found = read_json(path, dict[str, Any], mend="git checkout it, or delete it")
     if found.get("schema") != SCHEMA:
         raise DecoupleError(
             f"{path}: schema: expected {SCHEMA}, found {found.get('schema')!r}",

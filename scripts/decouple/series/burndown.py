@@ -13,6 +13,7 @@ from pathlib import Path
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
+from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 from decouple.patch import seriesfile
 from decouple.patch.size import measure
 from decouple.series import check
@@ -45,7 +46,7 @@ def row(project: Path, release: str, census: Path | None = None) -> BurnDownRow:
     before = after = None
     if census is not None:
         try:
-            key = json.loads(census.read_bytes())["summary"]["key_number"]
+            key = parse_json(read_bounded(census, JSON_BOUND))["summary"]["key_number"]
             before, after = int(key["before"]), int(key["after"])
         except (ValueError, KeyError, TypeError) as error:
             raise DecoupleError(

@@ -295,7 +295,7 @@ def from_cache(kept: Path, wanted: Collection[str]) -> Kept | None:
             if any(path not in there for path in needed):
                 return None
             return Kept(modes, {path: store.read(there[path]) for path in needed})
-    except (FileNotFoundError, zipfile.BadZipFile, ValueError, KeyError):
+    except (FileNotFoundError, zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

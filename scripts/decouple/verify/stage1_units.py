@@ -115,7 +115,7 @@ def read_units(compile_commands: Path) -> tuple[TranslationUnit, ...]:
         )
     except OSError as error:
         raise DecoupleError(f"{compile_commands}: {error.strerror}", next_step="configure stage 1 first") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DecoupleError(
             f"{compile_commands}: not CMake's compile commands ({error})",
             next_step="configure stage 1 again: `decouple build RELEASE --stage 1`",
