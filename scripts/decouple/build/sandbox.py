@@ -150,9 +150,14 @@ def check() -> None:
 
 
 def clean_environment(variables: Mapping[str, str], *, network: bool = False) -> list[str]:
-    """``env -i`` with ``variables``, a plain PATH and HOME; for a command with network also the caller's proxies, which
-    may hold a password."""
-    kept = {name: value for name, value in os.environ.items() if network and name.lower().endswith("_proxy")}
-    merged = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb")}
-    merged |= kept | dict(variables)
-    return ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in sorted(merged.items()))]
+    """The prefix that runs a command with ``variables``, a plain PATH and HOME, and nothing else of the caller's.
+
+    A command with network also has the caller's proxies. They may hold a password, and a command line can be read by
+    everybody on the machine: so they are inherited, and every other variable is taken away by its name.
+    """
+    merged = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb"), **variables}
+    gone = ["-i"]
+    if network:
+        names = sorted(name for name in os.environ if not name.lower().endswith("_proxy"))
+        gone = [word for name in names for word in ("-u", name)]
+    return ["/usr/bin/env", *gone, *(f"{name}={value}" for name, value in sorted(merged.items()))]

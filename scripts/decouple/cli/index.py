@@ -31,6 +31,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
     check = verbs.add_parser("check", help="check every page, link, hash and manifest")
     check.add_argument("index", help="folder or address of the site")
+    check.add_argument("--root", type=Path, help="a trusted root.json: also check what is signed in tuf/ against it")
     check.set_defaults(run=_check)
 
     yank = verbs.add_parser("yank", help="mark a published file so that pip takes it only when it is pinned (PEP 592)")
@@ -64,6 +65,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     sign_list.add_argument("--site", type=Path, default=Path("dist/index"))
     sign_list.add_argument("--key", type=Path, required=True, help="the private key that signs the lists")
     sign_list.add_argument("--root-key", type=Path, help="the one that says which key that is (default: the same)")
+    sign_list.add_argument(
+        "--old-root-key", type=Path, help="hand the root over from this key to --root-key; clients follow by themselves"
+    )
     sign_list.add_argument("--days", type=int, default=30, help="how long the list is good (default: 30)")
     sign_list.set_defaults(run=_sign_list)
 
@@ -81,7 +85,9 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _sign_list(arguments: argparse.Namespace) -> int:
-    for path in release_list.sign(arguments.site, arguments.key, arguments.root_key, arguments.days):
+    for path in release_list.sign(
+        arguments.site, arguments.key, arguments.root_key, arguments.days, arguments.old_root_key
+    ):
         print(f"wrote    {path}")
     root = arguments.site / release_list.FOLDER / "root.json"
     print(f"{root}: give it to users by another way than the site, for `decouple wheels --root`")
@@ -89,7 +95,7 @@ def _sign_list(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    faults = check_index(Index(arguments.index), output.progress())
+    faults = check_index(Index(arguments.index), output.progress(), arguments.root)
     for fault in faults:
         print(fault)
     print(f"{arguments.index}: {len(faults)} faults" if faults else f"{arguments.index}: every link and hash holds")

@@ -8,14 +8,15 @@ import dataclasses
 import hashlib
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of
 from decouple.base.progress import SILENT, Progress
-from decouple.index import wheel
-from decouple.index.offer import WHEEL_BOUND, Offer, Page, local_path, project_name
+from decouple.index import release_list, wheel
+from decouple.index.catalog import Entry
+from decouple.index.offer import WHEEL_BOUND, Offer, Page, Refusal, local_path, project_name
 from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import METADATA
 from decouple.release.wheel_manifest import SUFFIX
@@ -32,13 +33,15 @@ class SiteFault:
         return f"{self.where}: {self.what}"
 
 
-def check(index: Index, progress: Progress = SILENT) -> list[SiteFault]:
-    """Every fault of the index, in page order; an empty list means that it holds. Raises DecoupleError when the
-    front page cannot be read."""
+def check(index: Index, progress: Progress = SILENT, root: Path | None = None) -> list[SiteFault]:
+    """Every fault of the index, in page order; an empty list means that it holds. With ``root``, a trusted root file,
+    its signed lists are asked as a client does that knows nothing yet. Raises DecoupleError when the front page cannot
+    be read."""
     faults: list[SiteFault] = []
     projects = index.projects()
     if not projects:
         faults.append(SiteFault(index.address, "the front page names no project"))
+    pages: list[Page] = []
     progress.start("checking projects", len(projects))
     for project in projects:
         if project_name(project) is None:
@@ -49,6 +52,7 @@ def check(index: Index, progress: Progress = SILENT) -> list[SiteFault]:
         except DecoupleError as error:
             faults.append(SiteFault(project, error.what))
             continue
+        pages.append(page)
         faults += _pages_agree(project, page, html)
         for package in page.offers:
             if package.metadata is not None:
@@ -57,7 +61,28 @@ def check(index: Index, progress: Progress = SILENT) -> list[SiteFault]:
                 faults.append(SiteFault(package.filename, "no sha256 in its link"))
         progress.advance()
     progress.finish()
+    if root is not None:
+        faults += _list_faults(index, root, pages)
     return faults
+
+
+def _list_faults(index: Index, root: Path, pages: list[Page]) -> Iterator[SiteFault]:
+    """What a client that knows ``root`` would stop at: each release's list, and each page against it."""
+    ours = {page.project: [offer for offer in page.offers if offer.metadata is not None] for page in pages}
+    releases = sorted({f"{one.version.major}.{one.version.minor}" for offers in ours.values() for one in offers})
+    for release in releases:
+        try:
+            with tempfile.TemporaryDirectory() as nothing_known:
+                listed = release_list.current(index, root, release, Path(nothing_known))
+            refused = [one for page in pages if ours[page.project] for one in _narrowed(page, listed, release)]
+        except DecoupleError as error:
+            yield SiteFault(f"signed list of {release}", error.what)
+            continue
+        yield from (SiteFault(one.filename, f"{one.why} of {release}") for one in refused)
+
+
+def _narrowed(page: Page, listed: Mapping[str, Entry], release: str) -> tuple[Refusal, ...]:
+    return release_list.narrowed(page, listed, release).refused[len(page.refused) :]
 
 
 def _pages_agree(project: str, page: Page, html: Page) -> Iterator[SiteFault]:

@@ -52,24 +52,29 @@ _ONLINE = (Timestamp.type, Snapshot.type, Targets.type)
 _BY_HAND = "do not install; ask the publisher, by another way than this server"
 
 
-def sign(site: Path, key: Path, root_key: Path | None = None, days: int = DAYS) -> tuple[str, ...]:
+def sign(
+    site: Path, key: Path, root_key: Path | None = None, days: int = DAYS, old_root_key: Path | None = None
+) -> tuple[str, ...]:
     """Sign the lists of a site anew for ``days`` days; returns the paths written, the root first when it changed.
 
     ``root_key`` (default: ``key``) signs who may sign; it is needed the first time, for another ``key``, and before the
-    root ends, and may lie elsewhere between. Raises UsageError when it is needed and not given, DecoupleError for keys
-    that are none.
+    root ends, and may lie elsewhere between. ``old_root_key`` hands the root over to ``root_key``: both sign the new
+    root, so that who trusts the old one trusts it too (TUF, 5.3.4). Raises UsageError when a key is needed and not
+    given, DecoupleError for keys that are none.
     """
     if days < 1:
         raise UsageError(f"--days {days}: at least 1", next_step=f"leave it out for {DAYS}")
     if not site.is_dir():
         raise UsageError(f"{site}: no such folder", next_step="publish first: decouple index build FOLDER --site SITE")
     with locked(site):  # of two at once one would sign what the other is about to replace
-        return _signed(site, CryptoSigner(load_private(key)), root_key, days)
+        return _signed(site, CryptoSigner(load_private(key)), root_key, days, old_root_key)
 
 
-def _signed(site: Path, signer: CryptoSigner, root_key: Path | None, days: int) -> tuple[str, ...]:
+def _signed(
+    site: Path, signer: CryptoSigner, root_key: Path | None, days: int, old_root_key: Path | None
+) -> tuple[str, ...]:
     now = datetime.now(UTC).replace(microsecond=0)
-    written = _root(site / FOLDER, signer, root_key, now)
+    written = _root(site / FOLDER, signer, root_key, old_root_key, now)
     lists = {f"{catalog.FOLDER}/{release}.json" for release in catalog.read_all(site)}
     targets = {name: TargetFile.from_file(name, str(site / name), ["sha256"]) for name in sorted(lists)}
     ends = now + timedelta(days=days)
@@ -181,8 +186,10 @@ class _Fetcher(FetcherInterface):
             raise DownloadHTTPError(error.what, 404) from error
 
 
-def _root(folder: Path, online: CryptoSigner, root_key: Path | None, now: datetime) -> list[Path]:
-    """Write a root when there is none, when it names another online key, or when it ends soon; what was written."""
+def _root(
+    folder: Path, online: CryptoSigner, root_key: Path | None, old_root_key: Path | None, now: datetime
+) -> list[Path]:
+    """Write a root when there is none, when it names other keys, or when it ends soon; what was written."""
     path = folder / "root.json"
     old = _read(path)
     wanted = online.public_key.keyid
@@ -190,14 +197,22 @@ def _root(folder: Path, online: CryptoSigner, root_key: Path | None, now: dateti
         root = old.signed
         assert isinstance(root, Root)
         held = all(root.roles[role].keyids == [wanted] for role in _ONLINE)
-        if held and root.expires > now + timedelta(days=ROOT_MARGIN):
+        if held and old_root_key is None and root.expires > now + timedelta(days=ROOT_MARGIN):
             return []
         if root_key is None and root.roles[Root.type].keyids != [wanted]:
             why = "ends soon" if held else "names another key"
             raise UsageError(f"{path}: it {why}, and only the root's key can change it", next_step="give --root-key")
     signer = online if root_key is None else CryptoSigner(load_private(root_key))
-    if old is not None and signer.public_key.keyid not in old.signed.roles[Root.type].keyids:
-        raise UsageError(f"{root_key or path}: not the key of this site's root", next_step="give --root-key")
+    if old is None and old_root_key is not None:
+        raise UsageError(f"{path}: no root to hand over", next_step="leave --old-root-key out")
+    before = signer if old_root_key is None else CryptoSigner(load_private(old_root_key))
+    if old is not None and before.public_key.keyid not in old.signed.roles[Root.type].keyids:
+        raise UsageError(
+            f"{old_root_key or root_key or path}: not the key of this site's root",
+            next_step="give --old-root-key"
+            if old_root_key
+            else "give --root-key; --old-root-key hands over to another",
+        )
     root = Root(
         version=1 if old is None else old.signed.version + 1,
         expires=now + timedelta(days=ROOT_DAYS),
@@ -207,7 +222,8 @@ def _root(folder: Path, online: CryptoSigner, root_key: Path | None, now: dateti
     for role in _ONLINE:
         root.add_key(online.public_key, role)
     versioned = folder / f"{root.version}.root.json"
-    return [_write(versioned, root, signer), _write(path, root, signer)]
+    signers = (signer,) if before is signer else (before, signer)
+    return [_write(versioned, root, *signers), _write(path, root, *signers)]
 
 
 def _next(site: Path, role: str) -> int:
@@ -227,8 +243,9 @@ def _read(path: Path) -> Metadata[Any] | None:
         ) from error
 
 
-def _write(path: Path, signed: Signed, signer: CryptoSigner) -> Path:
+def _write(path: Path, signed: Signed, *signers: CryptoSigner) -> Path:
     whole: Metadata[Any] = Metadata(signed)
-    whole.sign(signer)
+    for signer in signers:
+        whole.sign(signer, append=True)
     write_atomically(path, whole.to_bytes())
     return path

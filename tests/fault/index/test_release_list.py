@@ -13,6 +13,7 @@ import pytest
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
 from decouple.index import catalog, choose, provenance, release_list, site
+from decouple.index.check import check
 from decouple.index.remote import Index
 from tests.support.server import FaultyServer
 from tests.unit.index.test_commands import digest, project
@@ -184,3 +185,67 @@ def test_the_command_signs_and_wheels_holds_to_it(
     assert "every file of it was yanked" in capsys.readouterr().err
     assert main(["index", "check", where]) == 0
     assert catalog.read_all(tmp_path / "site")["2.6"][0].yanked == ""
+
+
+def test_the_root_is_handed_over_and_clients_of_the_old_one_follow(tmp_path: Path) -> None:
+    make_pair(tmp_path / "dist")
+    site.build(tmp_path / "dist", tmp_path / "site")
+    for name in ("root-key", "next-root-key", "online"):
+        provenance.make_key(tmp_path / name)
+    keys = {name: tmp_path / name for name in ("root-key", "next-root-key", "online")}
+    release_list.sign(tmp_path / "site", keys["online"], keys["root-key"])
+    shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
+    with FaultyServer({"/": tmp_path / "site"}) as server:
+        assert taken(server, tmp_path) == OLD  # a client that remembers the first root
+        with pytest.raises(UsageError, match="not the key of this site's root"):
+            release_list.sign(tmp_path / "site", keys["online"], keys["next-root-key"], 30, keys["online"])
+        release_list.sign(tmp_path / "site", keys["online"], keys["next-root-key"], 30, keys["root-key"])
+        assert taken(server, tmp_path) == OLD
+        shutil.rmtree(tmp_path / "cache")  # and one that was given the first root today
+        assert taken(server, tmp_path) == OLD
+        with pytest.raises(UsageError, match="not the key of this site's root"):  # the old key is out
+            release_list.sign(tmp_path / "site", keys["root-key"], keys["root-key"])
+        release_list.sign(tmp_path / "site", keys["root-key"], keys["next-root-key"])  # the new one names who signs
+        assert taken(server, tmp_path) == OLD
+
+
+def test_a_root_that_only_the_new_key_signed_is_refused(tmp_path: Path) -> None:
+    """Whoever holds the site but not the root's key cannot hand it to themselves."""
+    make_pair(tmp_path / "dist")
+    site.build(tmp_path / "dist", tmp_path / "site")
+    for name in ("key", "stranger"):
+        provenance.make_key(tmp_path / name)
+    release_list.sign(tmp_path / "site", tmp_path / "key")
+    shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
+    shutil.copytree(tmp_path / "site", tmp_path / "theirs")
+    shutil.rmtree(tmp_path / "theirs/tuf")
+    release_list.sign(tmp_path / "theirs", tmp_path / "stranger")
+    root = json.loads((tmp_path / "theirs/tuf/root.json").read_text())
+    root["signed"]["version"] = 2
+    (tmp_path / "site/tuf/2.root.json").write_text(json.dumps(root))
+    with FaultyServer({"/": tmp_path / "site"}) as server, pytest.raises(DecoupleError):
+        taken(server, tmp_path)
+
+
+def test_check_with_the_root_finds_what_a_client_would_stop_at(tmp_path: Path) -> None:
+    make_pair(tmp_path / "dist")
+    site.build(tmp_path / "dist", tmp_path / "site")
+    provenance.make_key(tmp_path / "key")
+    release_list.sign(tmp_path / "site", tmp_path / "key")
+    root = shutil.copy(tmp_path / "site/tuf/root.json", tmp_path / "root.json")
+
+    def faults() -> list[str]:
+        index = Index(str(tmp_path / "site/simple"))
+        assert check(index) == []  # without the root it holds
+        return [str(one) for one in check(index, root=Path(root))]
+
+    assert faults() == []
+    make_pair(tmp_path / "next", revision=2)
+    site.build(tmp_path / "next", tmp_path / "site")
+    (told,) = faults()
+    assert "signed list of 2.6" in told and "is not the list that was signed" in told
+    release_list.sign(tmp_path / "site", tmp_path / "key")
+    assert faults() == []
+    shutil.rmtree(tmp_path / "site/tuf")
+    (told,) = faults()
+    assert told.startswith("signed list of 2.6: ")
