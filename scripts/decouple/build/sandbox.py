@@ -158,6 +158,7 @@ def clean_environment(variables: Mapping[str, str], *, network: bool = False) ->
     merged = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb"), **variables}
     gone = ["-i"]
     if network:
-        names = sorted(name for name in os.environ if not name.lower().endswith("_proxy"))
-        gone = [word for name in names for word in ("-u", name)]
+        shells = {"PWD", "OLDPWD", "SHLVL", "_", "LINES", "COLUMNS"}  # what a shell on the way, or readline, adds
+        names = {name for name in os.environ if not name.lower().endswith("_proxy")} | shells
+        gone = [word for name in sorted(names) for word in ("-u", name)]
     return ["/usr/bin/env", *gone, *(f"{name}={value}" for name, value in sorted(merged.items()))]
