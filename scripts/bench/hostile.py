@@ -46,7 +46,8 @@ def main() -> int:
     results: dict[str, Any] = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
     bad, ends = 0, time.monotonic() + asked.seconds
     for name in asked.reader or hostile.ATTACKS:
-        while (done := results.get(name, {}).get("inputs", 0)) < asked.count:
+        cost = hostile.ATTACKS[name].cost
+        while (done := results.get(name, {}).get("inputs", 0) * cost) < asked.count:
             if time.monotonic() > ends:
                 return 3
             count, seed = min(BATCH, asked.count - done), asked.seed + done

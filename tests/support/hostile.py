@@ -40,6 +40,7 @@ from decouple.release.wheel_manifest import WheelManifest
 from decouple.stack.journal import State
 from decouple.upstream import dsc, pypi
 from decouple.upstream.unpack import Limits, unpack_tar
+from tests.support import series
 
 SECONDS = 10.0
 """No reader may take longer for one input."""
@@ -164,10 +165,16 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Attack:
-    """``inputs`` for ``reader``, which is given one and an empty folder of its own."""
+    """``inputs`` for ``reader``, which is given one and an empty folder of its own.
+
+    ``cost``: how many inputs of the others one of these stands for; it starts other programs.
+    """
 
     inputs: st.SearchStrategy[Any]
     reader: Callable[[Any, Path], object]
+    cost: int = 1
+    prepare: Callable[[], object] = lambda: None
+    """Called once before: what it writes is no reader's."""
 
 
 SHA = "a" * 64
@@ -638,6 +645,83 @@ def plain_json(body: bytes, folder: Path) -> None:
         return
 
 
+CONFIGURED = {
+    "core.autocrlf": ["true", "input"], "core.eol": ["crlf"], "core.fileMode": ["false"], "core.symlinks": ["false"],
+    "core.ignoreCase": ["true"], "core.hooksPath": ["hooks"], "core.fsmonitor": ["touch evil"], "core.bare": ["true"],
+    "core.attributesFile": ["attributes"], "core.sparseCheckout": ["true"], "core.splitIndex": ["true"],
+    "core.sharedRepository": ["0777"], "core.quotePath": ["false"], "core.bigFileThreshold": ["1"],
+    "core.checkStat": ["minimal"], "core.compression": ["0"], "core.abbrev": ["4"], "core.safecrlf": ["true"],
+    "core.untrackedCache": ["true"], "core.whitespace": ["cr-at-eol"], "apply.whitespace": ["fix", "error-all"],
+    "apply.ignoreWhitespace": ["change"], "diff.renames": ["copies", "false"], "diff.noprefix": ["true"],
+    "diff.mnemonicPrefix": ["true"], "diff.algorithm": ["histogram"], "diff.context": ["0"],
+    "diff.external": ["touch evil"],
+    "diff.orderFile": ["order"], "diff.ignoreSubmodules": ["all"], "diff.indentHeuristic": ["false"],
+    "i18n.commitEncoding": ["ISO-8859-1", "UTF-16"], "i18n.logOutputEncoding": ["UTF-16"], "commit.gpgSign": ["true"],
+    "gpg.program": ["touch"], "user.name": ["Eve"], "color.ui": ["always"], "log.showSignature": ["true"],
+    "index.version": ["4"], "feature.manyFiles": ["true"], "filter.evil.clean": ["tr a b"],
+    "filter.evil.smudge": ["tr a b"],
+    "filter.evil.required": ["true"], "status.short": ["true"], "status.branch": ["true"], "merge.renames": ["false"],
+    "gc.auto": ["1"], "pack.packSizeLimit": ["1"], "advice.detachedHead": ["true"], "core.pager": ["touch evil"],
+    "alias.status": ["!touch evil"], "core.logAllRefUpdates": ["always"], "include.path": ["more"],
+    "core.editor": ["touch"],
+}  # fmt: skip
+ATTRIBUTES = [
+    "* text", "* eol=crlf", "* -diff", "* binary", "* working-tree-encoding=UTF-16", "* ident", "* filter=evil",
+    "* merge=ours", "* export-ignore", "* whitespace=-trailing", "*.py diff=evil", "* -text",
+]  # fmt: skip
+
+
+@st.composite
+def settled_otherwise(draw: st.DrawFn) -> dict[str, Any]:
+    """What a person's environment and a repository's own files may say."""
+    keys = draw(st.lists(st.sampled_from(sorted(CONFIGURED)), max_size=4, unique=True))
+    return {
+        "variables": draw(VARIABLES),
+        "config": {key: draw(st.sampled_from(CONFIGURED[key])) for key in keys},
+        "attributes": draw(st.lists(st.sampled_from(ATTRIBUTES), max_size=2)),
+        "exclude": draw(st.sampled_from(["", "*\n"])),
+        "umask": draw(st.sampled_from([0o022, 0o022, 0o077, 0o000, 0o277])),
+    }
+
+
+def real_git(said: dict[str, Any], folder: Path) -> None:
+    """A push and a pop on the small world give the same commits and files, whatever git was told otherwise."""
+    from decouple.stack.engine import Stack
+
+    def work(world: Any) -> list[object]:
+        with Stack.open(world.places) as stack:
+            stack.push(None)
+            seen: list[object] = [stack.state.head, series.contents(world.source)]
+            stack.pop(1)
+            seen += [stack.state.head, series.contents(world.source)]
+        return seen
+
+    if not _EXPECTED:
+        _EXPECTED.append(work(series.usual_world(folder / "plain")))
+        shutil.rmtree(folder / "plain")
+    shutil.rmtree(folder / "world", ignore_errors=True)
+    world = series.usual_world(folder / "world")
+    for key, value in said["config"].items():
+        series.git(world.source, "config", key, value)
+    info = world.source / ".git/info"
+    info.mkdir(exist_ok=True)
+    (info / "attributes").write_text("".join(f"{line}\n" for line in said["attributes"]))
+    (info / "exclude").write_text(said["exclude"])
+    before, mask = dict(os.environ), os.umask(said["umask"])
+    os.environ.update(said["variables"])
+    try:
+        made = work(world)
+    finally:
+        os.umask(mask)
+        os.environ.clear()
+        os.environ.update(before)
+    assert made == _EXPECTED[0], "another commit or another file, in silence"
+    assert not list((folder / "world").rglob("evil")), "a program that a setting names was run"
+    shutil.rmtree(folder / "world")
+
+
+_EXPECTED: list[list[object]] = []
+
 ATTACKS: dict[str, Attack] = {
     "index page, JSON": Attack(changed_json(PAGE), json_page),
     "index page, HTML": Attack(html(), html_page),
@@ -654,6 +738,7 @@ ATTACKS: dict[str, Attack] = {
     "list of files in a .dsc": Attack(dsc_text(), dsc_reader),
     "JSON": Attack(changed_json({"a": [1, "x"]}), plain_json),
     "environment variables": Attack(VARIABLES, environment_reader),
+    "settings of git": Attack(settled_otherwise(), real_git, 50, series._template),
 }
 
 
@@ -670,6 +755,8 @@ class Tally:
 def run(name: str, count: int, start: int = 1) -> Tally:
     """Feed ``count`` inputs to one reader. Raises AssertionError with the smallest input that did what none may."""
     attack, tally = ATTACKS[name], Tally()
+    count = max(4, count // attack.cost)
+    attack.prepare()
     _signed()
     with tempfile.TemporaryDirectory(prefix="decouple-hostile-") as where, _watched(Path(where)) as outside:
         folder = Path(where)

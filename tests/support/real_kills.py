@@ -1,1 +1,93 @@
-VERBS: dict = {}
+"""The scenes of `kills` on PyTorch 2.6 itself: this checkout's series on the source that the shared cache holds."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support import at_once, kills
+from tests.support.kills import Look, Scene, command
+from tests.support.series import RELEASE, contents, git
+
+
+def _project(folder: Path) -> tuple[Path, dict[str, str]]:
+    """A checkout of our series below ``folder``, applied once; and the variables that name it."""
+    project = folder / "project"
+    variables = {"DECOUPLE_PROJECT": str(project)}
+    if not project.exists():
+        for name in ("series", "patches", "third_device"):
+            shutil.copytree(kills.ROOT / name, project / name, symlinks=True)
+        kills.finished(command("apply", RELEASE, "--offline", **variables), folder / "said")
+    return project, variables
+
+
+def _look(project: Path) -> Look:
+    """Every file of the tree by content, what git has of it, and the project's series and patches."""
+    tree = project / "build/2.6/src"
+    head, edited = git(tree, "rev-parse", "HEAD^{tree}"), git(tree, "status", "-s", "-uno")
+    digest = hashlib.sha256()
+    for name, data in sorted(contents(tree).items()):
+        digest.update(name.encode() + b"\0" + hashlib.sha256(data).digest())
+    seen: dict[str, object] = {"HEAD": head, "status": edited, "files": digest.hexdigest()}
+    for name in ("series", "patches"):
+        seen |= {f"{name}/{key}": data for key, data in kills.files(project / name).items()}
+    return seen
+
+
+def _verb(prepare: tuple[tuple[str, ...], ...], *words: str, edit: bool = False) -> Callable[[Path], Scene]:
+    def make(folder: Path) -> Scene:
+        fresh = not (folder / "project").exists()
+        project, variables = _project(folder)
+        tree = project / "build/2.6/src"
+        if fresh:
+            for before in prepare:
+                kills.finished(command(before[0], RELEASE, *before[1:], **variables), folder / "said")
+            if edit:
+                path = tree / "third_device/torch_cuda/core/__init__.py"
+                path.write_text(path.read_text() + "# edited\n")
+        return Scene(
+            command(words[0], RELEASE, *words[1:], **variables),
+            lambda: _look(project),
+            command("series", RELEASE, **variables),
+            repeats=False,
+        )
+
+    return make
+
+
+VERBS: dict[str, Callable[[Path], Scene]] = {
+    "push": _verb((("pop", "-a"),), "push", "-a"),
+    "pop": _verb((), "pop", "-a"),
+    "refresh": _verb((("pop", "1"),), "refresh", edit=True),
+    "apply": _verb((("pop", "5"),), "apply", "--offline"),
+}
+"""Verbs of the stack on the real tree."""
+
+_WHOLE: set[str] = set()
+
+
+def four(folder: Path, dice: random.Random) -> list[int]:
+    """Four verbs of the stack at once on the real tree; the tree stays for the next round."""
+    project, variables = _project(folder)
+    tree, said = project / "build/2.6/src", folder / "said"
+    patches = (project / "series" / RELEASE).read_text().split("\n")
+    patches = [line.split()[0] for line in patches if line.strip() and not line.startswith("#")]
+    if not _WHOLE:
+        kills.finished(command("apply", RELEASE, "--offline", **variables), said)
+        _WHOLE.add(git(tree, "rev-parse", "HEAD^{tree}"))
+        for _ in patches:
+            kills.finished(command("pop", RELEASE, **variables), said)
+            _WHOLE.add(git(tree, "rev-parse", "HEAD^{tree}"))
+        kills.finished(command("push", RELEASE, "-a", **variables), said)
+        _WHOLE.add(git(tree, "rev-parse", "HEAD^{tree}"))
+    verbs = at_once.stack_verbs(dice, "auto", patches)
+    actions = [
+        command(*(word.format(out=folder / f"out{number}") for word in words), **variables)
+        for number, words in enumerate(verbs)
+    ]
+    codes = at_once.together(actions, folder)
+    at_once.left_whole(tree, _WHOLE, str(verbs))
+    return codes
