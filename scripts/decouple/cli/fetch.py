@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 
-from decouple import upstream
 from decouple.base.errors import OK
-from decouple.base.paths import cache_dir, find_project
-from decouple.cli.output import progress
+from decouple.base.paths import find_project
+from decouple.cli import output
 from decouple.cli.source_word import source_option
+from decouple.flows.fetch import Fetch, fetch
 from decouple.release.manifest import load_release
 
 
@@ -32,21 +32,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Fetch, make the baseline, say what was taken, why, and from where. Raises DecoupleError."""
-    manifest = load_release(find_project(), arguments.release)
-    source = "debian" if arguments.debian_patches and arguments.source == "auto" else arguments.source
-    report = progress()
-    cache = cache_dir()
-    fetched = upstream.fetch(manifest, source, cache=cache, offline=arguments.offline, progress=report)
-    base = None
-    if fetched.kind == "source":
-        base = upstream.ensure_baseline(cache, manifest, fetched, arguments.debian_patches, report)
+    project = find_project()
+    request = Fetch(project, arguments.release, arguments.source, arguments.debian_patches, arguments.offline)
+    fetched, base = fetch(request, output.listener())
+    version = load_release(project, arguments.release).version
     if arguments.json:
-        document = fetched.to_json() | {"version": manifest.version}
+        document = fetched.to_json() | {"version": version}
         if base:
             document["baseline"] = {"repo": str(base.repo), "commit": base.commit, "tree": base.tree}
         print(json.dumps(document, indent=2, sort_keys=True))
         return OK
-    print(f"PyTorch {manifest.version} from {fetched.provider}: {fetched.why}")
+    print(f"PyTorch {version} from {fetched.provider}: {fetched.why}")
     for file in fetched.files:
         print(f"  {file.name}: {file.size} bytes, verified: {file.verified}")
         print(f"    sha256 {file.sha256 or 'not known'}")

@@ -8,16 +8,9 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
-from decouple.base.paths import cache_dir, find_project
-from decouple.base.progress import Progress
-from decouple.cli.output import progress
-from decouple.release.manifest import Manifest, is_released, load, manifest_path, parse, release_of
-from decouple.release.render import render
-from decouple.upstream.download import Downloader
-from decouple.upstream.fill import Filled
-from decouple.upstream.fill import fill as read_facts
-from decouple.upstream.fill_other import candidate_tag, of_repository, of_tree
-from decouple.upstream.providers.github import GITHUB
+from decouple.base.paths import find_project
+from decouple.cli import output
+from decouple.flows.manifest import ReadFacts, read_facts
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,34 +34,20 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run_fill(arguments: argparse.Namespace) -> int:
     """Compare or write manifests. Raises DecoupleError."""
-    project, code, report = find_project(), OK, progress()
+    code = OK
     for name in arguments.release:
-        release = release_of(name)
-        path = manifest_path(project, release)
-        old = path.read_text(encoding="utf-8") if path.exists() else ""
-        known = load(path) if old else None
-        filled = _facts(arguments, release, known, report)
-        text = render(filled.manifest)
-        assert parse(text, path) == filled.manifest
-        for remark in filled.remarks:
+        request = ReadFacts(find_project(), name, arguments.tree, arguments.git, arguments.ref)
+        found = read_facts(request, output.listener())
+        path = found.path
+        for remark in found.remarks:
             print(f"{path.name}: {remark}")
-        if text == old:
+        if found.new == found.old:
             print(f"{path.name}: as published")
         elif arguments.write:
-            write_atomically(path, text)
+            write_atomically(path, found.new)
             print(f"{path.name}: written")
         else:
-            shown = difflib.unified_diff(old.splitlines(), text.splitlines(), str(path), "as published", lineterm="")
-            print("\n".join(shown))
+            old, new = found.old.splitlines(), found.new.splitlines()
+            print("\n".join(difflib.unified_diff(old, new, str(path), "as published", lineterm="")))
             code = CHECK_FAILED
     return code
-
-
-def _facts(arguments: argparse.Namespace, release: str, known: Manifest | None, report: Progress) -> Filled:
-    """Off published files for an upstream release, off a tree or a repository for anything else."""
-    if arguments.tree:
-        return Filled(of_tree(release, arguments.tree.resolve()), ())
-    if arguments.git or not is_released(release):
-        ref = arguments.ref or candidate_tag(release)
-        return Filled(of_repository(release, arguments.git or f"{GITHUB}.git", ref), ())
-    return read_facts(release, Downloader(cache_dir(), progress=report), known=known, progress=report)

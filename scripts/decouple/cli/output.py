@@ -12,8 +12,8 @@ from decouple.flows.listener import Listener
 
 
 def listener() -> Listener:
-    """What flows tell, on standard output; how far they are, on standard error."""
-    return Listener(lambda line: print(line, flush=True), progress())
+    """What flows tell, on standard output; warnings and how far they are, on standard error."""
+    return Listener(lambda line: print(line, flush=True), progress(), lambda line: print(line, file=sys.stderr))
 
 
 def progress() -> Progress:

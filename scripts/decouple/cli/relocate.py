@@ -6,17 +6,11 @@ import argparse
 import json
 from collections import Counter
 
-from decouple.base.checkout import Checkout
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.base.files import write_atomically
-from decouple.base.paths import find_project
 from decouple.cli import output, source_options
-from decouple.flows import pristine
-from decouple.inventory.rules import RuleFile, load
-from decouple.relocate.patch import render
-from decouple.relocate.plan import Plan, make_plan, unclassified
-
-PATCH = "0001-relocate-cuda-sources.patch"
+from decouple.flows.relocate import PATCH, Relocate, relocate, unplaced
+from decouple.inventory.rules import RuleFile
+from decouple.relocate.plan import Plan
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,30 +29,24 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Print, write or check; 1 when --check finds a difference or --unclassified finds a file."""
-    rules = load()
-    tree = pristine.tree(source_options.pristine(arguments), output.listener())
+    of, listener = source_options.pristine(arguments), output.listener()
     if arguments.unclassified:
-        found = unclassified(tree, rules)
+        found = unplaced(of, listener)
         print("\n".join(found) if found else "every CUDA file has its place")
         return CHECK_FAILED if found else OK
-    plan = make_plan(tree, rules)
-    if arguments.write or arguments.check:
-        path = Checkout(find_project()).patches / arguments.release / PATCH
-        text = render(plan, rules, arguments.release)
-        same = path.exists() and path.read_bytes() == text.encode()
-        if arguments.check:
-            print(f"{path.name}: {'is' if same else 'is NOT'} what the rules generate ({len(plan.moves)} renames)")
-            return OK if same else CHECK_FAILED
-        if not same:
-            write_atomically(path, text)
-        print(f"{path}: {len(plan.moves)} renames, {'unchanged' if same else 'written'}")
-        return OK
-    if arguments.json:
-        print(json.dumps(_as_json(plan, rules), indent=1))
+    made = relocate(Relocate(of, arguments.write), listener)
+    plan, moves = made.plan, f"{len(made.plan.moves)} renames"
+    if arguments.check:
+        print(f"{made.patch.name}: {'is' if made.same else 'is NOT'} what the rules generate ({moves})")
+        return OK if made.same else CHECK_FAILED
+    if arguments.write:
+        print(f"{made.patch}: {moves}, {'unchanged' if made.same else 'written'}")
+    elif arguments.json:
+        print(json.dumps(_as_json(plan, made.rules), indent=1))
     elif arguments.table:
         _table(plan)
     else:
-        _summary(plan, rules)
+        _summary(plan, made.rules)
     return OK
 
 

@@ -6,14 +6,9 @@ import argparse
 import json
 from pathlib import Path
 
-from decouple.base.errors import CHECK_FAILED, OK, UsageError
-from decouple.base.files import write_atomically
+from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output, source_options
-from decouple.device import reuse
-from decouple.device.reuse import Names, ReuseReport
-from decouple.flows import pristine
-from decouple.inventory import rules as rule_files
-from decouple.relocate.plan import make_plan
+from decouple.flows.reuse import Reuse, Reused, reuse
 
 MEANINGS = {
     "": "name nothing of CUDA: compile as they are",
@@ -48,28 +43,20 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Count, print, and write the header; 1 when ``--names`` leaves a name open."""
-    if arguments.header and not arguments.names:
-        raise UsageError("--header needs a vendor's names", next_step="add --names FILE")
-    families = reuse.load_families()
-    names = reuse.load_names(arguments.names) if arguments.names else None
-    declared = reuse.declared_words(arguments.toolkit, families.headers) if arguments.toolkit else None
-    tree = pristine.tree(source_options.pristine(arguments), output.listener())
-    paths = list(make_plan(tree, rule_files.load()).mapping)
-    progress = output.progress()
-    progress.start("files", len(paths))
-    report = reuse.count(tree, paths, families, declared=declared, on_file=progress.advance)
-    progress.finish()
+    toolkit = tuple(arguments.toolkit or ())
+    request = Reuse(source_options.pristine(arguments), arguments.names, arguments.header, toolkit)
+    found = reuse(request, output.listener())
     if arguments.json:
-        print(json.dumps(_as_json(report, names), indent=1))
+        print(json.dumps(_as_json(found), indent=1))
     else:
-        _print(report, names)
-    if arguments.header and names is not None:
-        write_atomically(arguments.header, reuse.header(report, names, f"PyTorch {arguments.release}"))
+        _print(found)
+    if arguments.header:
         print(f"written: {arguments.header}")
-    return CHECK_FAILED if names is not None and report.open_names(names) else OK
+    return CHECK_FAILED if found.open else OK
 
 
-def _as_json(report: ReuseReport, names: Names | None) -> dict[str, object]:
+def _as_json(found: Reused) -> dict[str, object]:
+    report = found.report
     made: dict[str, object] = {
         "schema": 1,
         "kinds": {kind or "none": {"files": n, "lines": lines} for kind, (n, lines) in report.by_kind().items()},
@@ -87,12 +74,13 @@ def _as_json(report: ReuseReport, names: Names | None) -> dict[str, object]:
         "texts": {name: sorted(files) for name, files in report.texts.items()},
         "files": {path: {"kind": kind or "none", "lines": lines} for path, (kind, lines) in report.files.items()},
     }
-    if names is not None:
-        made["open"] = dict(report.open_names(names))
+    if found.names is not None:
+        made["open"] = dict(found.open)
     return made
 
 
-def _print(report: ReuseReport, names: Names | None) -> None:
+def _print(found: Reused) -> None:
+    report = found.report
     lines = sum(lines for _, lines in report.files.values())
     print(f"{len(report.files)} C++ and CUDA files move, {lines} lines of code; by the hardest thing in a file:")
     for kind, (files, size) in report.by_kind().items():
@@ -106,8 +94,8 @@ def _print(report: ReuseReport, names: Names | None) -> None:
         print(f"  {'text':<9} {name:<20}{'':17} {len(holders):6}")
     print(f"{len(report.headers)} toolkit headers are included, {report.library_names().total()} uses of", end=" ")
     print(f"{len(report.library_names())} library names")
-    if names is not None:
-        left = report.open_names(names)
+    if found.names is not None:
+        left = found.open
         print(f"names given: {len(report.library_names()) - len(left)}, open: {len(left)}")
         for name, count in left[:20]:
             print(f"  {count:6}  {name}")

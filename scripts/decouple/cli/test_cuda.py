@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base import git
-from decouple.base.checkout import Checkout
-from decouple.base.errors import CHECK_FAILED, OK, UsageError
+from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.flows import test_cuda
 from decouple.flows.environment import Work
-from decouple.suites import catalog, compare, store, target
+from decouple.suites import catalog, compare, store
 from decouple.suites.compare import SuiteComparison
 from decouple.suites.store import SuiteResult
 
@@ -79,17 +78,18 @@ def _run(arguments: argparse.Namespace) -> int:
         print_comparison(seen, arguments.compare[0].name, arguments.compare[1].name, None if arguments.all else 10)
         return OK if seen.ok else CHECK_FAILED
     project = find_project()
-    tests = arguments.tests or Checkout(project).tree(arguments.release) / "test"
-    if not (tests / "run_test.py").exists():
-        raise UsageError(
-            f"{tests}: not upstream's test/", next_step=f"nox -s apply-{arguments.release}, or --tests DIR"
-        )
-    results = arguments.results or Checkout(project).build(arguments.release) / "verify" / "suites"
-    label = arguments.label or (arguments.torch if arguments.torch in test_cuda.IN_ROOT else "python")
-    device = target.device_of(arguments.device, target.gpu())
     simulation = ("--devices", str(arguments.devices), "--memory", arguments.memory, *arguments.simulation)
-    wanted = test_cuda.Torch(arguments.torch, label, device, results, tests, simulation)
-    torch = test_cuda.find(wanted, Work(project, arguments.release), output.listener())
+    work = Work(project, arguments.release)
+    wanted = test_cuda.chosen(
+        work,
+        arguments.torch,
+        label=arguments.label or "",
+        device=arguments.device,
+        results=arguments.results,
+        tests=arguments.tests,
+        simulation=simulation,
+    )
+    torch = test_cuda.find(wanted, work, output.listener())
     choice = test_cuda.SuiteChoice(
         suites=tuple(arguments.suite),
         words=arguments.words,
@@ -101,7 +101,7 @@ def _run(arguments: argparse.Namespace) -> int:
         patience=arguments.patience,
         again=arguments.again,
     )
-    done = test_cuda.suites(torch, tests, choice, progress=output.progress())
+    done = test_cuda.suites(torch, wanted.tests, choice, progress=output.progress())
     good = _print(done.results, torch.device, None if arguments.all else 10)
     print(f"{done.ran} run now, results in {done.folder}")
     if arguments.keep:
@@ -109,10 +109,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print(arguments.keep)
     found: SuiteComparison | None = None
     if arguments.against:
-        path = Path(arguments.against)
-        place = path if path.exists() else results / f"{arguments.against}-{torch.device}"
-        theirs = store.read(place)
-        found = compare.compare(done.results, theirs, f"{torch.label}/{arguments.against}")
+        found = test_cuda.against(done, wanted, arguments.against)
         print_comparison(found, torch.label, arguments.against, None if arguments.all else 10)
         good &= found.ok
     if arguments.record:

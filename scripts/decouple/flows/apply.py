@@ -18,10 +18,8 @@ from pathlib import Path
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
-from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import words
-from decouple.release.manifest import load_release
 from decouple.stack.engine import Moved, Stack, create, link_objects
 from decouple.stack.journal import State
 from decouple.stack.trees import differences
@@ -102,18 +100,15 @@ def _make(places: SeriesPlaces, request: Apply, listener: Listener) -> bool:
 
 def _baseline(request: Apply, listener: Listener) -> tuple[str, str, Path]:
     """The commit to stand on, upstream's own one below it, and the repository that has both."""
-    from decouple import upstream  # here: a run with nothing to fetch does not pay for it
+    from decouple.flows.fetch import Fetch, fetch  # here: a run with nothing to fetch does not pay for it
 
-    manifest = load_release(request.project, request.release)
-    source = "debian" if request.debian_patches and request.source == "auto" else request.source
-    cache = request.cache or cache_dir()
-    fetched = upstream.fetch(manifest, source, cache=cache, offline=request.offline, progress=listener.progress)
-    if fetched.kind != "source":
+    wanted = (request.project, request.release, request.source, request.debian_patches, request.offline, request.cache)
+    fetched, base = fetch(Fetch(*wanted), listener)
+    if base is None:
         raise DecoupleError(
             f"source {fetched.provider} has no sources to build from", next_step="use --source auto, or another one"
         )
     listener.say(f"source: {fetched.provider}, {fetched.why}")
-    base = upstream.ensure_baseline(cache, manifest, fetched, request.debian_patches, listener.progress)
     patched = " with Debian patches" if request.debian_patches else ""
     listener.say(f"baseline: commit {base.commit[:12]}, tree {base.tree[:12]}{patched}")
     return base.commit, base.upstream, base.repo

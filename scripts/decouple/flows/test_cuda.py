@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
@@ -21,7 +22,7 @@ from decouple.build.environment import Places
 from decouple.flows.environment import Work, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
-from decouple.suites import catalog, compare, junit, run, shards, simulate, target
+from decouple.suites import catalog, compare, junit, run, shards, simulate, store, target
 from decouple.suites.store import OUTCOMES, Store, SuiteResult
 from decouple.suites.target import Target
 from decouple.verify import checks, venvs
@@ -141,6 +142,35 @@ class Torch:
     def name(self) -> str:
         """What the folder with its results is called."""
         return f"{self.label}-{self.device}"
+
+
+def chosen(
+    work: Work,
+    word: str = "built",
+    *,
+    label: str = "",
+    device: str = "auto",
+    results: Path | None = None,
+    tests: Path | None = None,
+    simulation: tuple[str, ...] = (),
+) -> Torch:
+    """A torch with what is left open filled in: upstream's tests of the applied tree, results beside what was built.
+
+    Raises UsageError where there are no tests, or no GPU is there and one was asked for.
+    """
+    checkout = Checkout(work.project)
+    tests = tests or checkout.tree(work.release) / "test"
+    if not (tests / "run_test.py").exists():
+        raise UsageError(f"{tests}: not upstream's test/", next_step=f"nox -s apply-{work.release}, or --tests DIR")
+    results = results or checkout.build(work.release) / "verify" / "suites"
+    name = label or (word if word in IN_ROOT else "python")
+    return Torch(word, name, target.device_of(device, target.gpu()), results, tests, simulation)
+
+
+def against(done: SuiteRun, torch: Torch, other: str) -> compare.SuiteComparison:
+    """What was run beside the stored results of another build: a file or folder, or a label. Raises DecoupleError."""
+    place = Path(other) if Path(other).exists() else torch.results / f"{other}-{torch.device}"
+    return compare.compare(done.results, store.read(place), f"{torch.label}/{other}")
 
 
 def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:

@@ -1,0 +1,48 @@
+"""A release's source in the cache that all checkouts share, and the git baseline of it.
+
+>>> from decouple.flows.fetch import Fetch, fetch
+>>> fetched, base = fetch(Fetch(project, "2.6", source=f"local:{source}"))
+>>> fetched.provider, base is not None
+('local', True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple import upstream
+from decouple.base.paths import cache_dir
+from decouple.flows.listener import QUIET, Listener
+from decouple.release.manifest import load_release
+from decouple.upstream.baseline import Baseline
+from decouple.upstream.fetched import Fetched
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """Which release, and where from."""
+
+    project: Path
+    release: str
+    source: str = "auto"
+    """A word of ``decouple.release.words``."""
+    debian_patches: bool = False
+    """The baseline with Debian's own patches; of ``auto``, Debian's source then."""
+    offline: bool = False
+    cache: Path | None = None
+    """Another cache than the one that all checkouts share."""
+
+
+def fetch(request: Fetch, listener: Listener = QUIET) -> tuple[Fetched, Baseline | None]:
+    """What was taken, and its baseline where it is a whole source. What is there is not fetched again.
+
+    Raises DecoupleError.
+    """
+    manifest = load_release(request.project, request.release)
+    source = "debian" if request.debian_patches and request.source == "auto" else request.source
+    cache = request.cache or cache_dir()
+    fetched = upstream.fetch(manifest, source, cache=cache, offline=request.offline, progress=listener.progress)
+    if fetched.kind != "source":
+        return fetched, None
+    return fetched, upstream.ensure_baseline(cache, manifest, fetched, request.debian_patches, listener.progress)

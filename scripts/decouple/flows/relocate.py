@@ -1,0 +1,59 @@
+"""What moves in a release's tree by the rules, and the rename-only patch that does it.
+
+>>> from decouple.flows.pristine import Pristine
+>>> from decouple.flows.relocate import Relocate, relocate
+>>> len(relocate(Relocate(Pristine(project, "2.6", tree=coupled))).plan.moves)
+9
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.checkout import Checkout
+from decouple.base.files import write_atomically
+from decouple.flows import pristine
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.pristine import Pristine
+from decouple.inventory.rules import RuleFile, load
+from decouple.relocate import plan
+from decouple.relocate.patch import render
+from decouple.relocate.plan import Plan
+
+PATCH = "0001-relocate-cuda-sources.patch"
+
+
+@dataclass(frozen=True)
+class Relocate:
+    """Which tree; ``write`` replaces the patch by what the rules generate."""
+
+    of: Pristine
+    write: bool = False
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """What moves, by which rules; ``same``: whether the patch was what they generate."""
+
+    plan: Plan
+    rules: RuleFile
+    patch: Path
+    same: bool
+
+
+def relocate(request: Relocate, listener: Listener = QUIET) -> Relocation:
+    """Raises DecoupleError where a file has two places, or the rules or the source cannot be read."""
+    rules = load()
+    made = plan.make_plan(pristine.tree(request.of, listener), rules)
+    path = Checkout(request.of.project).patches / request.of.release / PATCH
+    text = render(made, rules, request.of.release)
+    same = path.exists() and path.read_bytes() == text.encode()
+    if request.write and not same:
+        write_atomically(path, text)
+    return Relocation(made, rules, path, same)
+
+
+def unplaced(of: Pristine, listener: Listener = QUIET) -> list[str]:
+    """The CUDA files of the tree that no rule places. Raises DecoupleError."""
+    return plan.unclassified(pristine.tree(of, listener), load())

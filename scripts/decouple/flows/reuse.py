@@ -1,0 +1,61 @@
+"""What the relocated CUDA sources ask of a vendor whose device takes the CUDA key.
+
+>>> from decouple.flows.pristine import Pristine
+>>> from decouple.flows.reuse import Reuse, reuse
+>>> reuse(Reuse(Pristine(project, "2.6", tree=coupled))).open
+()
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from decouple.base.errors import UsageError
+from decouple.base.files import write_atomically
+from decouple.device import reuse as counting
+from decouple.device.reuse import Names, ReuseReport
+from decouple.flows import pristine
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.pristine import Pristine
+from decouple.inventory import rules
+from decouple.relocate.plan import make_plan
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """Which tree, and a vendor's names (TOML), which ``header`` is then to map."""
+
+    of: Pristine
+    names: Path | None = None
+    header: Path | None = None
+    toolkit: tuple[Path, ...] = ()
+    """Folders of headers: only names that they hold are a library's."""
+
+
+@dataclass(frozen=True)
+class Reused:
+    """What was counted; with names given, which stay ``open`` and how often they are used."""
+
+    report: ReuseReport
+    names: Names | None = None
+    open: tuple[tuple[str, int], ...] = ()
+
+
+def reuse(request: Reuse, listener: Listener = QUIET) -> Reused:
+    """Count, and write the header. Raises UsageError where that has no names to map, DecoupleError."""
+    if request.header and not request.names:
+        raise UsageError("--header needs a vendor's names", next_step="add --names FILE")
+    families = counting.load_families()
+    names = counting.load_names(request.names) if request.names else None
+    declared = counting.declared_words(request.toolkit, families.headers) if request.toolkit else None
+    tree = pristine.tree(request.of, listener)
+    paths = list(make_plan(tree, rules.load()).mapping)
+    listener.progress.start("files", len(paths))
+    report = counting.count(tree, paths, families, declared=declared, on_file=listener.progress.advance)
+    listener.progress.finish()
+    if names is None:
+        return Reused(report)
+    if request.header:
+        write_atomically(request.header, counting.header(report, names, f"PyTorch {request.of.release}"))
+    return Reused(report, names, tuple(report.open_names(names)))
