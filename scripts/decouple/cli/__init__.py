@@ -7,7 +7,9 @@ A module that ``menu`` names has ``register(subparsers)``, which adds its verbs 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,9 +18,32 @@ from decouple.cli.last_resort import ending
 from decouple.cli.menu import VERBS
 
 
+class _Formatter(argparse.HelpFormatter):
+    """As wide as the terminal. argparse imports shutil to ask for that, and asks for each option that is added."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_width())
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose verbs' parsers are of its kind."""
+
+    def __init__(self, **options: object) -> None:  # `Any` would load typing, for every start
+        super().__init__(**{"formatter_class": _Formatter, **options})  # type: ignore[arg-type]
+
+
+@functools.cache
+def _width() -> int:
+    try:
+        columns = int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(1).columns
+    except (OSError, ValueError):
+        columns = 0
+    return (columns or 80) - 2
+
+
 def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """The command line as far as ``words`` need it; None: the whole of it, with every module loaded."""
-    top = argparse.ArgumentParser(prog="decouple", description="PyTorch with its CUDA code as a standalone backend.")
+    top = _Parser(prog="decouple", description="PyTorch with its CUDA code as a standalone backend.")
     top.add_argument("--version", action="version", version=f"decouple {__version__}")
     subparsers = top.add_subparsers(prog="decouple", dest="command", metavar="COMMAND", required=True)
     verb = words[0] if words else ""
