@@ -105,6 +105,7 @@ for _verb, _summary in GENERAL.items():
 
 
 TYPED = (
+    "scripts/bench",
     "scripts/decouple",
     "scripts/simcuda",
     "tests/contract",

@@ -172,7 +172,7 @@ def _small_repository(source: Path, target: Path, base: str, must: str) -> Path:
     listed = _git(source, "ls-tree", "-r", "--name-only", base).splitlines()
     chosen = {must, *listed[:: len(listed) // (SMALL - 1)][: SMALL - 1]}
     repository = Repository(target, target)
-    entries: dict[str, TreeEntry | tuple[str, bytes] | None] = dict(look_up(repository, base, chosen))
+    entries: dict[str, TreeEntry | tuple[int, bytes] | None] = dict(look_up(repository, base, chosen))
     empty = _git(target, "hash-object", "-w", "-t", "tree", "--stdin")
     root = _git(target, *_NOBODY, "commit-tree", empty, "-m", "root")
     text = CommitText("bench <bench@localhost>", "0 +0000", "small\n")

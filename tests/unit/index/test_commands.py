@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
+from decouple.series.digest import series_digest
 from tests.unit.index.wheels import SERIES_B, make_pair
 
 PATCH = b"Decouple-Id: one\n---\n"
@@ -69,6 +70,22 @@ def test_wheels_of_another_series_want_to_be_trusted_aloud(
     assert "another series" in capsys.readouterr().err
     assert main(["wheels", "2.6", "--index", str(tmp_path / "site"), "--cuda", "cpu", "--trust-index"]) == 0
     assert "WARNING: --trust-index" in capsys.readouterr().err
+
+
+def test_a_reworded_patch_makes_the_wheels_of_before_another_series(
+    project: Path, digest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    core, _ = make_pair(tmp_path / "dist", series=digest)
+    main(["index", "build", str(tmp_path / "dist"), "--site", str(tmp_path / "site")])
+    patch = next((project / "patches").rglob("*.patch"))
+    patch.write_bytes(b"Why it was reworded.\n" + patch.read_bytes())
+    ours = series_digest(project, "2.6")
+    assert ours != digest
+    assert main(["verify", str(core)]) == 1
+    assert f"made from series {digest[:12]}…, this checkout's is {ours[:12]}…" in capsys.readouterr().err
+    assert main(["wheels", "2.6", "--index", str(tmp_path / "site"), "--cuda", "cpu"]) == 1
+    said = capsys.readouterr().err
+    assert f"another series (digest {digest[:12]}…, this checkout's is {ours[:12]}…)" in said
 
 
 def test_a_wheel_is_verified_with_its_key(
