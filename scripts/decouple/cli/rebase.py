@@ -32,6 +32,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--format", choices=("text", "markdown", "json", "github"), default="text")
     parser.add_argument("--output", type=Path, help="write the report to this file as well as a summary here")
+    parser.add_argument("--reason", default="", metavar="WORDS", help="why it is settled so, kept with the resolution")
     step = parser.add_mutually_exclusive_group()
     step.add_argument("--continue", dest="step", action="store_const", const="continue", help="the conflict is settled")
     step.add_argument("--skip", dest="step", action="store_const", const="skip", help="leave the stopped patch out")
@@ -51,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.report,
         arguments.history,
         arguments.step,
-        arguments.replace,
+        reason=arguments.reason,
+        replace=arguments.replace,
     )
     found = rebase(request, output.listener(), lambda judged: _tell(arguments, judged))
     if found.judged is None:

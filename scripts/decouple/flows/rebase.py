@@ -26,11 +26,11 @@ from decouple.flows.remake import RELOCATION
 from decouple.inventory.rules import load as load_rules
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
-from decouple.rebase import resolutions, result, series, stop
+from decouple.rebase import memory, resolutions, result, series, stop
 from decouple.rebase.history import explained
 from decouple.rebase.partial import Partial, commit_of
 from decouple.rebase.result import NewSeries
-from decouple.rebase.series import Decision, RebaseOutcome, Regenerate, Regenerated, Sides, resolution_of
+from decouple.rebase.series import Decision, RebaseOutcome, Regenerate, Regenerated, Sides
 from decouple.rebase.stop import Waiting
 from decouple.rebase.verdicts import Note
 from decouple.rebase.workspace import open_workspace
@@ -65,6 +65,8 @@ class Rebase:
     """A clone of upstream: name the commits behind a conflict."""
     step: str | None = None
     """"continue", "skip", "restart" or "abort"; None: start."""
+    reason: str = ""
+    """Why a conflict is settled so, or the patch left out: kept with the resolution."""
     replace: bool = False
     """Replace a series that is proven on the official wheel by one for a local tree."""
 
@@ -243,15 +245,14 @@ def _decide(request: Rebase, work: series.RebaseWork, waiting: Waiting) -> Waiti
     assert waiting.tip
     tree = _work_tree(work, request.folder / "src")
     before = work.repository.tree_of(waiting.tip)
-    if request.step == "skip":
-        decision = Decision(None, before)
-    else:
-        settled = stop.settled_tree(tree, waiting.tip)
-        decision = Decision(settled, before)
-        if settled != before:
-            patch = next(p for p in work.patches if p.name == waiting.stopped_at)
-            path = resolutions.path_for(request.project, waiting.old, waiting.new)
-            resolutions.remember(path, resolution_of(work.repository, patch, work.sides, waiting.tip, settled))
+    settled = None if request.step == "skip" else stop.settled_tree(tree, waiting.tip)
+    decision = Decision(settled, before, request.reason)
+    step = next(one for one in work.steps if one.patch.name == waiting.stopped_at)
+    made_on = work.repository.tree_of(work.sides.new)
+    kept = memory.resolution_of(
+        work.repository, step, waiting.tip, None if settled == before else settled, made_on, request.reason
+    )
+    resolutions.remember(resolutions.path_for(request.project, waiting.old, waiting.new), kept)
     _drop_conflict(request, waiting)
     return dataclasses.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
 
@@ -288,7 +289,7 @@ def prepare(
             borrowed.append(repo)
             regenerate = _regenerate(tree, waiting.new)
         sides.append((f"{manifest.tag}{'+debian' if debian else ''}", commit))
-    known = resolutions.load(resolutions.path_for(project, waiting.old, waiting.new))
+    known = resolutions.load_all(project)
     work = series.RebaseWork(
         open_workspace(folder / "objects", borrowed),
         Sides(sides[0][0], sides[0][1], sides[1][0], sides[1][1]),

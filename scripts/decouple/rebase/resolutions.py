@@ -1,80 +1,113 @@
-"""Conflict memory: how a person settled a conflict, kept in the repository and used again only on an exact match.
+"""Conflict memory: how a person settled a conflict, or left a patch out and why; used again for the same conflict.
 
-One file per pair of releases, ``series/resolutions/<from>-<to>.json``. A resolution is found by the SHA-256 of the
-patch, both tags, and the blob id of every file that it changes as it stood before; one other byte and it is not used.
+One file per pair of releases, ``series/resolutions/<from>-<to>.toml``; all of them are looked into. A resolution is
+found by the Decouple-Id and by the conflicts themselves (``decouple.rebase.settled``), so it outlives other tags, other
+places in the file and new bodies of the patch. It holds our own lines and hashes of upstream's, never upstream's text.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from decouple.base import toml
 from decouple.base.checkout import Checkout
-from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
+from decouple.rebase.settled import SettledChange
 
-_VERSION = 1
+_MEND = "restore it from git"
+_HEAD = """\
+# How conflicts were settled, written by `decouple rebase`. `+` is a line of ours, `=` the hash of a line of upstream's;
+# docs/rebase.md, "Resolutions".
+
+"""
 
 
 @dataclass(frozen=True)
-class Key:
-    """What a resolution was made for."""
+class SettledFile:
+    """What was made of one file."""
 
-    patch: str
-    """SHA-256 of the patch file in the old series."""
-    old_tag: str
-    new_tag: str
-    preimage: Mapping[str, str]
-    """path -> blob id before the patch ("" where there was no file), for every path that the resolution changes."""
+    path: str
+    change: tuple[SettledChange, ...] = ()
+    gone: bool = False
+    """The file was deleted."""
+    lines: tuple[str, ...] = ()
+    """All of it, where it is a file of ours that the merge did not make."""
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """A settled conflict: the name of the patch then, and the diff that took the place of its old text."""
+    """A settled conflict of one patch."""
 
-    key: Key
+    patch: str
+    """Its Decouple-Id."""
     name: str
-    diff: bytes
+    """Its name in the series that it was carried from, for people."""
+    tree: str
+    """Id of the tree of the release that it was made on."""
+    conflict: tuple[str, ...]
+    """Every conflict of the patch, in order of paths: all must be the same for the resolution to count."""
+    skip: bool = False
+    """The patch was left out."""
+    reason: str = ""
+    file: tuple[SettledFile, ...] = ()
+
+
+@dataclass(frozen=True)
+class _File:
+    resolution: tuple[Resolution, ...] = ()
 
 
 def path_for(project: Path, old: str, new: str) -> Path:
     """Where the resolutions between two releases are kept."""
-    return Checkout(project).resolutions / f"{old}-{new}.json"
+    return Checkout(project).resolutions / f"{old}-{new}.toml"
 
 
 def load(path: Path) -> list[Resolution]:
     """All resolutions in a file; none when it does not exist. Raises DecoupleError naming what is wrong."""
-    if not path.exists():
-        return []
-    try:
-        document = parse_json(read_bounded(path, JSON_BOUND))
-        if document["version"] != _VERSION:
-            raise DecoupleError(
-                f"{path}: version {document['version']!r}, expected {_VERSION}", next_step="update decouple"
-            )
-        return [
-            Resolution(Key(**item["key"]), item["name"], base64.b64decode(item["diff"]))
-            for item in document["resolutions"]
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DecoupleError(f"{path}: not a resolutions file: {error!r}", next_step="restore it from git") from error
+    return list(toml.read(path, _File, mend=_MEND).resolution) if path.exists() else []
 
 
-def find(known: list[Resolution], patch: str, old_tag: str, new_tag: str) -> list[Resolution]:
-    """Those made for this very patch between these tags; whether the preimage matches too is the caller's to see."""
-    return [r for r in known if (r.key.patch, r.key.old_tag, r.key.new_tag) == (patch, old_tag, new_tag)]
+def load_all(project: Path) -> list[Resolution]:
+    """The resolutions of every pair of releases. Raises DecoupleError."""
+    return [one for path in sorted(Checkout(project).resolutions.glob("*.toml")) for one in load(path)]
+
+
+def find(known: Sequence[Resolution], patch: str, conflict: Sequence[str]) -> list[Resolution]:
+    """Those made of these very conflicts of this patch."""
+    return [one for one in known if one.patch == patch and one.conflict == tuple(conflict)]
 
 
 def remember(path: Path, resolution: Resolution) -> None:
-    """Add one, in place of an older one with the same key."""
-    kept = [known for known in load(path) if known.key != resolution.key]
-    rows = [
-        {"name": item.name, "key": vars(item.key) | {"preimage": dict(sorted(item.key.preimage.items()))},
-         "diff": base64.b64encode(item.diff).decode()}
-        for item in sorted([*kept, resolution], key=lambda item: (item.name, item.key.patch))
-    ]  # fmt: skip
-    write_atomically(path, json.dumps({"version": _VERSION, "resolutions": rows}, indent=1, sort_keys=True) + "\n")
+    """Add one, in place of an older one of the same conflicts."""
+    kept = [one for one in load(path) if (one.patch, one.conflict) != (resolution.patch, resolution.conflict)]
+    rows = sorted([*kept, resolution], key=lambda one: (one.name, one.conflict))
+    write_atomically(path, _HEAD + f"schema = {toml.SCHEMA}\n" + "".join(_rendered(one) for one in rows))
+
+
+def _rendered(one: Resolution) -> str:
+    lines = ["", "[[resolution]]"]
+    lines += [f"{key} = {json.dumps(getattr(one, key))}" for key in ("patch", "name", "tree")]
+    lines.append(f"conflict = {_array(one.conflict)}")
+    if one.skip:
+        lines.append("skip = true")
+    if one.reason:
+        lines.append(f"reason = {json.dumps(one.reason)}")
+    for file in one.file:
+        lines += ["", "[[resolution.file]]", f"path = {json.dumps(file.path)}"]
+        if file.gone:
+            lines.append("gone = true")
+        if file.lines:
+            lines.append(f"lines = {_array(file.lines)}")
+        for change in file.change:
+            lines += ["", "[[resolution.file.change]]"]
+            lines += [f"{key} = {_array(getattr(change, key))}" for key in ("before", "gone", "after", "put")]
+    return "\n".join(lines) + "\n"
+
+
+def _array(words: Sequence[str]) -> str:
+    if sum(map(len, words)) < 70 and len(words) < 4:
+        return "[" + ", ".join(map(json.dumps, words)) + "]"
+    return "[\n" + "".join(f"    {json.dumps(word)},\n" for word in words) + "]"

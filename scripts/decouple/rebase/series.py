@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
 from decouple.base.progress import SILENT, Progress
 from decouple.patch.moved import moved
 from decouple.patch.parse import Patch
-from decouple.rebase import resolutions
-from decouple.rebase.carry import Step, carry
+from decouple.rebase import memory
+from decouple.rebase.carry import Step, carry, tree_after
 from decouple.rebase.made import by_recipe
 from decouple.rebase.partial import Partial, hidden
-from decouple.rebase.resolutions import Key, Resolution
+from decouple.rebase.resolutions import Resolution
 from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.recipes.model import Recipe
 from decouple.recipes.moved import explained
@@ -48,6 +48,8 @@ class Decision:
     """None: skip the patch."""
     preimage: str
     """Tree id before the patch; the decision holds only there."""
+    reason: str = ""
+    """Why, in a person's words."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class RebaseWork:
 
         Raises DecoupleError when the old series does not apply to its own release.
         """
-        steps = self._old_steps()
+        steps = self.steps
         carried: list[Carried] = []
         tips = [self.sides.new]
         without: dict[str, str] = {}
@@ -129,7 +131,8 @@ class RebaseWork:
                 notes.append(Note("", 0, f"{how}: {', '.join(names)}"))
         return tuple(notes)
 
-    def _old_steps(self) -> tuple[Step, ...]:
+    @functools.cached_property
+    def steps(self) -> tuple[Step, ...]:
         """Each patch with the commits before and after it in the old series."""
         outcomes = applier.apply(self.repository, self.sides.old, self.patches, self._scratch)
         chain = [
@@ -154,7 +157,7 @@ class RebaseWork:
         result = carry(self.repository, step, tip, self._scratch)
         if recipe := self.recipes.get(step.patch.header.decouple_id or ""):
             result = by_recipe(self.repository, recipe, tip, result)
-        return (result.verdict.stops and self._replayed(step.patch, tip)) or result
+        return (result.verdict.stops and self._replayed(step, tip)) or result
 
     def _regenerated(self, step: Step, made: Regenerated, tip: str) -> Carried:
         if made.data is None:
@@ -173,7 +176,12 @@ class RebaseWork:
 
     def _decided(self, patch: Patch, decision: Decision, tip: str) -> Carried:
         if decision.tree is None:
-            return Carried(patch.name, Verdict.SKIPPED, {}, (Note("", 0, "left out by hand"),))
+            return Carried(
+                patch.name,
+                Verdict.SKIPPED,
+                {},
+                (Note("", 0, f"left out by hand{': ' if decision.reason else ''}{decision.reason}"),),
+            )
         changes = {c.path: c.new for c in differences(self.repository, self.repository.tree_of(tip), decision.tree)}
         if not changes:
             return Carried(patch.name, Verdict.SKIPPED, {}, (Note("", 0, "settled by hand with no change left"),))
@@ -192,15 +200,19 @@ class RebaseWork:
             if not explained(self.recipes, patch.header.decouple_id or "", text.decode("utf-8", "replace").rstrip("\n"))
         )
 
-    def _replayed(self, patch: Patch, tip: str) -> Carried | None:
-        for known in resolutions.find(list(self.memory), patch.sha256, self.sides.old_tag, self.sides.new_tag):
-            present = look_up(self.repository, tip, known.key.preimage)
-            if all((present[path].id if path in present else "") == blob for path, blob in known.key.preimage.items()):
-                replay = Patch(patch.name, known.diff)
-                (outcome,) = applier.apply(self.repository, tip, [replay], self._scratch)
-                note = Note("", 0, "a stored resolution of exactly this conflict was used; review it")
-                return Carried(patch.name, Verdict.REPLAYED, outcome.changes, (note,), known.diff)
-        return None
+    def _replayed(self, step: Step, tip: str) -> Carried | None:
+        known = memory.recall(self.repository, self.memory, step, tip)
+        if known is None:
+            return None
+        why = f": {known.reason}" if known.reason else ""
+        if known.skip:
+            return Carried(step.patch.name, Verdict.SKIPPED, {}, (Note("", 0, f"left out by hand before{why}"),))
+        changes = memory.replayed(self.repository, known, step, tip)
+        if changes is None:
+            return None
+        note = Note("", 0, f"a stored resolution of this very conflict was used{why}; review it")
+        body = diff(self.repository, tip, tree_after(self.repository, tip, changes))
+        return Carried(step.patch.name, Verdict.REPLAYED, changes, (note, *self._lost(step.patch, body)), body)
 
     def _commit(self, patch: Patch, result: Carried, tip: str) -> str:
         assert result.changes is not None
@@ -212,18 +224,3 @@ class RebaseWork:
         scratch = self.repository.own
         scratch.mkdir(parents=True, exist_ok=True)
         return scratch
-
-
-def resolution_of(repository: Repository, patch: Patch, sides: Sides, tip: str, tree: str) -> Resolution:
-    """The memory of a settled conflict: what ``tree`` changes against ``tip`` stands for ``patch`` from now on.
-
-    Raises DecoupleError when nothing was changed.
-    """
-    changes = differences(repository, repository.tree_of(tip), tree)
-    if not changes:
-        raise DecoupleError(
-            f"{patch.name}: the settled tree changes nothing", next_step="decouple rebase --skip leaves it out"
-        )
-    preimage = {change.path: change.old.id if change.old else "" for change in changes}
-    key = Key(patch.sha256, sides.old_tag, sides.new_tag, preimage)
-    return Resolution(key, patch.name, diff(repository, tip, tree))

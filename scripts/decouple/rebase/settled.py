@@ -1,0 +1,149 @@
+"""How a conflict was settled, told without upstream's text: hashes of its lines, and our own lines.
+
+A merged file is read as tokens: a line is one, and a whole conflict is one, known by its three sides with white space
+left out. What a person made of it is where tokens went and lines came. Of those lines, the ones that upstream has are
+told by their hash, and only ours are quoted. So another comment elsewhere in the file changes nothing, and the same
+conflict on another release is settled the same way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from decouple.patch.lines import lines_of
+
+AROUND = 3
+"""Lines on both sides that hold an edit in its place."""
+_BEGIN, _BASE, _MIDDLE, _END = (
+    re.compile(mark + rb"(?: |$)", re.M) for mark in (rb"<{7}", rb"\|{7}", rb"={7}", rb">{7}")
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """One line, or one conflict with the lines of its sides: the release's, the base's, the patch's."""
+
+    key: str
+    line: bytes = b""
+    sides: tuple[tuple[bytes, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class SettledChange:
+    """Tokens that went, between tokens that stayed, and what came: ``=HASH`` of upstream's lines, ``+`` and ours."""
+
+    before: tuple[str, ...]
+    gone: tuple[str, ...]
+    after: tuple[str, ...]
+    put: tuple[str, ...]
+
+
+def tokens(data: bytes) -> list[Token]:
+    """A merged text with conflict markers (diff3 style) as tokens."""
+    found: list[Token] = []
+    sides: list[list[bytes]] | None = None
+    for line in lines_of(data):
+        if sides is None:
+            if _BEGIN.match(line):
+                sides = [[]]
+            else:
+                found.append(Token(line_key(line), line))
+        elif _END.match(line):
+            found.append(Token(_conflict_key(sides), sides=tuple(tuple(side) for side in sides)))
+            sides = None
+        elif _BASE.match(line) or (_MIDDLE.match(line) and line.strip() == b"=" * 7):
+            sides.append([])
+        else:
+            sides[-1].append(line)
+    return found
+
+
+def conflicts(data: bytes) -> tuple[str, ...]:
+    """The keys of all conflicts in a merged text."""
+    return tuple(token.key for token in tokens(data) if token.sides)
+
+
+def line_key(line: bytes) -> str:
+    """Of a line, its white space included: what a line is put back as must be the line."""
+    return hashlib.sha256(line).hexdigest()[:16]
+
+
+def record(merged: bytes, settled: bytes) -> tuple[SettledChange, ...]:
+    """What turns ``merged`` into ``settled``."""
+    old = tokens(merged)
+    keys = [token.key for token in old]
+    lines = lines_of(settled)
+    mine = {line_key(line) for token in old for side in token.sides[2:] for line in side}
+    theirs = {token.key for token in old if not token.sides}
+    theirs |= {line_key(line) for token in old for side in token.sides[:2] for line in side}
+    found = []
+    same = SequenceMatcher(None, keys, [line_key(line) for line in lines], autojunk=False)
+    for tag, i1, i2, j1, j2 in same.get_opcodes():
+        if tag != "equal":
+            put = tuple(_told(line, mine, theirs) for line in lines[j1:j2])
+            found.append(
+                SettledChange(
+                    tuple(keys[max(0, i1 - AROUND) : i1]), tuple(keys[i1:i2]), tuple(keys[i2 : i2 + AROUND]), put
+                )
+            )
+    return tuple(found)
+
+
+def replay(merged: bytes, changes: Sequence[SettledChange]) -> bytes | None:
+    """``merged`` with ``changes``; None where one has not exactly one place, or a line that it names is not there."""
+    old = tokens(merged)
+    known = {token.key: token.line for token in old if not token.sides}
+    for token in old:
+        for side in token.sides:
+            known.update((line_key(line), line) for line in side)
+    keys = [token.key for token in old]
+    places: list[tuple[int, int, list[bytes]]] = []
+    for change in changes:
+        at = _place(keys, change)
+        lines = [_line(word, known) for word in change.put]
+        if at is None or None in lines:
+            return None
+        places.append((at, at + len(change.gone), [line for line in lines if line is not None]))
+    out: list[Token | bytes] = list(old)
+    for start, stop, put in sorted(places, key=lambda place: place[0], reverse=True):
+        out[start:stop] = put
+    if any(isinstance(one, Token) and one.sides for one in out):
+        return None
+    return b"".join(one.line if isinstance(one, Token) else one for one in out)
+
+
+def _place(keys: Sequence[str], change: SettledChange) -> int | None:
+    """Where the tokens that go stand: by themselves where a conflict is among them, else with what is around them."""
+    alone = any(key.startswith("conflict-") for key in change.gone)
+    for before, after in (((), ()),) * alone + ((change.before, change.after),):
+        wanted = [*before, *change.gone, *after]
+        if not wanted:
+            continue
+        size = len(wanted)
+        found = [at for at in range(len(keys) - size + 1) if keys[at : at + size] == wanted]
+        if len(found) == 1:
+            return found[0] + len(before)
+    return None
+
+
+def _told(line: bytes, mine: set[str], theirs: set[str]) -> str:
+    key = line_key(line)
+    if key in theirs and (line.strip() or key not in mine):
+        return f"={key}"
+    return "+" + line.decode("utf-8", "surrogateescape")
+
+
+def _line(word: str, known: dict[str, bytes]) -> bytes | None:
+    return known.get(word[1:]) if word[0] == "=" else word[1:].encode("utf-8", "surrogateescape")
+
+
+def _conflict_key(sides: Sequence[Sequence[bytes]]) -> str:
+    """The same for the same lines on all sides, as ``git rerere`` sees them: no labels, no white space."""
+    digest = hashlib.sha256()
+    for side in sides:
+        digest.update(b"|".join(b" ".join(line.split()) for line in side) + b"\0")
+    return f"conflict-{digest.hexdigest()[:24]}"
