@@ -15,6 +15,7 @@ from simcuda.torchbuild import TorchBuild
 HERE = Path(__file__).parent
 NATIVE = HERE / "native"
 SHADOW = "libsimcuda_shadow.so"
+RECORDER = "libsimcuda_record.so"
 RULES = (
     "build.py", "compile.py", "declarations.py", "generate.py", "library.py", "symbols.py", "vendor.py",
     "libraries.toml", "vendor.toml",
@@ -78,6 +79,24 @@ def build(
     return _finished(part, folder)
 
 
+def recorder(site: Path, version: str = "12.4", out: Path | None = None) -> Path:
+    """The library that records what a program asks of a real GPU; made if it is not there."""
+    folder = out or cache_folder() / "recorder" / fingerprint(version)
+    if (folder / "done").exists():
+        return folder / RECORDER
+    kit = vendor.find(site, cache_folder() / "wheels", version)
+    part = folder.with_name(folder.name + f".part{os.getpid()}")
+    shared = ("entries", "ledger", "addresses", "kernel_images", "kernel_names")
+    sources = [NATIVE / "record/record.cpp", *(NATIVE / f"runtime/{name}.cpp" for name in shared)]
+    include = [f"-I{path}" for path in (NATIVE, NATIVE / "runtime", *kit.include())]
+    parts = compile.objects(sources, part / "work", ["-O2", "-Wall", *include])
+    script = part / "work" / "exports.map"
+    script.write_text("{ global: cuda*; __cuda*; simcuda_ledger_*; local: *; };\n", encoding="utf-8")
+    links = [f"-Wl,--version-script={script}", "-ldl", "-lpthread", "-static-libstdc++", "-static-libgcc"]
+    compile.shared(RECORDER, parts, part / RECORDER, links)
+    return _finished(part, folder) / RECORDER
+
+
 def _finished(part: Path, folder: Path) -> Path:
     """Give the folder its name when all of it is there."""
     shutil.rmtree(part / "work", ignore_errors=True)
@@ -127,6 +146,7 @@ def stand_in(one: library.Library, fills: tuple[library.Fill, ...], kit: vendor.
     script.write_text(one.version_script(), encoding="utf-8")
     link = [f"-Wl,--version-script={script}", f"-L{out}", *(f"-l:{name}" for name in one.needs), "-ldl", "-lpthread"]
     link += ["-static-libstdc++", "-static-libgcc", "-Wl,--no-undefined"]
+    link += ["-Wl,-Bsymbolic-functions"]  # as NVIDIA's: what a library calls of itself passes nobody in front of it
     link += [f"-Wl,--defsym={plain}={name}" for plain, name in sorted(aliases.items())]
     compile.shared(one.soname, parts, out / one.soname, link)
     success = sum(one.answers_success(name) for name in rest)

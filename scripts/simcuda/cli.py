@@ -51,6 +51,9 @@ def arguments() -> argparse.ArgumentParser:
     run.add_argument("--log", type=Path, help="file for names of functions that are not implemented")
     run.add_argument("--no-shadows", action="store_true", help="host calls only: device memory holds no values")
     run.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
+    record = commands.add_parser("record", parents=[common], help="run a command on a real GPU, and keep the ledger")
+    record.add_argument("--ledger", type=Path, help="file for what is asked of the GPU; .PID is appended")
+    record.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
     return parser
 
 
@@ -58,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     """Exit code: 0 ok, 1 the build failed, 2 usage; ``run`` becomes the command."""
     options = arguments().parse_args(argv)
     try:
-        return make(options) if options.command == "build" else run(options)
+        return {"build": make, "run": run, "record": record}[options.command](options)
     except SimcudaError as error:
         print(f"simcuda: {error}", file=sys.stderr)
         return 1
@@ -79,13 +82,31 @@ def make(options: argparse.Namespace) -> int:
     return 0
 
 
-def run(options: argparse.Namespace) -> int:
-    """``run``: replaces this process."""
+def program_of(options: argparse.Namespace) -> tuple[str, list[str]]:
+    """The program's path and the command line."""
     command = options.argv[1:] if options.argv[:1] == ["--"] else options.argv
     program = shutil.which(command[0]) if command else None
     if program is None:
-        print("simcuda run: which command? for example: python -m simcuda run pytest tests", file=sys.stderr)
-        return 2
+        print(
+            f"simcuda {options.command}: which command? for example: python -m simcuda {options.command} pytest tests",
+            file=sys.stderr,
+        )
+        raise SystemExit(2)
+    return program, command
+
+
+def record(options: argparse.Namespace) -> int:
+    """``record``: replaces this process."""
+    program, command = program_of(options)
+    env = launch.recording(build.recorder(Path("/nowhere"), options.cuda), ledger=options.ledger)
+    launch.fixed_addresses()
+    os.execve(program, command, env)
+    return 0
+
+
+def run(options: argparse.Namespace) -> int:
+    """``run``: replaces this process."""
+    program, command = program_of(options)
     python = Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
     built = options.built or build.build(
         look(options, python), options.cuda, say=lambda line: print(line, file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -12,7 +13,7 @@ KINDS = frozenset({"compiler", "network", "race", "slow"})
 
 @dataclass(frozen=True)
 class Known:
-    """One test, by file and name, with the reason."""
+    """Tests, by file and name (a pattern of a shell where it has a star), with the reason."""
 
     file: str
     test: str
@@ -29,4 +30,4 @@ def reason(node: str, known: tuple[Known, ...]) -> str | None:
     """Why the test of that pytest id cannot pass, or None."""
     file, _, rest = node.partition("::")
     name = rest.rpartition("::")[2].partition("[")[0]
-    return next((f"{k.kind}: {k.reason}" for k in known if file.endswith(k.file) and name == k.test), None)
+    return next((f"{k.kind}: {k.reason}" for k in known if file.endswith(k.file) and fnmatchcase(name, k.test)), None)

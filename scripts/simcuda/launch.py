@@ -55,6 +55,16 @@ def environment(
     return env
 
 
+def recording(recorder: Path, *, ledger: Path | None = None, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """``base`` plus what puts the recorder in front of NVIDIA's runtime."""
+    env = dict(os.environ if base is None else base)
+    env["LD_PRELOAD"] = ":".join([str(recorder), *filter(None, [env.get("LD_PRELOAD")])])
+    if ledger:
+        env["SIMCUDA_LEDGER"] = str(ledger)
+    env["PYTHONPATH"] = ":".join([str(HERE.parent), *filter(None, [env.get("PYTHONPATH")])])
+    return env
+
+
 def fixed_addresses() -> bool:
     """From the next program on, addresses of this process repeat from run to run; False where that is not allowed.
 

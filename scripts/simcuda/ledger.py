@@ -14,11 +14,14 @@ class Totals:
     """Digests over every entry since the last reset, in each thread's order, and how many there were of each kind.
 
     ``exact`` has each device pointer as (allocation, offset), allocations numbered as they first appear; ``loose``
-    has all device pointers alike.
+    has all device pointers alike. ``plain`` is over launches without their argument bytes, copies, fills, events and
+    graphs: what a real GPU is asked for too. ``device`` says which it was: "simulated" or "gpu".
     """
 
+    device: str
     exact: str
     loose: str
+    plain: str
     launches: int
     copies: int
     sets: int
@@ -42,7 +45,7 @@ class Ledger:
 
     @classmethod
     def here(cls) -> Ledger | None:
-        """The one of the runtime that this process has loaded."""
+        """The one of the simulated runtime that this process has loaded, or of the recorder."""
         library = ctypes.CDLL(None)
         return cls(library) if hasattr(library, "simcuda_ledger_reset") else None
 
@@ -52,9 +55,11 @@ class Ledger:
 
     def totals(self) -> Totals:
         """Digests and numbers."""
-        out = (ctypes.c_ulonglong * 9)()
+        out = (ctypes.c_ulonglong * 10)()
         self._library.simcuda_ledger_totals(out)
-        return Totals(f"{out[0]:016x}", f"{out[1]:016x}", *(int(n) for n in out[2:]))
+        digests = (f"{out[0]:016x}", f"{out[1]:016x}", f"{out[2]:016x}")
+        device = "simulated" if hasattr(self._library, "simcuda_device_count") else "gpu"
+        return Totals(device, *digests, *(int(n) for n in out[3:]))
 
     def entries(self) -> list[str]:
         """What was kept: a JSON array each, for example ``["copy","HD",1024,0,[0,512]]``."""

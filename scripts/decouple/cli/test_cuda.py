@@ -36,11 +36,16 @@ def register(subparsers: Any) -> None:
     tests.add_argument("--devices", type=int, default=2, help="how many simulated devices")
     tests.add_argument("--memory", default="8G", help="of each simulated device; upstream skips tests that need more")
     tests.add_argument(
+        "--ledger", action="store_true", help="on a GPU: record what it is asked for, to compare with the simulated one"
+    )
+    tests.add_argument(
         "--simulation", action="append", default=[], metavar="WORD", help="a word more for `python -m simcuda run`"
     )
     tests.add_argument("--tests", type=Path, help="upstream's test/ (default: that of build/<release>/src)")
     tests.add_argument("--results", type=Path, help="where results are kept (default: build/<release>/verify/suites)")
-    tests.add_argument("--against", metavar="LABEL|FILE", help="compare with stored results of another build")
+    tests.add_argument(
+        "--against", metavar="LABEL|FILE", help="compare with stored results of another build; official's are kept"
+    )
     tests.add_argument("--record", action="store_true", help="write the figures to ci/status/, for the status table")
     tests.add_argument(
         "--compare",
@@ -53,6 +58,7 @@ def register(subparsers: Any) -> None:
         "--sides", default="", metavar="OURS/THEIRS", help="with --compare: whose known differences hold"
     )
     tests.add_argument("--keep", type=Path, metavar="FILE", help="write the results as one file to compare with later")
+    tests.add_argument("--outcomes", action="store_true", help="with --keep: without ledgers, a small file")
     tests.add_argument("-k", dest="words", default="", help="as pytest's -k, besides the suite's own")
     tests.add_argument("--slice", type=int, metavar="N", help="N tests, chosen by --seed")
     tests.add_argument("--seed", default="", help="for --slice (default: the checkout's commit)")
@@ -73,8 +79,8 @@ def _run(arguments: argparse.Namespace) -> int:
             print(f"{suite.name}: {' '.join(suite.files)}" + (f" (-k {suite.select!r})" if suite.select else ""))
         return OK
     if arguments.compare:
-        ours, theirs = (store.read(path) for path in arguments.compare)
-        seen = compare.compare(ours, theirs, arguments.sides)
+        one, other = (store.read(path) for path in arguments.compare)
+        seen = compare.compare(one, other, arguments.sides)
         print_comparison(seen, arguments.compare[0].name, arguments.compare[1].name, None if arguments.all else 10)
         return OK if seen.ok else CHECK_FAILED
     project = find_project()
@@ -88,6 +94,7 @@ def _run(arguments: argparse.Namespace) -> int:
         results=arguments.results,
         tests=arguments.tests,
         simulation=simulation,
+        ledger=arguments.ledger,
     )
     torch = test_cuda.find(wanted, work, output.listener())
     choice = test_cuda.SuiteChoice(
@@ -102,14 +109,15 @@ def _run(arguments: argparse.Namespace) -> int:
         again=arguments.again,
     )
     done = test_cuda.suites(torch, wanted.tests, choice, progress=output.progress())
-    good = _print(done.results, torch.device, None if arguments.all else 10)
+    theirs = test_cuda.stored(wanted, arguments.against, arguments.release) if arguments.against else {}
+    good = _print(done.results, torch.device, None if arguments.all else 10, theirs)
     print(f"{done.ran} run now, results in {done.folder}")
     if arguments.keep:
-        store.keep(done.results.values(), arguments.keep)
+        store.keep(done.results.values(), arguments.keep, ledgers=not arguments.outcomes)
         print(arguments.keep)
     found: SuiteComparison | None = None
     if arguments.against:
-        found = test_cuda.against(done, wanted, arguments.against)
+        found = compare.compare(done.results, theirs, f"{torch.label}/{arguments.against}")
         print_comparison(found, torch.label, arguments.against, None if arguments.all else 10)
         good &= found.ok
     if arguments.record:
@@ -123,20 +131,26 @@ def _commit(project: Path) -> str:
     return git.text("rev-parse", "HEAD", cwd=project).strip()
 
 
-def _print(results: Mapping[str, SuiteResult], device: str, limit: int | None) -> bool:
-    """Figures per suite, and each failure that is not known; whether there is none."""
+def _print(
+    results: Mapping[str, SuiteResult], device: str, limit: int | None, theirs: Mapping[str, SuiteResult] | None = None
+) -> bool:
+    """Figures per suite, and each failure that is neither known nor the other build's too; whether there is none."""
     for suite, counts in compare.tally(results.values()).items():
         said = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
         print(f"{suite:<14} {sum(counts.values()) - counts['flaky']} tests: {said}")
     bad = [one for one in results.values() if one.outcome in ("failed", "died", "too slow")]
     known = {one.id for one in bad if one.known or compare.reason(one.id, "failure", device)}
-    for one in [one for one in bad if one.id not in known][:limit]:
+    same = {one.id for one in bad if theirs and one.id in theirs and theirs[one.id].outcome == one.outcome} - known
+    for one in [one for one in bad if one.id not in known | same][:limit]:
         print(f"       {one.outcome}: {one.id}: {one.why.splitlines()[0][:200] if one.why else ''}")
-    if limit is not None and len(bad) - len(known) > limit:
-        print(f"       and {len(bad) - len(known) - limit} more (--all)")
+    rest = len(bad) - len(known | same)
+    if limit is not None and rest > limit:
+        print(f"       and {rest - limit} more (--all)")
+    if same:
+        print(f"       {len(same)} failures are the other build's too")
     if known:
         print(f"       {len(known)} failures are known, with their reasons in simcuda/known.toml and suites/known.toml")
-    return len(known) == len(bad)
+    return rest == 0
 
 
 def print_comparison(found: SuiteComparison, ours: str, theirs: str, limit: int | None) -> None:

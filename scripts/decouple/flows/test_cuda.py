@@ -137,6 +137,7 @@ class Torch:
     results: Path
     tests: Path
     simulation: tuple[str, ...] = ()
+    recorded: bool = False
 
     @property
     def name(self) -> str:
@@ -153,10 +154,11 @@ def chosen(
     results: Path | None = None,
     tests: Path | None = None,
     simulation: tuple[str, ...] = (),
+    ledger: bool = False,
 ) -> Torch:
     """A torch with what is left open filled in: upstream's tests of the applied tree, results beside what was built.
 
-    Raises UsageError where there are no tests, or no GPU is there and one was asked for.
+    ``ledger``: on a GPU, with the record of what it is asked for. Raises UsageError where there are no tests.
     """
     checkout = Checkout(work.project)
     tests = tests or checkout.tree(work.release) / "test"
@@ -164,13 +166,17 @@ def chosen(
         raise UsageError(f"{tests}: not upstream's test/", next_step=f"nox -s apply-{work.release}, or --tests DIR")
     results = results or checkout.build(work.release) / "verify" / "suites"
     name = label or (word if word in IN_ROOT else "python")
-    return Torch(word, name, target.device_of(device, target.gpu()), results, tests, simulation)
+    kind = target.device_of(device, target.gpu())
+    return Torch(word, name, kind, results, tests, simulation, recorded=ledger and kind == "gpu")
 
 
-def against(done: SuiteRun, torch: Torch, other: str) -> compare.SuiteComparison:
-    """What was run beside the stored results of another build: a file or folder, or a label. Raises DecoupleError."""
+def stored(torch: Torch, other: str, release: str) -> dict[str, SuiteResult]:
+    """Results of another build: a file or folder, or a label; those of "official" are kept with this code.
+
+    Raises DecoupleError when there are none.
+    """
     place = Path(other) if Path(other).exists() else torch.results / f"{other}-{torch.device}"
-    return compare.compare(done.results, store.read(place), f"{torch.label}/{other}")
+    return store.read(store.official(release) if other == "official" and not place.exists() else place)
 
 
 def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
@@ -237,4 +243,5 @@ def here(torch: Torch, project: Path) -> Target:
         project=str(project),
         variables=catalog.variables(torch.device),
         simulation=torch.simulation,
+        recorded=torch.recorded,
     )

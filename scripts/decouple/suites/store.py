@@ -119,7 +119,24 @@ def _result(row: dict[str, Any]) -> SuiteResult | None:
     return SuiteResult(**{"suite": known["id"].partition("::")[0], **known})
 
 
-def keep(found: Iterable[SuiteResult], path: Path) -> None:
-    """Write results as a file to compare with later, packed with xz and sorted."""
-    rows = (json.dumps(asdict(one), sort_keys=True) for one in sorted(found, key=lambda one: one.id))
+def keep(found: Iterable[SuiteResult], path: Path, *, ledgers: bool = True) -> None:
+    """Write results as a file to compare with later, packed with xz and sorted; without ``ledgers`` outcomes only."""
+    rows = (
+        json.dumps(asdict(one) if ledgers else {"id": one.id, "outcome": one.outcome}, sort_keys=True)
+        for one in sorted(found, key=lambda one: one.id)
+    )
     write_atomically(path, lzma.compress("".join(f"{row}\n" for row in rows).encode()))
+
+
+def official(release: str) -> Path:
+    """Outcomes of PyPI's official wheel of that release on the simulated device, kept with this code.
+
+    Raises DecoupleError when none were kept.
+    """
+    path = Path(__file__).with_name(f"official-{release}.xz")
+    if not path.exists():
+        raise DecoupleError(
+            f"{path}: no outcomes of the official wheel are kept",
+            next_step=f"decouple test-cuda {release} --torch PYTHON --keep {path} --outcomes, PYTHON having that wheel",
+        )
+    return path

@@ -32,7 +32,8 @@ class Target:
     ``enter`` is the command line that enters the environment of the torch (empty on this machine), ``python`` what
     starts its Python in there, ``variables`` what that needs, ``tests`` upstream's ``test/`` as seen in there.
     ``folder`` is a folder that both sides see, called ``work`` in there. ``project`` is this checkout in there: its
-    ``scripts`` holds the plug-in that records tests, and the simulated device.
+    ``scripts`` holds the plug-in that records tests, and the simulated device. ``recorded``: on a real GPU, with a
+    ledger.
     """
 
     label: str
@@ -45,12 +46,15 @@ class Target:
     variables: Mapping[str, str] = field(default_factory=dict)
     enter: tuple[str, ...] = ()
     simulation: tuple[str, ...] = ()
+    recorded: bool = False
 
     def argv(self, arguments: Sequence[str]) -> list[str]:
         """The command line that runs this Python with ``arguments``, on its device, in upstream's ``test/``."""
         path = ":".join(filter(None, [f"{self.project}/scripts", self.variables.get("PYTHONPATH", "")]))
         words = [f"{name}={value}" for name, value in sorted({**self.variables, "PYTHONPATH": path}.items())]
         device = [*self.python, "-m", "simcuda", "run", *self.simulation] if self.device == "simulated" else []
+        if self.recorded:
+            device = [*self.python, "-m", "simcuda", "record"]
         return [*self.enter, "env", "-C", self.tests, *words, *device, *self.python, *arguments]
 
     def about(self) -> dict[str, Any]:

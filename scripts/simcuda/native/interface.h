@@ -45,7 +45,7 @@ void simcuda_at_thread_start(void (*function)(void));
 
 // ledger
 void simcuda_ledger_reset(int keep_entries);
-void simcuda_ledger_totals(unsigned long long out[9]);
+void simcuda_ledger_totals(unsigned long long out[10]);
 size_t simcuda_ledger_entries(char* out, size_t room);
 void simcuda_ledger_flush(void);
 void simcuda_library_call(const char* name, const char* exact, const char* loose);

@@ -1,6 +1,6 @@
 """A small CUDA program in Python: the simulated runtime through ctypes, with a kernel in a fat binary made here.
 
-Used by tests in this folder and by the test files that they hand to pytest; needs the stand-ins on LD_LIBRARY_PATH.
+Used by tests in this folder and by the test files that they hand to pytest; needs the stand-ins preloaded.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Runtime:
     """The runtime with one kernel, ``axpy(double*, double*, int, struct of 24 bytes)``."""
 
     def __init__(self) -> None:
-        self.rt = c.CDLL("libcudart.so.12", mode=c.RTLD_GLOBAL)
+        self.rt = c.CDLL(None)  # what is preloaded
         image = fat_binary(cubin("axpy", [8, 8, 4, 24]), 90)
         self.data = c.create_string_buffer(image)
         self.wrapper = Wrapper(0x466243B1, 1, c.addressof(self.data), None)

@@ -17,3 +17,10 @@ def test_a_reason_is_found_by_file_and_name() -> None:
     assert why == "network: the flame graph's program is fetched from GitHub"
     assert reason("test_cuda.py::TestCuda::test_memory_snapshot_script", known) is None
     assert reason("test_torch.py::TestTorch::test_memory_snapshot", known) is None
+
+
+def test_a_pattern_stands_for_the_tests_that_it_names() -> None:
+    known = load()
+    why = reason("test_unary_ufuncs.py::TestUnaryUfuncsCUDA::test_non_contig_jiterator_unary_cuda_int8", known)
+    assert why and why.startswith("compiler")
+    assert reason("test_unary_ufuncs.py::TestUnaryUfuncsCUDA::test_non_contig_exp_cuda_int8", known) is None

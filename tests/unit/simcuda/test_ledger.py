@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from decouple.suites import compare, store
+from simcuda import build
 
 HERE = Path(__file__).parent
 SCRIPTS = HERE.parents[2] / "scripts"
@@ -207,3 +208,34 @@ def test_a_fault_is_found_by_the_name_of_its_test(
         assert (found.loose, found.exact) == (7, 6)
     else:
         assert named == ({fault} if fault != "none" else set())
+
+
+def test_the_recorder_of_a_real_gpu_and_the_simulated_device_say_the_same(built: Path, tmp_path: Path) -> None:
+    """Here the recorder stands in front of the simulated runtime, whose own ledger knows what it was asked for."""
+    recorder = build.recorder(Path("/nowhere"), out=tmp_path / "recorder")
+    program = f"""
+theirs = Ledger(c.CDLL({str(built / "libcudart.so.12")!r}))
+def totals():
+    return book.totals(), theirs.totals()
+for grid in (4, 5):
+    book.reset()
+    theirs.reset()
+    side = cuda.stream()
+    cuda.axpy(x, y, 3, grid=grid, stream=side)
+    event = c.c_void_p()
+    cuda.check(cuda.rt.cudaEventCreate(c.byref(event)))
+    cuda.check(cuda.rt.cudaEventRecord(event, side))
+    cuda.check(cuda.rt.cudaStreamWaitEvent(None, event, 0))
+    z = cuda.malloc(512)
+    cuda.check(cuda.rt.cudaMemcpyAsync(z, x, c.c_size_t(64), 3, None))
+    cuda.check(cuda.rt.cudaMemset(z, 7, c.c_size_t(64)))
+    cuda.check(cuda.rt.cudaFree(z))
+    ours, simulated = totals()
+    counts = (ours.launches, ours.copies, ours.sets, ours.events, ours.allocations)
+    print(ours.device, ours.plain, simulated.plain, *counts)
+"""
+    preload = f"{recorder}:{built / 'libcudart.so.12'}"
+    first, second = (line.split() for line in run(built, program, LD_PRELOAD=preload).splitlines())
+    assert first[1] == first[2] and second[1] == second[2]
+    assert first[1] != second[1]  # another grid
+    assert first[3:] == ["1", "1", "1", "2", "2"]

@@ -168,7 +168,9 @@ def test_what_the_simulated_device_cannot_pass_is_known_by_its_own_list(
     found = store.read(here.folder / "rows")
     assert cli_test_cuda._print(found, "simulated", None)
     assert "1 failures are known" in capsys.readouterr().out
-    assert not cli_test_cuda._print({"x": dataclasses.replace(found["t.py::A::x"], known="")}, "simulated", None)
+    unknown = {"t.py::A::x": dataclasses.replace(found["t.py::A::x"], known="")}
+    assert not cli_test_cuda._print(unknown, "simulated", None)
+    assert cli_test_cuda._print(unknown, "simulated", None, theirs=unknown)
 
 
 def test_values_are_computed_by_one_thread_per_job_on_the_simulated_device_only() -> None:
@@ -232,6 +234,14 @@ def test_an_outcome_or_a_launch_that_differs_is_found_by_name(changed: dict[str,
     assert (fault.test, (fault.what, fault.ours, fault.theirs)) == ("t.py::A::x", told)
 
 
+def test_between_a_gpu_and_the_simulated_device_only_what_both_are_asked_for_counts() -> None:
+    gpu = results(ledger=ledger(exact="7", loose="8", plain="p", device="gpu", calls=0))
+    simulated = results(ledger=ledger(plain="p", device="simulated"))
+    assert compare.compare(gpu, simulated).ok
+    (fault,) = compare.compare(gpu, results(ledger=ledger(plain="q", device="simulated", launches=9))).found
+    assert (fault.what, fault.theirs.split(",")[0]) == ("ledger", "9 launches")
+
+
 def test_nothing_in_common_is_not_a_pass() -> None:
     assert not compare.compare(results(), {}).ok
 
@@ -247,6 +257,10 @@ def test_a_known_difference_has_its_reason_and_only_between_its_sides(monkeypatc
 def test_results_are_kept_as_one_file(tmp_path: Path) -> None:
     store.keep(results().values(), tmp_path / "kept.xz")
     assert store.read(tmp_path / "kept.xz") == results()
+    store.keep(results().values(), tmp_path / "small.xz", ledgers=False)
+    small = store.read(tmp_path / "small.xz")
+    assert {name: one.outcome for name, one in small.items()} == {"t.py::A::x": "passed", "t.py::A::y": "skipped"}
+    assert compare.compare(results(), small).ledgers == 0
     (tmp_path / "other").write_text("hello")
     with pytest.raises(DecoupleError, match="no results of test-cuda"):
         store.read(tmp_path / "other")

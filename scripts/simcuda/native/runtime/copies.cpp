@@ -4,7 +4,7 @@
 
 #include "addresses.h"
 #include "device.h"
-#include "ledger.h"
+#include "entries.h"
 
 namespace {
 
@@ -14,7 +14,6 @@ uint64_t cost_of(size_t size) { return 4000 + size / 25; }  // ns, at 25 GB/s
 
 struct Side {
   bool device, pinned;
-  char letter() const { return device ? 'D' : pinned ? 'P' : 'H'; }
 };
 Side side_of(const void* address) {
   Allocation* a = addresses().find(address);
@@ -63,11 +62,7 @@ cudaError_t give(const Copy& c, cudaMemcpyKind kind, cudaStream_t handle, bool s
     stream->capture->broken = true;
     FAIL(cudaErrorStreamCaptureUnsupported);
   }
-  std::string head = std::string("[\"copy\",\"") + from.letter() + to.letter() + "\"," + ledger::number(*stream) + "," +
-                     std::to_string(c.width);
-  if (c.height > 1) head += "," + std::to_string(c.height);
-  ledger::note(ledger::Kind::copy, head + "," + (from.device ? ledger::place(c.from) : "0") + "," +
-                                       (to.device ? ledger::place(c.to) : "0") + "]", head + "]");
+  note_copy(*stream, c.to, c.from, c.width, c.height);
   // inside an operator whose result the CPU computes, only what the host reads is done
   std::function<void()> work;
   long long count;
@@ -93,8 +88,7 @@ cudaError_t fill(void* to, size_t pitch, int value, size_t width, size_t height,
   if (!width || !height) return cudaSuccess;
   Side side = side_of(to);
   if ((!side.device && !side.pinned) || !addresses().covers(to, (height - 1) * pitch + width)) FAIL(cudaErrorInvalidValue);
-  std::string head = "[\"set\"," + ledger::number(*stream) + "," + std::to_string(value) + "," + std::to_string(width * height);
-  ledger::note(ledger::Kind::set, head + "," + (side.device ? ledger::place(to) : "0") + "]", head + "]");
+  note_set(*stream, to, value, width * height);
   std::function<void()> work;
   if (effects())
     work = [=] {

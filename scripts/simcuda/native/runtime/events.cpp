@@ -10,7 +10,7 @@
 #include <string>
 
 #include "device.h"
-#include "ledger.h"
+#include "entries.h"
 
 struct SharedEvent {  // one page
   std::atomic<uint64_t> time;
@@ -73,7 +73,7 @@ SIM_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t han
   STREAM(stream, handle);
   EVENT(event);
   if (event->device != stream->device) FAIL(cudaErrorInvalidResourceHandle);
-  ledger::note(ledger::Kind::order, "[\"record\"," + ledger::number(*stream) + "]");
+  note_order("record", *stream);
   if (Capture* capture = stream->capture) {
     if (capture->broken) FAIL(cudaErrorStreamCaptureInvalidated);
     if (flags & cudaEventRecordExternal)
@@ -132,7 +132,7 @@ SIM_API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, 
   ENTER;
   STREAM(stream, handle);
   EVENT(event);
-  ledger::note(ledger::Kind::order, "[\"wait\"," + ledger::number(*stream) + "]");
+  note_order("wait", *stream);
   if (stream->capture && (flags & cudaEventWaitExternal))
     return enqueue(stream, cudaGraphNodeTypeWaitEvent, 0, [event] { sleep_until(time_of(*event)); }, "wait event");
   if (Capture* capture = event->capture ? capture_by_id(event->capture) : nullptr) {  // the stream joins that capture

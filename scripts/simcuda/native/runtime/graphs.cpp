@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "device.h"
-#include "ledger.h"
+#include "entries.h"
 
 struct CUgraphExec_st {
   struct Step {
@@ -208,7 +208,7 @@ SIM_API cudaError_t cudaGraphLaunch(cudaGraphExec_t program, cudaStream_t handle
   ENTER;
   STREAM(stream, handle);
   if (!programs().count(program)) FAIL(cudaErrorInvalidValue);
-  ledger::note(ledger::Kind::graph, "[\"graph\"," + ledger::number(*stream) + "," + std::to_string(program->steps->size()) + "]");
+  note_graph(*stream, program->steps->size());
   return enqueue(stream, cudaGraphNodeTypeGraph, program->cost, [steps = program->steps] {
     for (auto& step : *steps)
       if (step.work) step.work();

@@ -6,7 +6,7 @@
 
 #include "addresses.h"
 #include "device.h"
-#include "ledger.h"
+#include "entries.h"
 
 namespace sim {
 namespace {
@@ -53,38 +53,6 @@ Kernel* kernel_of(const void* function) {
   return &(used()[function] = kernel);
 }
 
-// Argument bytes as hexadecimal digits; a word that is an address of device memory is written as its place.
-void write_argument(const unsigned char* bytes, unsigned size, std::string* exact, std::string* loose) {
-  static const char* digits = "0123456789abcdef";
-  for (unsigned i = 0; i < size;) {
-    if (i % 8 == 0 && size - i >= 8) {
-      const void* word;
-      memcpy(&word, bytes + i, 8);
-      std::string place = word ? ledger::place(word) : "";
-      if (!place.empty()) {
-        *exact += place;
-        *loose += "P";
-        i += 8;
-        continue;
-      }
-      if (addresses().find(word) || (uint64_t(word) >> 40 && uint64_t(word) < (uint64_t(1) << 47))) {
-        *exact += "H", *loose += "H";  // an address of the host: it differs from run to run
-        i += 8;
-        continue;
-      }
-    }
-    for (std::string* out : {exact, loose}) {
-      *out += digits[bytes[i] >> 4];
-      *out += digits[bytes[i] & 15];
-    }
-    i++;
-  }
-}
-
-std::string dims(dim3 d) {
-  return "[" + std::to_string(d.x) + "," + std::to_string(d.y) + "," + std::to_string(d.z) + "]";
-}
-
 }  // namespace
 
 cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t handle) {
@@ -99,15 +67,7 @@ cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size
     kernel.looked = true;
     if (kernel.image) kernel.arguments = arguments_of(kernel.image, kernel.symbol, options().major * 10 + options().minor);
   }
-  std::string head = "[\"launch\",\"" + kernel.name + "\"," + dims(grid) + "," + dims(block) + "," + std::to_string(shared) +
-                     "," + ledger::number(*stream);
-  std::string exact = head + ",\"", loose = exact;
-  if (arguments)
-    for (size_t i = 0; i < kernel.arguments.size(); i++) {
-      if (i) exact += ' ', loose += ' ';
-      write_argument((const unsigned char*)arguments[i], kernel.arguments[i].size, &exact, &loose);
-    }
-  ledger::note(ledger::Kind::launch, exact + "\"]", loose + "\"]");
+  note_launch(kernel, grid, block, shared, *stream, arguments);
   uint64_t cost = 2000;
   // torch.cuda._sleep(cycles): the one kernel whose time is known, since its argument is its time
   if (arguments && kernel.symbol.find("spin_kernel") != std::string::npos)

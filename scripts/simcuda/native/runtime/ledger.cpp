@@ -23,7 +23,7 @@ constexpr size_t kKept = size_t(64) << 20;  // bytes of entries kept for simcuda
 // Of one thread. Which of two threads comes first is chance, so each has its own order and its own numbers, and what all
 // of them did is told by a sum. Threads of the autograd engine and of NCCL come and go as tests do.
 struct Record {
-  uint64_t exact = kSeed, loose = kSeed;
+  uint64_t exact = kSeed, loose = kSeed, plain = kSeed;
   uint64_t counts[kKinds] = {};
   std::string entries;
   std::unordered_map<uint64_t, int> numbers;  // allocation's serial number -> number by first appearance
@@ -75,11 +75,12 @@ FILE* output() {
 
 bool wanted() { return true; }
 
-void note(Kind kind, const std::string& exact, const std::string& loose) {
+void note(Kind kind, const std::string& exact, const std::string& loose, const std::string& plain) {
   Record& r = *record();
   r.counts[int(kind)]++;
   r.exact = mix(r.exact, exact);
   r.loose = mix(r.loose, loose);
+  if (!plain.empty()) r.plain = mix(r.plain, plain);
   if (keep_entries && since()->kept < kKept) {
     r.entries += exact, r.entries += '\n';
     since()->kept += exact.size() + 1;
@@ -112,13 +113,14 @@ SIM_API void simcuda_ledger_reset(int keep_entries) {
   since()->kept = 0;
   sim::ledger::keep_entries = keep_entries;
 }
-// out: exact digest, loose digest, launches, copies, sets, allocations, library calls, graph launches, events
-SIM_API void simcuda_ledger_totals(unsigned long long out[9]) {
+// out: exact, loose and plain digest, launches, copies, sets, allocations, library calls, graph launches, events
+SIM_API void simcuda_ledger_totals(unsigned long long out[10]) {
   std::lock_guard<std::recursive_mutex> lock(sim::world());
-  for (int i = 0; i < 2 + sim::ledger::kKinds; i++) out[i] = 0;
+  for (int i = 0; i < 3 + sim::ledger::kKinds; i++) out[i] = 0;
   for (auto& r : since()->threads) {
     out[0] += sim::ledger::spread(r->exact), out[1] += sim::ledger::spread(r->loose);
-    for (int i = 0; i < sim::ledger::kKinds; i++) out[2 + i] += r->counts[i];
+    out[2] += sim::ledger::spread(r->plain);
+    for (int i = 0; i < sim::ledger::kKinds; i++) out[3 + i] += r->counts[i];
   }
 }
 // Lines of JSON since the reset, thread by thread; returns their length, copies at most `room` bytes.

@@ -10,8 +10,9 @@ namespace sim::ledger {
 enum class Kind { launch, copy, set, allocation, library, graph, order };
 constexpr int kKinds = 7;
 
-// `exact` has pointers as [allocation, offset], `loose` has them all alike. Both are JSON arrays.
-void note(Kind kind, const std::string& exact, const std::string& loose);
+// `exact` has pointers as [allocation, offset], `loose` has them all alike. `plain` is what a real device can be asked for
+// too, without argument bytes; empty where it cannot. All are JSON arrays.
+void note(Kind kind, const std::string& exact, const std::string& loose, const std::string& plain = "");
 inline void note(Kind kind, const std::string& text) { note(kind, text, text); }
 
 // Is anybody listening? Argument bytes are read only then.

@@ -55,6 +55,7 @@ Plan decide(const c10::OperatorHandle& op) {
   }
   for (const auto& result : schema.returns())
     if (result.alias_info() && !result.alias_info()->isWrite()) return plan;  // a view
+  plan.makes_sparse = name.rfind("aten::_to_sparse", 0) == 0 || name == "aten::_coalesce";
   plan.asserts = name == "aten::_assert_async";
   if (name == "aten::copy_") {
     plan.way = Way::moves;

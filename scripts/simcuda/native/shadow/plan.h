@@ -14,6 +14,7 @@ struct Plan {
   Way way = Way::pass;
   bool random = false;   // draws numbers: the CPU's generator is seeded from the device's state
   bool dynamic = false;  // the size of the result depends on values
+  bool makes_sparse = false;  // so is how many elements its sparse result has
   bool asserts = false;  // what the CPU's operator refuses is an assert of the device's kernel
 };
 

@@ -29,7 +29,7 @@ constexpr auto kKey = c10::DispatchKey::Fake;  // above Python, Functionalize an
 
 // ---- what the arguments say ----
 struct Seen {
-  bool device = false, refused = false;
+  bool device = false, refused = false, sparse = false;
   c10::Device where{c10::kCUDA, -1};
   std::optional<at::Generator> generator;
 };
@@ -39,6 +39,7 @@ void see(const Tensor& t, Seen* seen) {
   if (!t.is_cuda()) return;
   seen->device = true;
   seen->where = t.device();
+  if (t.layout() != c10::kStrided) seen->sparse = true;
   if (!can_mirror(t)) seen->refused = true;
 }
 void see(const IValue& v, Seen* seen) {
@@ -101,7 +102,7 @@ struct Work {
       run(&stack);
     } catch (const c10::Error& error) {
       stack = arguments;
-      if (!is_for_type(error) || !widened(op, &stack, run)) throw;
+      if (!is_for_type(error) || !widened(op, &stack, run, is_for_bools(error))) throw;
     }
     return stack;
   }
@@ -185,10 +186,13 @@ bool plain_copy(const Stack& stack, size_t first) {
          to.is_conj() == from.is_conj() && to.is_neg() == from.is_neg();
 }
 
-// Size of the first dimension of the first result: what nonzero, unique and their like count.
+// Size of the first dimension of the first result: what nonzero, unique and their like count. Of a sparse one its elements.
 int64_t count_of(const Stack& results) {
   for (const IValue& v : results)
-    if (v.isTensor() && v.toTensor().defined()) return v.toTensor().dim() ? v.toTensor().size(0) : v.toTensor().numel();
+    if (v.isTensor() && v.toTensor().defined()) {
+      const Tensor& t = v.toTensor();
+      return t.layout() != c10::kStrided ? t._nnz() : t.dim() ? t.size(0) : t.numel();
+    }
   return 0;
 }
 
@@ -212,7 +216,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
 
   // a result whose size depends on values is computed first, so that the real operator can be told the size
   std::optional<Stack> early;
-  if (plan.dynamic && !capturing) {
+  // (of sparse tensors that is the number of their elements; what is changed in place is computed after it)
+  if (!capturing && (plan.dynamic || ((seen.sparse || plan.makes_sparse) && !schema.is_mutable()))) {
     try {
       for (size_t i = 0; i < count; i++) {
         IValue v = mirrored(given[i]);

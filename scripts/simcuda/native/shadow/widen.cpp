@@ -12,7 +12,8 @@ using at::Tensor;
 using c10::IValue;
 using torch::jit::Stack;
 
-std::optional<at::ScalarType> wider(at::ScalarType type) {
+std::optional<at::ScalarType> wider(at::ScalarType type, bool bools = false) {
+  if (bools) return type == at::kBool ? std::optional(at::kByte) : std::nullopt;
   switch (type) {
     case at::kHalf: case at::kBFloat16: case at::kFloat8_e4m3fn: case at::kFloat8_e5m2: return at::kFloat;
     case at::kComplexHalf: return at::kComplexFloat;
@@ -23,10 +24,12 @@ std::optional<at::ScalarType> wider(at::ScalarType type) {
 struct Widened {
   std::vector<std::pair<Tensor, Tensor>> pairs;  // narrow, wide
   std::optional<at::ScalarType> narrow;
+  bool bools;
 
+  explicit Widened(bool of_bools) : bools(of_bools) {}
   Tensor of(const Tensor& t) {
     if (!t.defined() || t.layout() != c10::kStrided) return t;
-    auto type = wider(t.scalar_type());
+    auto type = wider(t.scalar_type(), bools);
     if (!type) return t;
     narrow = t.scalar_type();
     for (auto& [a, b] : pairs)
@@ -37,6 +40,10 @@ struct Widened {
 };
 
 }  // namespace
+
+bool is_for_bools(const c10::Error& error) {
+  return std::string(error.what_without_backtrace()).find("not implemented for 'Bool'") != std::string::npos;
+}
 
 bool is_for_type(const c10::Error& error) {
   std::string text = error.what_without_backtrace();
@@ -54,8 +61,8 @@ bool is_product(const std::string& name) {
   return names.count(name);
 }
 
-bool widened(const c10::OperatorHandle& op, Stack* stack, const std::function<void(Stack*)>& compute) {
-  Widened wide;
+bool widened(const c10::OperatorHandle& op, Stack* stack, const std::function<void(Stack*)>& compute, bool bools) {
+  Widened wide(bools);
   auto each = [&](const Stack& from) {
     Stack to;
     for (const IValue& v : from) {
@@ -77,7 +84,7 @@ bool widened(const c10::OperatorHandle& op, Stack* stack, const std::function<vo
   if (op.schema().is_mutable())
     for (auto& [narrow, wider_one] : wide.pairs) Tensor(narrow).copy_(wider_one);
   auto back = [&](const Tensor& t) {
-    return t.defined() && t.scalar_type() == *wider(*wide.narrow) ? t.to(*wide.narrow) : t;
+    return t.defined() && t.scalar_type() == *wider(*wide.narrow, bools) ? t.to(*wide.narrow) : t;
   };
   for (IValue& v : values) {
     if (v.isTensor()) v = back(v.toTensor());

@@ -10,12 +10,15 @@ namespace shadow {
 // Did the CPU's operator refuse because of its type?
 bool is_for_type(const c10::Error& error);
 
+// Did it because it does not take truth values, which it would take as numbers?
+bool is_for_bools(const c10::Error& error);
+
 // The products: the CPU has plain loops for them in half precision, and the device adds up in single precision too.
 bool is_product(const std::string& name);
 
 // Replaces narrow tensors of `stack` by wide ones, runs `compute` on it, and brings what it wrote and returns back. False,
-// with the stack as it was, when no tensor of it is narrow.
+// with the stack as it was, when no tensor of it is narrow. With `bools` it is truth values that become numbers.
 bool widened(const c10::OperatorHandle& op, torch::jit::Stack* stack,
-             const std::function<void(torch::jit::Stack*)>& compute);
+             const std::function<void(torch::jit::Stack*)>& compute, bool bools = false);
 
 }  // namespace shadow

@@ -1,0 +1,228 @@
+// On a real GPU: in front of NVIDIA's runtime, writes the ledger of what a program asks of it, and passes every call on. What
+// the libraries ask of the driver by themselves is not seen, as on the simulated device, where they compute nothing.
+#include <dlfcn.h>
+
+#include <cstring>
+#include <unordered_map>
+
+#include "runtime/addresses.h"
+#include "runtime/entries.h"
+#include "runtime/ledger.h"
+
+namespace sim {
+
+std::recursive_mutex& world() {
+  static auto* mutex = new std::recursive_mutex;
+  return *mutex;
+}
+
+}  // namespace sim
+
+namespace {
+
+using namespace sim;
+
+template <class F>
+F* real(const char* name) {
+  auto* found = (F*)dlsym(RTLD_NEXT, name);
+  if (!found) {
+    fprintf(stderr, "simcuda record: no %s behind this library\n", name);
+    abort();
+  }
+  return found;
+}
+#define REAL(name) (*real<decltype(name)>(#name))
+
+struct Registered {
+  const char* symbol;
+  const void* image;
+};
+template <class K, class V>
+std::unordered_map<K, V>& table() {
+  static auto* all = new std::unordered_map<K, V>;
+  return *all;
+}
+auto& images() { return table<void**, const void*>(); }
+auto& registered() { return table<const void*, Registered>(); }
+auto& kernels() { return table<std::string, Kernel>(); }
+auto& steps() { return table<cudaGraphExec_t, size_t>(); }
+
+int architecture() {
+  static int value = [] {
+    int device = 0, major = 0, minor = 0;
+    REAL(cudaGetDevice)(&device);
+    REAL(cudaDeviceGetAttribute)(&major, cudaDevAttrComputeCapabilityMajor, device);
+    REAL(cudaDeviceGetAttribute)(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    return major * 10 + minor;
+  }();
+  return value;
+}
+
+// A handle may be used again for another stream after the first is gone; its number in the ledger is then the first's.
+CUstream_st recorded_stream(cudaStream_t handle) {
+  CUstream_st stream{};
+  stream.is_null = !handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread;
+  stream.id = (unsigned long long)handle;
+  return stream;
+}
+
+cudaError_t noted(cudaError_t result, const char* what, void** at, size_t size, Memory kind) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  if (result == cudaSuccess && at && *at) {
+    int device = 0;
+    REAL(cudaGetDevice)(&device);
+    addresses().add((char*)*at, size, device, kind);
+    ledger::note(ledger::Kind::allocation, std::string("[\"") + what + "\"," + std::to_string(size) + "]");
+  }
+  return result;
+}
+void forget(const char* what, void* at) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  Allocation* a = at ? addresses().find(at) : nullptr;
+  if (!a || a->base != at) return;
+  ledger::note(ledger::Kind::allocation, std::string("[\"") + what + "\"," + std::to_string(a->size) + "]");
+  addresses().remove(a->base);
+}
+
+void launched(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t handle) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  auto found = registered().find(function);
+  if (found == registered().end()) return;
+  Kernel& kernel = kernels()[found->second.symbol];
+  if (!kernel.looked) {
+    kernel.looked = true;
+    kernel.symbol = found->second.symbol;
+    kernel.name = normalised(kernel.symbol);
+    kernel.image = found->second.image;
+    if (kernel.image) kernel.arguments = arguments_of(kernel.image, kernel.symbol, architecture());
+  }
+  note_launch(kernel, grid, block, shared, recorded_stream(handle), arguments);
+}
+void copied(void* to, const void* from, size_t size, cudaStream_t handle) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  if (size) note_copy(recorded_stream(handle), to, from, size, 1);
+}
+void set(void* to, int value, size_t size, cudaStream_t handle) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  if (size) note_set(recorded_stream(handle), to, value, size);
+}
+void ordered(const char* what, cudaStream_t handle) {
+  std::lock_guard<std::recursive_mutex> lock(world());
+  note_order(what, recorded_stream(handle));
+}
+
+}  // namespace
+
+extern "C" {
+void** __cudaRegisterFatBinary(void*);
+void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*, dim3*, dim3*, int*);
+}
+
+SIM_API void** __cudaRegisterFatBinary(void* wrapper) {
+  struct Wrapper {
+    int magic, version;
+    const void* data;
+  };
+  void** handle = REAL(__cudaRegisterFatBinary)(wrapper);
+  std::lock_guard<std::recursive_mutex> lock(world());
+  images()[handle] = ((Wrapper*)wrapper)->data;
+  return handle;
+}
+SIM_API void __cudaRegisterFunction(void** image, const char* function, char* host, const char* symbol, int limit, uint3* a,
+                                    uint3* b, dim3* c, dim3* d, int* e) {
+  {
+    std::lock_guard<std::recursive_mutex> lock(world());
+    auto found = images().find(image);
+    registered()[function] = {symbol, found == images().end() ? nullptr : found->second};
+  }
+  REAL(__cudaRegisterFunction)(image, function, host, symbol, limit, a, b, c, d, e);
+}
+
+SIM_API cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
+                                     cudaStream_t stream) {
+  launched(function, grid, block, arguments, shared, stream);
+  return REAL(cudaLaunchKernel)(function, grid, block, arguments, shared, stream);
+}
+SIM_API cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
+                                                cudaStream_t stream) {
+  launched(function, grid, block, arguments, shared, stream);
+  return REAL(cudaLaunchCooperativeKernel)(function, grid, block, arguments, shared, stream);
+}
+SIM_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* function, void** arguments) {
+  launched(function, c->gridDim, c->blockDim, arguments, c->dynamicSmemBytes, c->stream);
+  return REAL(cudaLaunchKernelExC)(c, function, arguments);
+}
+
+SIM_API cudaError_t cudaMalloc(void** out, size_t size) {
+  return noted(REAL(cudaMalloc)(out, size), "malloc", out, size, Memory::device);
+}
+SIM_API cudaError_t cudaMallocAsync(void** out, size_t size, cudaStream_t stream) {
+  return noted(REAL(cudaMallocAsync)(out, size, stream), "malloc async", out, size, Memory::pooled);
+}
+SIM_API cudaError_t cudaHostAlloc(void** out, size_t size, unsigned flags) {
+  return noted(REAL(cudaHostAlloc)(out, size, flags), "host alloc", out, size, Memory::pinned);
+}
+SIM_API cudaError_t cudaFree(void* at) {
+  forget("free", at);
+  return REAL(cudaFree)(at);
+}
+SIM_API cudaError_t cudaFreeAsync(void* at, cudaStream_t stream) {
+  forget("free async", at);
+  return REAL(cudaFreeAsync)(at, stream);
+}
+SIM_API cudaError_t cudaFreeHost(void* at) {
+  forget("host free", at);
+  return REAL(cudaFreeHost)(at);
+}
+
+SIM_API cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
+  copied(to, from, size, nullptr);
+  return REAL(cudaMemcpy)(to, from, size, kind);
+}
+SIM_API cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
+  copied(to, from, size, stream);
+  return REAL(cudaMemcpyAsync)(to, from, size, kind, stream);
+}
+SIM_API cudaError_t cudaMemset(void* to, int value, size_t size) {
+  set(to, value, size, nullptr);
+  return REAL(cudaMemset)(to, value, size);
+}
+SIM_API cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t stream) {
+  set(to, value, size, stream);
+  return REAL(cudaMemsetAsync)(to, value, size, stream);
+}
+
+SIM_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  ordered("record", stream);
+  return REAL(cudaEventRecord)(event, stream);
+}
+SIM_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+  ordered("record", stream);
+  return REAL(cudaEventRecordWithFlags)(event, stream, flags);
+}
+SIM_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+  ordered("wait", stream);
+  return REAL(cudaStreamWaitEvent)(stream, event, flags);
+}
+
+static cudaError_t instantiated(cudaError_t result, cudaGraphExec_t* out, cudaGraph_t graph) {
+  size_t count = 0;
+  if (result == cudaSuccess && REAL(cudaGraphGetNodes)(graph, nullptr, &count) == cudaSuccess) {
+    std::lock_guard<std::recursive_mutex> lock(world());
+    steps()[*out] = count;
+  }
+  return result;
+}
+SIM_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long flags) {
+  return instantiated(REAL(cudaGraphInstantiate)(out, graph, flags), out, graph);
+}
+SIM_API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long flags) {
+  return instantiated(REAL(cudaGraphInstantiateWithFlags)(out, graph, flags), out, graph);
+}
+SIM_API cudaError_t cudaGraphLaunch(cudaGraphExec_t program, cudaStream_t stream) {
+  {
+    std::lock_guard<std::recursive_mutex> lock(world());
+    note_graph(recorded_stream(stream), steps()[program]);
+  }
+  return REAL(cudaGraphLaunch)(program, stream);
+}

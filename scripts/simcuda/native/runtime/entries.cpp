@@ -1,0 +1,86 @@
+#include "entries.h"
+
+#include <cstring>
+
+#include "addresses.h"
+#include "ledger.h"
+
+namespace sim {
+namespace {
+
+// Argument bytes as hexadecimal digits; a word that is an address of device memory is written as its place.
+void write_argument(const unsigned char* bytes, unsigned size, std::string* exact, std::string* loose) {
+  static const char* digits = "0123456789abcdef";
+  for (unsigned i = 0; i < size;) {
+    if (i % 8 == 0 && size - i >= 8) {
+      const void* word;
+      memcpy(&word, bytes + i, 8);
+      std::string place = word ? ledger::place(word) : "";
+      if (!place.empty()) {
+        *exact += place;
+        *loose += "P";
+        i += 8;
+        continue;
+      }
+      if (addresses().find(word) || (uint64_t(word) >> 40 && uint64_t(word) < (uint64_t(1) << 47))) {
+        *exact += "H", *loose += "H";  // an address of the host: it differs from run to run
+        i += 8;
+        continue;
+      }
+    }
+    for (std::string* out : {exact, loose}) {
+      *out += digits[bytes[i] >> 4];
+      *out += digits[bytes[i] & 15];
+    }
+    i++;
+  }
+}
+
+std::string dims(dim3 d) {
+  return "[" + std::to_string(d.x) + "," + std::to_string(d.y) + "," + std::to_string(d.z) + "]";
+}
+
+std::string place_of(const void* address) { return side_letter(address) == 'D' ? ledger::place(address) : "0"; }
+
+}  // namespace
+
+char side_letter(const void* address) {
+  const Allocation* a = addresses().find(address);
+  return !a ? 'H' : a->on_device() ? 'D' : 'P';
+}
+
+void note_launch(const Kernel& kernel, dim3 grid, dim3 block, size_t shared, const CUstream_st& stream, void** arguments) {
+  std::string head = "[\"launch\",\"" + kernel.name + "\"," + dims(grid) + "," + dims(block) + "," + std::to_string(shared) +
+                     "," + ledger::number(stream);
+  std::string exact = head + ",\"", loose = exact;
+  if (arguments)
+    for (size_t i = 0; i < kernel.arguments.size(); i++) {
+      if (i) exact += ' ', loose += ' ';
+      write_argument((const unsigned char*)arguments[i], kernel.arguments[i].size, &exact, &loose);
+    }
+  ledger::note(ledger::Kind::launch, exact + "\"]", loose + "\"]", head + "]");
+}
+
+void note_copy(const CUstream_st& stream, const void* to, const void* from, size_t width, size_t height) {
+  std::string head = std::string("[\"copy\",\"") + side_letter(from) + side_letter(to) + "\"," + ledger::number(stream) + "," +
+                     std::to_string(width);
+  if (height > 1) head += "," + std::to_string(height);
+  ledger::note(ledger::Kind::copy, head + "," + place_of(from) + "," + place_of(to) + "]", head + "]", head + "]");
+}
+
+void note_set(const CUstream_st& stream, const void* to, int value, size_t size) {
+  std::string head = "[\"set\"," + ledger::number(stream) + "," + std::to_string(value) + "," + std::to_string(size);
+  ledger::note(ledger::Kind::set, head + "," + place_of(to) + "]", head + "]", head + "]");
+}
+
+void note_order(const char* what, const CUstream_st& stream) {
+  std::string text = std::string("[\"") + what + "\"," + ledger::number(stream) + "]";
+  ledger::note(ledger::Kind::order, text, text, text);
+}
+
+void note_graph(const CUstream_st& stream, size_t steps) {
+  std::string text = "[\"graph\"," + ledger::number(stream) + "," + std::to_string(steps) + "]";
+  ledger::note(ledger::Kind::graph, text, text, text);
+}
+
+}  // namespace sim
