@@ -26,6 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from decouple.base.checkout import Checkout
 from decouple.base.paths import cache_dir, find_project
 from decouple.patch.seriesfile import read
 from decouple.release.manifest import DebianSource, load_release
@@ -38,7 +39,8 @@ def measure(release: str = "2.6", rounds: int = 3) -> dict[str, Any]:
     source = load_release(project, release).source("debian")
     assert isinstance(source, DebianSource), f"release {release} has no Debian source"
     archive, _ = Downloader(cache_dir()).get(source.orig)
-    patches = [str(project / "patches" / name) for name in read(project / "series" / release).names]
+    checkout = Checkout(project)
+    patches = [str(checkout.patches / name) for name in read(checkout.series(release)).names]
     with tempfile.TemporaryDirectory(prefix="decouple-bench-") as name:
         scratch = Path(name)
         baseline = _baseline(archive, scratch)

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from decouple.base.checkout import Checkout
 from decouple.base.paths import cache_dir, find_project
 from decouple.release.manifest import WheelSource, load_release
 from decouple.series import check
@@ -61,7 +62,7 @@ def _git_am(repo: Path, commit: str, project: Path, patches: list[str], folder: 
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "gc.auto=0"]
     subprocess.run([*git, "clone", "-q", "--shared", "--no-checkout", str(repo), str(tree)], check=True)
     subprocess.run([*git, "checkout", "-q", commit], cwd=tree, check=True, capture_output=True)
-    files = [str(project / "patches" / name) for name in patches]
+    files = [str(Checkout(project).patches / name) for name in patches]
     begun = time.perf_counter()
     subprocess.run([*git, "am", "-q", "-3", *files], cwd=tree, check=True, capture_output=True)
     seconds = time.perf_counter() - begun
@@ -73,13 +74,13 @@ def _sources(project: Path) -> dict[str, dict[str, Any]]:
     """Per release: what a forecast reads of the wheel into an empty cache, and the size of the whole wheel (bytes)."""
     wanted = check.wanted(check.load(project, "2.6"))
     found = {}
-    for path in sorted((project / "series").glob("*.toml")):
-        manifest = load_release(project, path.stem)
+    for release in Checkout(project).known():
+        manifest = load_release(project, release)
         source = manifest.source("wheel")
         if isinstance(source, WheelSource):
             with tempfile.TemporaryDirectory() as empty:
                 opened, _ = open_provided(manifest, "wheel", wanted, Downloader(Path(empty)))
-            found[path.stem] = {"read": opened.described, "wheel_bytes": source.wheel.size}
+            found[release] = {"read": opened.described, "wheel_bytes": source.wheel.size}
     return found
 
 

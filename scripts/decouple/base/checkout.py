@@ -60,6 +60,20 @@ class Checkout:
         """What persons settled in rebases."""
         return self.root / "series" / "resolutions"
 
+    @property
+    def recipes(self) -> Path:
+        """What patches are made from, one file per ``Decouple-Id``."""
+        return self.root / "series" / "recipes"
+
+    @property
+    def rebase(self) -> Path:
+        """Where a rebase works."""
+        return self.root / "build" / "rebase"
+
+    def third_party(self, release: str) -> Path:
+        """The list of what upstream takes in as submodules, whether or not there is one."""
+        return self.root / "series" / "third_party" / f"{release}.toml"
+
     def series(self, release: str) -> Path:
         """The series file of ``release``, whether or not there is one."""
         return self.root / "series" / release

@@ -84,7 +84,7 @@ def time_limit(minutes: float, what: str, next_step: str) -> Iterator[None]:
     """
     over = False
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    def stop(number: int, _frame: FrameType | None) -> None:
         nonlocal over
         over = True
         raise KeyboardInterrupt
@@ -118,7 +118,7 @@ def _last_words(lines: list[str], code: int) -> str:
 
 @contextlib.contextmanager
 def _forwarding(process: subprocess.Popen[str]) -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:
+    def stop(number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     main = threading.current_thread() is threading.main_thread()

@@ -29,7 +29,7 @@ def where(arguments: argparse.Namespace) -> tuple[SeriesPlaces, list[str]]:
         return Checkout(project).places(words[0]), words[1:]
     here = Path.cwd().resolve()
     for release in have:
-        if here.is_relative_to((project / "build" / release).resolve()):
+        if here.is_relative_to(Checkout(project).build(release).resolve()):
             return Checkout(project).places(release), words
     if arguments.command in _OF_A_RELEASE and words:
         Checkout(project).places(words[0])  # says which releases there are

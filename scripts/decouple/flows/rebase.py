@@ -73,7 +73,7 @@ class Rebase:
     @property
     def folder(self) -> Path:
         """Where the work lies: ``objects``, ``src`` with an open conflict, ``state.json``."""
-        return self.project / "build" / "rebase"
+        return Checkout(self.project).rebase
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def prepare(
     listed = seriesfile.read(Checkout(project).series(waiting.old))
     patches = [entry.patch(Checkout(project).patches).checked() for entry in listed.entries]
     source = "wheel" if listed.partial and from_source == "auto" else from_source
-    folder = project / "build" / "rebase"
+    folder = Checkout(project).rebase
     borrowed = [folder / "src" / ".git"]
     sides: list[tuple[str, str]] = []
     regenerate: Regenerate = lambda patch: None  # noqa: E731

@@ -11,6 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository, git
 from decouple.base.paths import cache_dir
@@ -74,7 +75,7 @@ def _rebuilt(project: Path, read: Wheel, listener: Listener) -> str:
             except DecoupleError as error:
                 found[error.what] = debian
                 continue
-            tree = Repository(clone / "build" / release / "src").tree_of("HEAD")
+            tree = Repository(Checkout(clone).tree(release)).tree_of("HEAD")
             if tree == wanted:
                 return f"applied again: the same tree {tree}" + (" (with Debian's patches)" if debian else "")
             found[tree] = debian

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 
 SCHEMA = 1
@@ -141,7 +142,7 @@ class RecipeError(DecoupleError):
 
 def load_all(project: Path) -> dict[str, Recipe]:
     """Every recipe of a checkout, by the ``Decouple-Id`` of the patch it makes. Raises RecipeError."""
-    return {path.stem: load(path) for path in sorted((project / "series" / "recipes").glob("*.toml"))}
+    return {path.stem: load(path) for path in sorted(Checkout(project).recipes.glob("*.toml"))}
 
 
 def load(path: Path) -> Recipe:

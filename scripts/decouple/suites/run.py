@@ -139,7 +139,7 @@ def run(
 def _terminated_as_interrupted() -> Iterator[None]:
     """A termination of this process ends the tests as an interrupt does; for the main thread."""
 
-    def stop(number: int, frame: object) -> None:
+    def stop(number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
     main = threading.current_thread() is threading.main_thread()

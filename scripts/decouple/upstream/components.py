@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base import toml
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import locked, sha256_of
 from decouple.base.progress import SILENT, Progress
@@ -107,7 +108,7 @@ class ThirdParty:
 
 def load(project: Path, release: str) -> Components:
     """The components of ``release``. Raises DecoupleError when nobody has listed them, or the list is wrong."""
-    path = project / "series" / "third_party" / f"{release}.toml"
+    path = Checkout(project).third_party(release)
     try:
         file = toml.read(path, _File, mend="compare with series/third_party/2.6.toml")
     except FileNotFoundError:
