@@ -11,6 +11,7 @@ from decouple.cli import output
 from decouple.cli.source_word import source_option
 from decouple.flows.fetch import Fetch, fetch
 from decouple.release.manifest import load_release
+from decouple.upstream import content
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,6 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     project = find_project()
     request = Fetch(project, arguments.release, arguments.source, arguments.debian_patches, arguments.offline)
     fetched, base = fetch(request, output.listener())
+    if fetched.identity:  # a tree of ours: its path is told to be read
+        content.check(fetched.path)
     version = load_release(project, arguments.release).version
     if arguments.json:
         document = fetched.to_json() | {"version": version}
