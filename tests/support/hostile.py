@@ -13,6 +13,8 @@ import io
 import json
 import lzma
 import os
+import random
+import re
 import shutil
 import sys
 import tarfile
@@ -160,6 +162,43 @@ def damaged(draw: st.DrawFn, data: bytes) -> bytes:
     return data
 
 
+TOKENS = [
+    json.dumps(value).encode() for value in ("", "..", "/etc/passwd", "a" * 64, "torch", "\0", "2.6.0", -1, 0, 1e400)
+]
+TOKENS += [b"null", b"true", b"{}", b"[]", b"9" * 5000, b'"\\ud800"', b"[" * 2000, b"../", b"\0", b"\xff", b"\r\n"]
+_LITERAL = re.compile(rb'"[^"\\]*"|-?[0-9]+|true|false|null|[a-zA-Z_.]{2,}')
+NEIGHBOURS = 9
+"""How many inputs are made of each that hypothesis makes: cheap ones, a few bytes apart."""
+
+
+def around(value: Any, dice: random.Random) -> Iterator[Any]:
+    """An input, and where it is text or bytes some that differ from it in a literal, a bit, a piece."""
+    yield value
+    packed = isinstance(value, tuple)
+    raw = value[1] if packed else value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+    if not isinstance(raw, bytes) or len(raw) > 1 << 20:
+        return
+    literals = [] if packed else [found.span() for found in _LITERAL.finditer(raw[:20_000])]
+    for _ in range(NEIGHBOURS):
+        data = raw
+        for _ in range(dice.choice((1, 1, 2))):
+            at = dice.randrange(len(data) + 1)
+            to = min(len(data), at + dice.choice((1, 2, 8, 64)))
+            how = dice.choice((0, 0, 0, 0, 0, 3, 4, 5, 6))
+            if how < 3 and literals and data is raw:
+                at, to = dice.choice(literals)
+                data = data[:at] + dice.choice(TOKENS) + data[to:]
+            elif how == 3 and at < len(data):
+                data = data[:at] + bytes([data[at] ^ 1 << dice.randrange(8)]) + data[at + 1 :]
+            elif how == 4:
+                data = data[:at] + data[to:]
+            elif how == 5:
+                data = data[:to] + data[at:to] + data[to:]
+            else:
+                data = data[:at] + dice.choice(TOKENS) + data[at:]
+        yield (value[0], data) if packed else data.decode("utf-8", "replace") if isinstance(value, str) else data
+
+
 # ---- the attacks
 
 
@@ -172,6 +211,8 @@ class Attack:
 
     inputs: st.SearchStrategy[Any]
     reader: Callable[[Any, Path], object]
+    neighbours: bool = True
+    """Whether inputs a few bytes apart make sense."""
     cost: int = 1
     prepare: Callable[[], object] = lambda: None
     """Called once before: what it writes is no reader's."""
@@ -225,7 +266,7 @@ def html(draw: st.DrawFn) -> bytes:
             f' {draw(st.sampled_from(attributes))}="{draw(NASTY_TEXT)}"' for _ in range(draw(st.integers(0, 3)))
         )
         parts.append(f"<{tag}{given_}>{draw(NASTY_TEXT)}" + draw(st.sampled_from([f"</{tag}>", "", ">" * 10])))
-    text = "<html><body>" + "".join(parts) * draw(st.sampled_from([1, 1, 1, 200]))
+    text = "<html><body>" + "".join(parts) * draw(st.sampled_from([1] * 20 + [200]))
     return draw(damaged(text.encode("utf-8", "surrogatepass")))
 
 
@@ -737,8 +778,8 @@ ATTACKS: dict[str, Attack] = {
     "signed statement": Attack(signed_envelope(), envelope),
     "list of files in a .dsc": Attack(dsc_text(), dsc_reader),
     "JSON": Attack(changed_json({"a": [1, "x"]}), plain_json),
-    "environment variables": Attack(VARIABLES, environment_reader),
-    "settings of git": Attack(settled_otherwise(), real_git, 50, series._template),
+    "environment variables": Attack(VARIABLES, environment_reader, False),
+    "settings of git": Attack(settled_otherwise(), real_git, False, 50, series._template),
 }
 
 
@@ -755,7 +796,8 @@ class Tally:
 def run(name: str, count: int, start: int = 1) -> Tally:
     """Feed ``count`` inputs to one reader. Raises AssertionError with the smallest input that did what none may."""
     attack, tally = ATTACKS[name], Tally()
-    count = max(4, count // attack.cost)
+    each = 1 + NEIGHBOURS if attack.neighbours else 1
+    count = max(4, count // attack.cost // each)
     attack.prepare()
     _signed()
     with tempfile.TemporaryDirectory(prefix="decouple-hostile-") as where, _watched(Path(where)) as outside:
@@ -763,8 +805,12 @@ def run(name: str, count: int, start: int = 1) -> Tally:
 
         @seed(start)
         @settings(max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-        @given(attack.inputs)
-        def one(value: Any) -> None:
+        @given(attack.inputs, st.integers(0, 2**32) if attack.neighbours else st.none())
+        def one(value: Any, roll: int | None) -> None:
+            for each in (value,) if roll is None else around(value, random.Random(roll)):
+                feed(each)
+
+        def feed(value: Any) -> None:
             outside.clear()
             began = time.monotonic()
             try:
