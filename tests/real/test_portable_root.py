@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 from packaging.utils import parse_wheel_filename
 
 from decouple.base.paths import cache_dir
-from decouple.build import description, rootfs, settings
+from decouple.build import description, remote_cache, rootfs, settings
+from decouple.build.environment import Places, RootEnvironment
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import Bind, clean_environment
 from decouple.verify import audit
+from tests.support.redis_server import Server
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +64,29 @@ def test_a_library_that_needs_openmp_becomes_a_manylinux_wheel(root: Root, tmp_p
     with audit.opened(made) as folder:
         names = {library.path.name for library in audit.libraries(folder)}
     assert any(name.startswith("libgomp") for name in names), names
+
+
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server")
+def test_objects_reach_the_shared_cache_from_a_root_without_network(root: Root, tmp_path: Path) -> None:
+    server = Server(tmp_path / "redis")
+    try:
+        objects = []
+        for machine in ("one", "two"):  # two local caches, one tree as the root shows it
+            places = Places.of(tmp_path / machine, "2.6", tmp_path / machine / "cache")
+            places.make()
+            places.tree.mkdir(parents=True)
+            (places.tree / "a.c").write_text("int answer(void) { return 42; }\n")
+            with remote_cache.opened(server.url, "secret") as door:
+                environment, variables = door.into(RootEnvironment(places, root))
+                names = environment.names()
+                variables |= {"CCACHE_DIR": names["ccache"], "CCACHE_BASEDIR": names["base"]}
+                command = ["ccache", "gcc", "-O2", "-c", "a.c", "-o", "a.o"]
+                subprocess.run(environment.argv(command, variables, names["tree"]), check=True)
+                objects.append((places.tree / "a.o").read_bytes())
+                counted = (door.tally.taken > 0, door.tally.put > 0, door.tally.failed, door.tally.forged)
+                assert counted == ((False, True, 0, 0) if machine == "one" else (True, False, 0, 0))
+                reached = ["python3", "-c", f"import socket; socket.create_connection(('127.0.0.1', {server.port}))"]
+                assert subprocess.run(environment.argv(reached, {}, "/"), capture_output=True).returncode
+        assert objects[0] == objects[1]
+    finally:
+        server.stop()

@@ -20,6 +20,7 @@ from decouple.build.environment import HostEnvironment
 from decouple.build.remote_cache import Door
 from decouple.build.stages import Choices, Job, StageWheel, Provenance, Slice, Stage1
 from decouple.build.wheels import read_manifest
+from tests.support.redis_server import Server
 from tests.unit.build.conftest import make_tree
 
 pytestmark = pytest.mark.skipif(
@@ -27,33 +28,6 @@ pytestmark = pytest.mark.skipif(
     reason="no redis-server, ccache, cmake, ninja or C compiler",
 )
 SECRET = "a secret of all builders"
-
-
-class Server:
-    """A Redis of this test's own."""
-
-    def __init__(self, folder: Path, *words: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        command = ["redis-server", "--port", str(self.port), "--dir", str(folder), "--save", "", "--bind", "127.0.0.1"]
-        self.process = subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL)
-        self.url = f"redis://127.0.0.1:{self.port}/0"
-        self.client = redis.Redis.from_url(self.url)
-        for _ in range(100):
-            try:
-                self.client.ping()
-                return
-            except redis.AuthenticationError:
-                return
-            except redis.ConnectionError:
-                time.sleep(0.1)
-        raise RuntimeError("redis-server does not answer")
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(timeout=20)
 
 
 @pytest.fixture
