@@ -1,7 +1,8 @@
 """One torch_cuda wheel as two: what any Python uses, and what one Python's C API is in.
 
 ``torch-cuda-libraries`` (``py3-none-<platform>``) holds the libraries with the kernels, headers and licences, and asks for
-NVIDIA's packages; ``torch-cuda`` keeps its Python's tag, holds the bindings, and asks for exactly those libraries. Both
+NVIDIA's packages; ``torch-cuda`` keeps its Python's tag, holds the bindings, and asks for exactly one core and those
+libraries. Both
 lie in the package's own folder when they are installed, so nothing else changes: what looks for a library beside itself
 finds it there.
 
@@ -13,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import zipfile
-from collections.abc import Iterable
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
@@ -25,7 +25,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from decouple.base.errors import UsageError
-from decouple.build import wheels
+from decouple.build import remade, wheels
 from decouple.release.wheel_manifest import SUFFIX, WheelManifest
 
 WHOLE = "torch-cuda"
@@ -66,22 +66,21 @@ def split(wheel: Path, folder: Path) -> SplitWheels:
     with tempfile.TemporaryDirectory(prefix=".split-", dir=folder) as name, zipfile.ZipFile(wheel) as source:
         work = Path(name)
         info = wheels.dist_info(source, wheel)
-        names = [one for one in source.namelist() if not one.endswith("/") and not one.startswith(f"{info}/")]
+        names = remade.payload(source, info)
         shared = [one for one in names if _is_shared(source, one, work)]
         if not any(one.endswith(".so") for one in shared):
             raise UsageError(f"{wheel.name}: no library for all Pythons in it", next_step="name a wheel that is whole")
         headers = HeaderParser().parsestr(source.read(f"{info}/METADATA").decode())
-        rest = [f"{info}/{one}" for one in ("entry_points.txt", "top_level.txt")]
-        raw_libraries = _raw(
+        raw_libraries = remade.raw(
             work / f"{_PACKAGE}_libraries-{manifest.version}-py3-none-{platform}.whl",
             source,
             shared,
             _libraries_metadata(headers, manifest),
         )
-        raw_bindings = _raw(
+        raw_bindings = remade.raw(
             work / wheel.name,
             source,
-            [*(one for one in names if one not in shared), *(one for one in rest if one in source.namelist())],
+            [*(one for one in names if one not in shared), *remade.kept(source, info)],
             _bindings_metadata(headers, manifest),
         )
         half = dataclasses.replace(manifest, project=LIBRARIES, toolchain=_without_python(manifest))
@@ -128,48 +127,25 @@ def _of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
         path.unlink()
 
 
-def _raw(target: Path, source: zipfile.ZipFile, names: Iterable[str], metadata: str) -> Path:
-    """A wheel of these members, uncompressed: `wheels.finish` compresses it and writes RECORD."""
-    stem = "-".join(target.name.split("-")[:2])
-    tag = "-".join(target.stem.split("-")[2:])
-    old = wheels.dist_info(source, target)
-    with zipfile.ZipFile(target, "w") as out:
-        for name in names:
-            entry = zipfile.ZipInfo(name.replace(f"{old}/", f"{stem}.dist-info/"))
-            entry.external_attr = source.getinfo(name).external_attr
-            with source.open(name) as reader, out.open(entry, "w", force_zip64=True) as sink:
-                while chunk := reader.read(1 << 20):
-                    sink.write(chunk)
-        out.writestr(f"{stem}.dist-info/METADATA", metadata)
-        out.writestr(
-            f"{stem}.dist-info/WHEEL",
-            f"Wheel-Version: 1.0\nGenerator: decouple\nRoot-Is-Purelib: false\nTag: {tag}\n",
-        )
-    return target
-
-
 def _libraries_metadata(headers: Message, manifest: WheelManifest) -> str:
-    fields = [("Name", LIBRARIES) if key == "Name" else (key, value) for key, value in headers.items()]
-    fields = [
-        (key, "the libraries of PyTorch's CUDA backend, for all Pythons" if key == "Summary" else value)
-        for key, value in fields
-    ]
-    return _written(fields, _TEXT.format(version=manifest.version))
+    """Another name and text, and no core: the bindings, without which they are of no use, pin that."""
+    change = {"Name": LIBRARIES, "Summary": "the libraries of PyTorch's CUDA backend, for all Pythons"}
+    fields = [(key, change.get(key, value)) for key, value in headers.items() if not asks_for(key, value, "torch")]
+    return remade.metadata(fields, _TEXT.format(version=manifest.version))
 
 
 def _bindings_metadata(headers: Message, manifest: WheelManifest) -> str:
     """As it was, but NVIDIA's packages come by way of the libraries."""
     fields = [
-        (key, value)
-        for key, value in headers.items()
-        if key != "Requires-Dist" or canonicalize_name(Requirement(value).name) == "torch"
+        (key, value) for key, value in headers.items() if key != "Requires-Dist" or asks_for(key, value, "torch")
     ]
     fields.append(("Requires-Dist", f"{LIBRARIES}=={manifest.version}"))
-    return _written(fields, str(headers.get_payload()))
+    return remade.metadata(fields, str(headers.get_payload()))
 
 
-def _written(fields: Iterable[tuple[str, str]], text: str) -> str:
-    return "".join(f"{key}: {value}\n" for key, value in fields) + f"\n{text}"
+def asks_for(key: str, value: str, project: str) -> bool:
+    """Whether a field of METADATA is a requirement of ``project``."""
+    return key == "Requires-Dist" and canonicalize_name(Requirement(value).name) == project
 
 
 def _without_python(manifest: WheelManifest) -> dict[str, object]:

@@ -95,7 +95,15 @@ def _sign_list(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    faults = check_index(Index(arguments.index), output.progress(), arguments.root)
+    beside = sorted(Path(arguments.index).glob("*/simple"))  # one per CUDA; of a server the address that was named
+    faults = [
+        fault
+        for address in (arguments.index, *(str(path.parent) for path in beside))
+        for fault in check_index(
+            Index(address), output.progress(), arguments.root if address == arguments.index else None
+        )
+    ]
+    faults = list(dict.fromkeys(faults))  # a file of several indexes has its faults once
     for fault in faults:
         print(fault)
     print(f"{arguments.index}: {len(faults)} faults" if faults else f"{arguments.index}: every link and hash holds")

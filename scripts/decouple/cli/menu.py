@@ -49,6 +49,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "shell": ("build", "a shell in the build environment"),
     "clean": ("clean", "delete what building left (not dist/)"),
     "split": ("split", "a torch_cuda wheel as two: libraries for all Pythons, bindings for one"),
+    "pair": ("split", "a core as torch X+cuNNN, which brings torch-cuda with it"),
     "explain": ("explain", "print what a wheel was made from"),
     "verify": ("verify", "ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's provenance"),
     "audit": ("verify", "the ELF audit of any wheels or folders"),

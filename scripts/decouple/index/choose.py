@@ -21,11 +21,7 @@ from packaging.version import Version
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.index.offer import Offer, Page
 from decouple.index.remote import STATEMENT_BOUND, Index
-from decouple.index.site import METADATA
-
-CORE = "torch"
-CUDA = "torch-cuda"
-LIBRARIES = "torch-cuda-libraries"
+from decouple.index.site import CORE, CUDA, LIBRARIES, METADATA
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +81,13 @@ def choose(index: Index, release: str, machine: Machine, cuda: str | None = None
     runs; without a driver the newest there is. Raises DecoupleError naming what the index offers instead.
     """
     if cuda == "cpu":
-        core = _newest(_fitting(index, CORE, release, machine))
+        bare = [core for core in _fitting(index, CORE, release, machine) if not _label(core).startswith("cu")]
+        if not bare:
+            raise DecoupleError(
+                f"{CORE} {release}: every one in {index.address} brings CUDA",
+                next_step="name the index for all, or cpu/",
+            )
+        core = _newest(bare)
         return ChosenPackages((core,), "the core alone, as asked")
     offers = {label: package for package in _fitting(index, CUDA, release, machine) for label in [_label(package)]}
     if not offers:

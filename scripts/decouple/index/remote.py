@@ -53,7 +53,9 @@ class Index:
             path = local_path(address) or Path(address)
             simple = path / "simple"
             simple = (simple if simple.is_dir() else path).resolve()
-            address, self._site = simple.as_uri(), simple.parent
+            # the index of one CUDA lies one folder deeper, and links to the same files
+            site = simple.parent if (simple.parent / "files").is_dir() else simple.parent.parent
+            address, self._site = simple.as_uri(), site if (site / "files").is_dir() else simple.parent
         elif scheme not in ("http", "https"):
             raise DecoupleError(f"{address}: not the address of an index", next_step="give http, https or a folder")
         self.address = address.rstrip("/") + "/"

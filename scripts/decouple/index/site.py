@@ -8,6 +8,7 @@ Layout of a site, which any static host can serve::
     files/<release>/<wheel>          with <wheel>.metadata (PEP 658), <wheel>.decouple.json, <wheel>.intoto.json
     simple/index.{html,json}         the projects
     simple/<project>/index.{html,json}
+    cu124/simple/…, cpu/simple/…     the same, of one CUDA's files and of those without CUDA
 
 Files are written first and pages last, so that a page never names what is not there.
 """
@@ -18,6 +19,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
@@ -39,6 +41,13 @@ from decouple.release.wheel_manifest import SUFFIX
 API_VERSION = "1.1"  # PEP 700
 METADATA = ".metadata"  # PEP 658
 STATEMENT = ".intoto.json"
+CORE = "torch"
+CUDA = "torch-cuda"
+LIBRARIES = "torch-cuda-libraries"
+OURS = (CORE, CUDA, LIBRARIES)
+PAIRED = "paired"
+"""Part of the local version of bindings for a core that brings its CUDA (`decouple.build.paired`)."""
+_CUDA = re.compile(r"cu[0-9]{2,4}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +132,7 @@ def refuse_loose_pin(wheel: Wheel) -> None:
 
     ``torch==2.6.0`` takes any local version (PEP 440), so also PyTorch's own CUDA build, if that is installed already.
     """
-    if wheel.manifest.flags.get("core") != "built":
+    if wheel.manifest.flags.get("core") != "built" or wheel.name == LIBRARIES:  # whose bindings pin the core
         return
     requirements = [Requirement(text) for text in wheel.requires]
     pins = [str(requirement.specifier) for requirement in requirements if requirement.name == "torch"]
@@ -151,25 +160,12 @@ def yank(site: Path, filename: str, reason: str) -> tuple[str, ...]:
 def write_pages(site: Path) -> tuple[str, ...]:
     """Make every page from the catalog; returns the paths, relative to the site, whose bytes changed."""
     releases = catalog.read_all(site)
-    projects: dict[str, list[tuple[str, Entry]]] = {}
-    for release, entries in releases.items():
-        for entry in entries:
-            projects.setdefault(entry.project, []).append((release, entry))
-    pages: dict[str, str] = {}
-    for project, rows in sorted(projects.items()):
-        ordered = sorted(rows, key=lambda row: (Version(row[1].version), row[1].filename))
-        pages[f"simple/{project}/index.html"] = _project_html(project, ordered)
-        pages[f"simple/{project}/index.json"] = _project_json(project, ordered)
-    linked: dict[str, list[Linked]] = {}
-    for file in dependencies.read(site):
-        if file.project not in projects:  # never beside our own files: a page is ours or it is not
-            linked.setdefault(file.project, []).append(file)
-    for project, files in sorted(linked.items()):
-        pages[f"simple/{project}/index.html"] = _linked_html(project, files)
-        pages[f"simple/{project}/index.json"] = _linked_json(project, files)
-    names = sorted({*projects, *linked})
-    pages["simple/index.html"] = _page("Simple index", [f'<a href="{name}/">{name}</a>' for name in names])
-    pages["simple/index.json"] = _json({"projects": [{"name": name} for name in names]})
+    rows = [(release, entry) for release, entries in releases.items() for entry in entries]
+    linked = dependencies.read(site)
+    pages = _index("simple", [row for row in rows if not _is_paired(row[1])], linked)
+    for label in sorted({label for _, entry in rows if (label := cuda_label(entry))}):
+        pages |= _index(f"{label}/simple", _of_cuda(rows, label), linked)
+    pages |= _index("cpu/simple", [row for row in rows if cuda_label(row[1]) is None], linked)
     pages["index.html"] = landing.render(releases)
     changed = []
     for name, text in pages.items():
@@ -178,6 +174,58 @@ def write_pages(site: Path) -> tuple[str, ...]:
             write_atomically(path, text)
             changed.append(name)
     return tuple(changed)
+
+
+def cuda_label(entry: Entry) -> str | None:
+    """``cu124`` of ``2.6.0+cu124.2``; None of a file without CUDA."""
+    label = (Version(entry.version).local or "").split(".")[0]
+    return label if _CUDA.fullmatch(label) else None
+
+
+def _is_paired(entry: Entry) -> bool:
+    """Whether it is of a core that brings its CUDA, or bindings for one (``decouple pair``): for that CUDA's index.
+
+    In the one for all the bare core serves every CUDA, and no upgrade of torch-cuda is to change it for another.
+    """
+    local = (Version(entry.version).local or "").split(".")
+    return cuda_label(entry) is not None and (entry.project == CORE or PAIRED in local)
+
+
+def _of_cuda(rows: Sequence[tuple[str, Entry]], label: str) -> list[tuple[str, Entry]]:
+    """What the index of one CUDA holds. Of a release whose core brings its CUDA along: that one, its bindings and their
+    libraries; of another the bare core, and what goes with it. Never both: pip would take the bare core, whose local
+    version sorts behind.
+    """
+    own = [row for row in rows if cuda_label(row[1]) == label]
+    paired = {release for release, entry in own if entry.project == CORE}
+    return [
+        *(row for row in own if row[0] not in paired or row[1].project == LIBRARIES or _is_paired(row[1])),
+        *(row for row in rows if cuda_label(row[1]) is None and row[0] in {one for one, _ in own} - paired),
+    ]
+
+
+def _index(base: str, rows: Sequence[tuple[str, Entry]], linked: Iterable[Linked]) -> dict[str, str]:
+    """The pages of one index in the folder ``base`` of the site: path -> text."""
+    up = "../" * (base.count("/") + 2)
+    projects: dict[str, list[tuple[str, Entry]]] = {}
+    for row in rows:
+        projects.setdefault(row[1].project, []).append(row)
+    pages: dict[str, str] = {}
+    for project, of_project in sorted(projects.items()):
+        ordered = sorted(of_project, key=lambda row: (Version(row[1].version), row[1].filename))
+        pages[f"{base}/{project}/index.html"] = _project_html(project, ordered, up)
+        pages[f"{base}/{project}/index.json"] = _project_json(project, ordered, up)
+    elsewhere: dict[str, list[Linked]] = {}
+    for file in linked:
+        if file.project not in projects and file.project not in OURS:  # never beside our own files, nor instead of them
+            elsewhere.setdefault(file.project, []).append(file)
+    for project, files in sorted(elsewhere.items()):
+        pages[f"{base}/{project}/index.html"] = _linked_html(project, files)
+        pages[f"{base}/{project}/index.json"] = _linked_json(project, files)
+    names = sorted({*projects, *elsewhere})
+    pages[f"{base}/index.html"] = _page("Simple index", [f'<a href="{name}/">{name}</a>' for name in names])
+    pages[f"{base}/index.json"] = _json({"projects": [{"name": name} for name in names]})
+    return pages
 
 
 def _publish(wheel: Wheel, site: Path) -> Entry:
@@ -205,16 +253,17 @@ def _publish(wheel: Wheel, site: Path) -> Entry:
     )
 
 
-def link(release: str, entry: Entry) -> str:
-    """The file's address relative to its project page; ``+`` of a local version is escaped for strict hosts."""
-    return f"../../files/{release}/{entry.filename.replace('+', '%2B')}"
+def link(release: str, entry: Entry, up: str = "../../") -> str:
+    """The file's address relative to its project page, ``up`` from it to the site; ``+`` of a local version is escaped
+    for strict hosts."""
+    return f"{up}files/{release}/{entry.filename.replace('+', '%2B')}"
 
 
-def _project_html(project: str, rows: Sequence[tuple[str, Entry]]) -> str:
+def _project_html(project: str, rows: Sequence[tuple[str, Entry]], up: str) -> str:
     anchors = []
     for release, entry in rows:
         attributes = {
-            "href": f"{link(release, entry)}#sha256={entry.sha256}",
+            "href": f"{link(release, entry, up)}#sha256={entry.sha256}",
             "data-requires-python": entry.requires_python,
             "data-dist-info-metadata": f"sha256={entry.metadata_sha256}",
             "data-core-metadata": f"sha256={entry.metadata_sha256}",
@@ -225,11 +274,11 @@ def _project_html(project: str, rows: Sequence[tuple[str, Entry]]) -> str:
     return _page(f"Links for {project}", anchors)
 
 
-def _project_json(project: str, rows: Sequence[tuple[str, Entry]]) -> str:
+def _project_json(project: str, rows: Sequence[tuple[str, Entry]], up: str) -> str:
     files = [
         {
             "filename": entry.filename,
-            "url": link(release, entry),
+            "url": link(release, entry, up),
             "hashes": {"sha256": entry.sha256},
             "size": entry.size,
             "core-metadata": {"sha256": entry.metadata_sha256},

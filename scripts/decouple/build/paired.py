@@ -1,0 +1,110 @@
+"""A core under the name by which PyTorch's users know CUDA: ``torch 2.6.0+cu124``, which brings ``torch-cuda`` with it.
+
+The payload is that of the bare core, but for the version that it says of itself. The bare core and its ``torch-cuda`` stay
+as they are: what goes with the new name is a second wheel of the bindings, which asks for that name (a requirement can
+name one local version only, PEP 440). The libraries with the kernels are the same file for both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import zipfile
+from email.message import Message
+from email.parser import HeaderParser
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from decouple.base.errors import UsageError
+from decouple.build import remade, split, wheels
+from decouple.release.wheel_manifest import WheelManifest
+
+_CORE = "torch"
+_VERSION = "torch/version.py"
+_PAIRED = "paired"
+
+
+@dataclasses.dataclass(frozen=True)
+class PairedWheels:
+    """The core that asks for CUDA, and the bindings that ask for it."""
+
+    core: Path
+    bindings: Path
+
+
+def pair(core: Path, bindings: Path, folder: Path) -> PairedWheels:
+    """Write ``torch-X+cuNNN`` and ``torch_cuda-X+cuNNN.paired`` into ``folder``, of a bare core and the bindings for it.
+
+    Raises UsageError when they do not belong together or the bindings were not split from the libraries, DecoupleError
+    when one is no wheel of decouple.
+    """
+    of_core, of_bindings = wheels.read_manifest(core), wheels.read_manifest(bindings)
+    if canonicalize_name(of_core.project) != _CORE or canonicalize_name(of_bindings.project) != split.WHOLE:
+        raise UsageError(
+            f"{core.name}, {bindings.name}: of {of_core.project} and {of_bindings.project}",
+            next_step=f"name a wheel of {_CORE}, then one of {split.WHOLE}",
+        )
+    pins = {str(canonicalize_name(one.name)): str(one.specifier) for one in _requirements(bindings)}
+    if split.LIBRARIES not in pins:
+        raise UsageError(
+            f"{bindings.name}: has the libraries in it, which two wheels would then have",
+            next_step=f"decouple split {bindings}",
+        )
+    if pins.get(_CORE) != f"=={of_core.version}":
+        raise UsageError(
+            f"{bindings.name}: made for torch{pins.get(_CORE, '')}, not for {of_core.version}",
+            next_step="name the core of the same build",
+        )
+    if core.stem.split("-")[2:4] != bindings.stem.split("-")[2:4]:
+        raise UsageError(f"{core.name}, {bindings.name}: for two Pythons", next_step="name wheels of one Python")
+    local, public = str(Version(of_bindings.version).local), Version(of_core.version).public
+    version, paired = f"{public}+{local}", f"{public}+{local}.{_PAIRED}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return PairedWheels(
+        _rewritten(core, of_core, version, {split.WHOLE: f"{split.WHOLE}=={paired}"}, folder),
+        _rewritten(bindings, of_bindings, paired, {_CORE: f"{_CORE}=={version}"}, folder),
+    )
+
+
+def _rewritten(wheel: Path, manifest: WheelManifest, version: str, asks: dict[str, str], folder: Path) -> Path:
+    """The same wheel as ``version``, its requirements but those in ``asks`` as they were."""
+    with (
+        tempfile.TemporaryDirectory(prefix=".paired-", dir=folder) as work,
+        zipfile.ZipFile(wheel) as source,
+    ):
+        info = wheels.dist_info(source, wheel)
+        headers = _headers(source, info)
+        fields = [
+            (key, version if key == "Version" else value)
+            for key, value in headers.items()
+            if not any(split.asks_for(key, value, project) for project in asks)
+        ]
+        fields += [("Requires-Dist", value) for value in asks.values()]
+        names = remade.payload(source, info)
+        changed = {}
+        if _VERSION in names:
+            text = source.read(_VERSION)
+            changed[_VERSION] = text.replace(f"'{manifest.version}'".encode(), f"'{version}'".encode())
+        stem = wheel.name.split("-", 2)
+        made = remade.raw(
+            Path(work) / f"{stem[0]}-{version}-{stem[2]}",
+            source,
+            [*names, *remade.kept(source, info)],
+            remade.metadata(fields, str(headers.get_payload())),
+            changed,
+        )
+        epoch = int(manifest.times.get("source_date_epoch", 0))
+        return wheels.finish(made, folder, dataclasses.replace(manifest, version=version), epoch)
+
+
+def _requirements(wheel: Path) -> list[Requirement]:
+    with zipfile.ZipFile(wheel) as source:
+        headers = _headers(source, wheels.dist_info(source, wheel))
+    return [Requirement(value) for value in headers.get_all("Requires-Dist") or ()]
+
+
+def _headers(source: zipfile.ZipFile, info: str) -> Message:
+    return HeaderParser().parsestr(source.read(f"{info}/METADATA").decode())
