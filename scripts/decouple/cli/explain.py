@@ -11,7 +11,7 @@ from decouple.build.wheels import read_manifest
 
 OFFICIAL = (
     "machine code of upstream's own wheel (the last source), repacked under its licence, unmodified but for run paths; "
-    "only the Python bindings were compiled from the tree"
+    "only the Python bindings, and what a patch adds to libtorch_cuda, were compiled from the tree"
 )
 
 

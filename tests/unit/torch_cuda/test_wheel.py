@@ -44,7 +44,17 @@ def test_a_wheel_over_upstreams_kernels_says_so_and_asks_for_what_they_need() ->
     assert not any("cusparselt" in value for value in wheel.requirements(TABLE, INFO))
     text = wheel.metadata(info, requires)
     assert "those of PyTorch's own wheel" in text and "pre-C++11" in text
+    assert "libtorch_cuda_patched" not in text
+    assert "libtorch_cuda_patched" in wheel.metadata({**info, "core": "built"}, requires)
     assert "PyTorch's own wheel" not in wheel.metadata(INFO, [])
+
+
+def test_one_to_be_written_anew_is_not_compressed(tmp_path: Path) -> None:
+    made = wheel.write(
+        {"torch_cuda/zeros": bytes(100_000)}, INFO, "cp313-cp313-linux_x86_64", tmp_path, [], stored=True
+    )
+    with zipfile.ZipFile(made) as archive:
+        assert {member.compress_type for member in archive.infolist()} == {zipfile.ZIP_STORED}
 
 
 def test_same_members_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

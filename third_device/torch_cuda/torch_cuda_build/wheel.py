@@ -45,8 +45,9 @@ _FOREIGN = """
 The machine code is not this project's: `libtorch_cuda` and the libraries beside it are those of PyTorch's own wheel
 (`torch_cuda/kernels.json` names it and the SHA-256 of each file), unmodified but for the paths on which they look for
 their neighbours, and passed on under the licences in `torch_cuda/licenses`. Compiled by this project are
-`libtorch_python_cuda` and `_CUDAC`. It works with a core of the same C++ ABI ({cxx11_abi_text}).
+`libtorch_python_cuda` and `_CUDAC`{patched}. It works with a core of the same C++ ABI ({cxx11_abi_text}).
 """
+_PATCHED = ", and `libtorch_cuda_patched`, which answers what the patched core asks and `libtorch_cuda` has not"
 _DESCRIPTION = """\
 # torch_cuda
 
@@ -69,7 +70,8 @@ def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
     text = _DESCRIPTION.format_map(info)
     if info.get("kernels", "compiled") != "compiled":
         abi = "C++11" if info.get("cxx11_abi") == "1" else "pre-C++11"
-        text += _FOREIGN.format(cxx11_abi_text=f"{abi}, as that wheel")
+        patched = _PATCHED if info.get("core") == "built" else ""
+        text += _FOREIGN.format(patched=patched, cxx11_abi_text=f"{abi}, as that wheel")
     return "\n".join(lines) + f"\n\n{text}"
 
 
