@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a program is compiled once, not at each start
 
 
 @dataclass(frozen=True)

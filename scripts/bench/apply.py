@@ -43,7 +43,8 @@ _NOBODY = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
 def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     """Ours (process start included), git am, quilt and the floor, on the project's series; seconds and ratios.
 
-    Ratios are of medians; ``cpu_ratio`` is of processor time, which other work on the machine disturbs less.
+    ``ratio`` (wall) and ``cpu_ratio`` are of medians; ``best_ratio`` and ``best_cpu_ratio`` of each side's least, as
+    what else runs on the machine only adds.
     """
     project, places, base = _project(scratch / "ours")
     names = seriesfile.read(places.series).names
@@ -141,8 +142,11 @@ def _table(samples: dict[str, list[Sample]], *, against: str, ours: str = "ours"
         result[f"{name}_s"] = round(walls[name], 3)
         result[f"{name}_cpu_s"] = round(cpus[name], 3)
         result[f"{name}_best_s"] = round(min(sample.wall for sample in taken), 3)
+        result[f"{name}_best_cpu_s"] = round(min(sample.cpu for sample in taken), 3)
     result["ratio"] = round(walls[ours] / walls[against], 3)
     result["cpu_ratio"] = round(cpus[ours] / cpus[against], 3)
+    result["best_ratio"] = round(result[f"{ours}_best_s"] / result[f"{against}_best_s"], 3)
+    result["best_cpu_ratio"] = round(result[f"{ours}_best_cpu_s"] / result[f"{against}_best_cpu_s"], 3)
     if "quilt" in walls:
         result["ratio_to_quilt"] = round(walls[ours] / walls["quilt"], 3)
     return result
