@@ -13,6 +13,11 @@ from decouple.syntax.build_lists import CMakeCommand, read_cmake
 _STARLARK = ("BUILD", "BUILD.bazel", "BUILD.oss", "BUCK", "BUCK.oss", "WORKSPACE")
 
 
+UNCONDITIONAL = "unconditional"
+"""How the detail starts of what every build does, whatever USE_CUDA says."""
+_BINDING = frozenset({"add_subdirectory", "enable_language", "find_package", "project", "target_link_libraries"})
+
+
 def is_build_file(path: str) -> bool:
     """Whether ``path`` is one by name."""
     name = path.rpartition("/")[2]
@@ -37,7 +42,7 @@ def _cmake(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Raw]:
     # (condition, line, whether CUDA decides it) of each open if; a branch ends at its sibling or at endif
     stack: list[list[tuple[str, int, bool]]] = []
     loose: dict[str, list[int]] = {}
-    last = 0
+    depth = last = 0
     for command in read_cmake(text):
         last = command.end_line
         if command.name == "if":
@@ -46,6 +51,11 @@ def _cmake(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Raw]:
             stack[-1].append(_condition(command, taxonomy))
         elif command.name == "endif" and stack:
             yield from _branch(path, stack.pop(), command.end_line)
+        elif command.name in ("function", "macro", "endfunction", "endmacro"):
+            depth += 1 if command.name in ("function", "macro") else -1
+        elif not (stack or depth) and command.name in _BINDING and (asked := _needs(command, taxonomy)):
+            detail = f"{UNCONDITIONAL}: {command.name} in every build"
+            yield Raw("build", _short(asked), path, command.line, command.end_line, 1, 1, True, detail)
         elif not any(decided for group in stack for _, _, decided in group):
             for word in command.arguments:
                 if taxonomy.build_variables.search(word):
@@ -54,6 +64,17 @@ def _cmake(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Raw]:
         yield from _branch(path, stack.pop(), last)
     for symbol, lines in loose.items():
         yield Raw("build", symbol, path, lines[0], lines[0], 1, len(lines), False, "outside any CUDA branch")
+
+
+def _needs(command: CMakeCommand, taxonomy: Taxonomy) -> str:
+    """The argument that brings CUDA into the build; empty for a command that does not."""
+    words = command.arguments
+    if command.name == "target_link_libraries":
+        words = words[1:]
+    if command.name in ("add_subdirectory", "find_package"):
+        words = words[:1]
+    plain = (word for word in words if "$" not in word)  # what a variable holds is decided elsewhere
+    return next((word for word in plain if taxonomy.build_variables.search(word)), "")
 
 
 def _condition(command: CMakeCommand, taxonomy: Taxonomy) -> tuple[str, int, bool]:

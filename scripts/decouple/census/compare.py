@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from decouple.census.finding import Census, Finding
+from decouple.census.finding import IN_BUILD, Census, Finding
 
 # What a bar of the report counts: everything that ties the core to CUDA, device dispatch left out.
 COUPLINGS = ("inter-file", "macro", "include", "name", "python", "build")
@@ -82,7 +82,7 @@ def in_core(finding: Finding) -> bool:
 
 def is_needing(finding: Finding) -> bool:
     """A coupling of the key number, moved or not judged yet."""
-    return finding.needs_cuda and finding.stage in ("stage-1", "codegen") and finding.verdict not in ("stays", "moved")
+    return finding.needs_cuda and finding.stage in IN_BUILD and finding.verdict not in ("stays", "moved")
 
 
 def compare(

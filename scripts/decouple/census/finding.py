@@ -14,6 +14,8 @@ name: CUDA-only code by name; dispatch: legitimate device dispatch; mention: a n
 it; python: reaching a CUDA binding through torch._C; build: a branch or line of a build file."""
 
 STAGES = ("stage-1", "stage-2", "codegen", "python", "build", "test", "neither")
+IN_BUILD = ("stage-1", "codegen", "build")
+"""The stages whose couplings can be in the key number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,8 @@ class Census:
 
     @property
     def needing_cuda(self) -> list[Finding]:
-        """The key number's findings: in the core, compiled by stage 1, different with CUDA configured."""
-        return [f for f in self.in_core if f.needs_cuda and f.stage in ("stage-1", "codegen") and f.verdict != "stays"]
+        """The key number's findings: in the core, in stage 1's build, different with CUDA configured."""
+        return [f for f in self.in_core if f.needs_cuda and f.stage in IN_BUILD and f.verdict != "stays"]
 
 
 def identify(found: Sequence[tuple[Raw, str]]) -> list[str]:

@@ -18,13 +18,20 @@ MODULE = "torch._C"
 
 # What may stand behind "_C" in a place that matters.
 _REACH = re.compile(
-    rb"""_C(?!\w)(?:(?:[\s\\]|\#[^\n]*\n)*\.[\s\\]*(?P<member>\w+)"""
+    rb"""_C(?!\w)(?:(?:[\s\\]|\#[^\n]*\n)*\.[\s\\]*(?P<member>\w+(?:\.\w+)*)"""
     rb"""|\s*,\s*[rub]?["'](?P<by_name>\w+)["']"""
     rb"""|\s+import\s*(?P<imported>\([^)]*\)|(?:[^\n\\]|\\\r?\n|\\.)*)"""
     rb"""|(?P<alias>\s+as\s+\w)|(?P<end>[ \t]*(?:$|[#;\r])))""",
     re.MULTILINE,
 )
+#: Program text in a string: ``torch._C.a.b`` and ``from torch._C[.a] import b [as c]``.
+_EMITTED = re.compile(
+    r"""from\s+torch\._C[\w.]*\s+import\s+(?P<imported>\([^)]*\)|[^\n;]*)|\btorch\._C\.(?P<names>[\w.]+)"""
+)
+_NAMES = re.compile(r"\w+")
 _ASSIGNED = re.compile(rb"=\s*(?:torch\.)?\Z")
+#: Behind ``torch._C.module``: the module under another name, or what is imported from it.
+_BEHIND = re.compile(rb"\s+(?:(?P<alias>as)\s|import\s*(?P<imported>\([^)]*\)|(?:[^\n\\]|\\\r?\n|\\.)*))")
 _WORD = re.compile(rb"\w+")
 
 
@@ -38,10 +45,19 @@ def may_reach(data: bytes, taxonomy: Taxonomy) -> bool:
     for found in _REACH.finditer(data):
         kind = found.lastgroup
         if kind in ("member", "by_name"):
-            if taxonomy.is_binding(found[kind]):
+            words = found[kind].split(b".")
+            if any(map(taxonomy.is_binding, words)):
+                return True
+            behind = _BEHIND.match(data, found.end()) if kind == "member" else None
+            if behind and (behind["alias"] or any(map(taxonomy.is_binding, _WORD.findall(behind["imported"])))):
                 return True
         elif kind == "imported":
-            if any(map(taxonomy.is_binding, _WORD.findall(found[kind]))):
+            words = _WORD.findall(found[kind])
+            if any(map(taxonomy.is_binding, words)):
+                return True
+            # of a module below, what is reached stands behind its name
+            used = (match[1] for word in words for match in re.finditer(rb"\b%s\s*\.\s*(\w+)" % word, data))
+            if any(map(taxonomy.is_binding, used)):
                 return True
         elif kind == "alias" or _ASSIGNED.search(data, max(0, found.start() - 40), found.start()):
             return True  # the module under another name: what is reached need not stand near "_C"
@@ -53,7 +69,8 @@ def scan(path: str, text: str, taxonomy: Taxonomy) -> list[Raw]:
 
     Forms: ``torch._C.name`` also through any import alias; ``from torch._C import name``; ``import torch._C.name``;
     ``getattr``, ``hasattr`` and ``setattr`` of torch._C with a constant name; a string that is a dotted path below
-    torch._C (dynamo's trace rules are such strings, resolved at run time).
+    torch._C (dynamo's trace rules are such strings, resolved at run time); a string, plain or f-string, that is the
+    text of a program. Names in modules below torch._C (``torch._C._distributed_c10d.X``) count as its own.
     """
     try:
         with warnings.catch_warnings():
@@ -152,7 +169,7 @@ def _reaches(nodes: _Nodes, aliases: dict[str, str]) -> Iterator[tuple[str, str,
     """Each (name, form, line) by which a member of torch._C is reached."""
     for attribute in nodes.attributes:
         dotted = _dotted(attribute, aliases)
-        if dotted and dotted.startswith(MODULE + ".") and dotted.count(".") == 2:
+        if dotted and dotted.startswith(MODULE + "."):  # of torch._C.a.b both are asked for, each by its own node
             yield dotted.rpartition(".")[2], "attribute", attribute.lineno
     for found in nodes.from_imports:
         module = found.module or ""
@@ -162,11 +179,13 @@ def _reaches(nodes: _Nodes, aliases: dict[str, str]) -> Iterator[tuple[str, str,
             for item in found.names:
                 yield item.name, "from-import", found.lineno
         elif module.startswith(MODULE + "."):
-            yield module.split(".")[2], "from-import", found.lineno
+            for part in (*module.split(".")[2:], *(item.name for item in found.names)):
+                yield part, "from-import", found.lineno
     for plain in nodes.imports:
         for item in plain.names:
             if item.name.startswith(MODULE + "."):
-                yield item.name.split(".")[2], "import", plain.lineno
+                for part in item.name.split(".")[2:]:
+                    yield part, "import", plain.lineno
     for call in nodes.calls:
         if not isinstance(call.func, ast.Name) or call.func.id not in ("getattr", "hasattr", "setattr"):
             continue
@@ -178,7 +197,12 @@ def _reaches(nodes: _Nodes, aliases: dict[str, str]) -> Iterator[tuple[str, str,
     documentation = {id(node.value) for node in nodes.expressions}
     for constant in nodes.constants:
         text = constant.value
-        if not isinstance(text, str) or not text.startswith(MODULE + ".") or id(constant) in documentation:
+        if not isinstance(text, str) or MODULE not in text or id(constant) in documentation:
             continue
-        if text.replace(".", "").isidentifier():
-            yield text.split(".")[2], "string", constant.lineno
+        if text.startswith(MODULE + ".") and text.replace(".", "").isidentifier():
+            for part in text.split(".")[2:]:
+                yield part, "string", constant.lineno
+            continue
+        for match in _EMITTED.finditer(text):  # the text of a program, as inductor's code generators write it
+            for part in _NAMES.findall(match["names"] or match["imported"]):
+                yield part, "emitted text", constant.lineno

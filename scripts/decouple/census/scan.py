@@ -202,6 +202,8 @@ def _verdict(raw: Raw, origin: str, context: ScannedTree, taxonomy: Taxonomy) ->
         keep = context.keeps(origin)
         if keep:
             return "stays", keep
+    if raw.category == "build" and raw.needs_cuda and origin.rpartition("/")[2] == "CMakeLists.txt":
+        return "open", ""
     for rule in taxonomy.stays:
         if rule.covers(raw, origin):
             return "stays", rule.reason

@@ -145,7 +145,9 @@ class Taxonomy:
 
 
 @dataclass(frozen=True)
-class _Macro:
+class MacroFamily:
+    """Macros that are judged alike."""
+
     family: str
     names: tuple[str, ...]
 
@@ -183,7 +185,7 @@ class _File:
 
     prefilter: tuple[str, ...]
     modules: Mapping[str, str]
-    macro: tuple[_Macro, ...]
+    macro: tuple[MacroFamily, ...]
     includes: _Includes
     names: _Names
     name: tuple[NameRule, ...]
@@ -202,8 +204,8 @@ def load(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset()) -> Ta
         modules=tuple(sorted(file.modules.items(), key=lambda item: -len(item[0]))),
         macros=tuple((macro.family, macro.names) for macro in file.macro),
         external_headers=file.includes.external,
-        words=_any_of(candidates),
-        macro_words=_any_of({word for word in candidates if word == word.upper()}),
+        words=any_of(candidates),
+        macro_words=any_of({word for word in candidates if word == word.upper()}),
         name_words=re.compile("|".join(file.names.words)),
         names=file.name,
         string_pattern=file.strings.dispatch,
@@ -215,7 +217,7 @@ def load(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset()) -> Ta
     )
 
 
-def _any_of(words: Iterable[str]) -> re.Pattern[str]:
+def any_of(words: Iterable[str]) -> re.Pattern[str]:
     """Any of ``words``; those with one first letter stand together, so that a letter is compared once."""
     groups: dict[str, list[str]] = {}
     for word in sorted(words):

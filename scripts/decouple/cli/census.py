@@ -31,6 +31,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every finding")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report, one file for a browser")
     parser.add_argument("--couplings", action="store_true", help="list what needs CUDA at compile time, one a line")
+    parser.add_argument("--also", type=Path, metavar="FILE", help="words, macros and rules of this tree alone (TOML)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     parser.set_defaults(run=run)
 
@@ -38,7 +39,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """1 when the series is applied and something in the core still needs CUDA at compile time."""
     request = TakeCensus(
-        source_options.pristine(arguments), arguments.applied, arguments.before, arguments.after, arguments.jobs
+        source_options.pristine(arguments),
+        arguments.applied,
+        arguments.before,
+        arguments.after,
+        arguments.jobs,
+        arguments.also,
     )
     taken = census(request, output.listener())
     if arguments.json:

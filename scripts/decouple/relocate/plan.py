@@ -46,6 +46,8 @@ class Plan:
     """The translation units of stage 1."""
     stage1: Mapping[str, Edge | None]
     """Every file that stage 1 compiles or includes, with the include that first reached it."""
+    unplaced: tuple[str, ...] = ()
+    """CUDA-looking files that no rule places or keeps; only where that was allowed."""
 
     @property
     def mapping(self) -> dict[str, str]:
@@ -53,8 +55,8 @@ class Plan:
         return {move.origin: move.target for move in self.moves}
 
 
-def make_plan(tree: Path, rules: RuleFile) -> Plan:
-    """Decide for every file of ``tree``.
+def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
+    """Decide for every file of ``tree``. Unless ``strict``, a suspect that no rule places is listed, not an error.
 
     Raises DecoupleError naming the file when two rules disagree, when a suspect is placed by none, when two files
     would get one name, or when a [[cut]] no longer stands in the tree.
@@ -89,7 +91,7 @@ def make_plan(tree: Path, rules: RuleFile) -> Plan:
             used.update(rule.name for rule in hits)
         else:
             unplaced.append(path)
-    if unplaced:
+    if unplaced and strict:
         more = f" and {len(unplaced) - 1} more" if len(unplaced) > 1 else ""
         raise DecoupleError(
             f"{unplaced[0]}{more}: unclassified CUDA file, no rule of inventory/rules.toml places or keeps it",
@@ -98,7 +100,7 @@ def make_plan(tree: Path, rules: RuleFile) -> Plan:
     _no_collision(moves, files)
     idle = [rule.name for rule in rules.rules if rule.name not in used]
     idle += [keep.name for keep in rules.keeps if keep.name not in used]
-    return Plan(tuple(moves), tuple(stays), tuple(idle), units, reached)
+    return Plan(tuple(moves), tuple(stays), tuple(idle), units, reached, tuple(unplaced))
 
 
 def unclassified(tree: Path, rules: RuleFile) -> list[str]:

@@ -38,6 +38,38 @@ def test_what_is_left_after_the_series_fails(tree: Path, capsys: pytest.CaptureF
     assert "torch/csrc/planted_include.cpp:1: include cuda_runtime.h: unguarded" in lines
 
 
+def test_what_every_build_does_is_left_after_the_series(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with (tree / "CMakeLists.txt").open("a") as file:
+        file.write("add_subdirectory(third_party/cudaFHE)\n")
+    assert main(["census", "2.6", "--tree", str(tree), "--applied", str(tree), "--couplings"]) == 1
+    assert "build third_party/cudaFHE: unconditional: add_subdirectory in every build" in capsys.readouterr().out
+
+
+def test_a_file_that_no_rule_places_stops_no_census(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree / "torch/csrc/odd").mkdir()
+    (tree / "torch/csrc/odd/cuda_thing.cu").write_text("int x;\n")
+    where = tree.parent / "census.json"
+    assert main(["census", "2.6", "--tree", str(tree), "--json", str(where)]) == 0
+    said = capsys.readouterr()
+    found = [one for one in json.loads(where.read_text())["findings"] if "cuda_thing" in one["path"]]
+    assert [one["verdict"] for one in found if one["category"] == "inter-file"] in (["open"], ["moved"])
+    assert "cuda_thing.cu" in said.out + said.err or found[0]["verdict"] == "moved"
+
+
+def test_a_fork_brings_its_own_words(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No global rule is edited: the file is for this tree alone."""
+    (tree / "torch/csrc/planted_macro.cpp").write_text("int a;\n#ifdef USE_ACME\nint b;\n#endif\n")
+    (tree / "torch/planted.py").write_text("import torch\nx = torch._C._acmeBinding(1)\n")
+    own = tree.parent / "acme.toml"
+    own.write_text('schema = 1\nwords = ["acme", "Acme", "ACME"]\n[[macro]]\nfamily = "build"\nnames = ["USE_ACME"]\n')
+    where = tree.parent / "census.json"
+    for also, count in (([], 2), (["--also", str(own)], 3)):
+        assert main(["census", "2.6", "--tree", str(tree), "--json", str(where), *also]) == 0
+        assert json.loads(where.read_text())["summary"]["key_number"]["before"] == count
+    symbols = {(one["category"], one["symbol"]) for one in json.loads(where.read_text())["findings"]}
+    assert {("macro", "USE_ACME"), ("python", "_acmeBinding")} <= symbols
+
+
 def test_after_needs_an_applied_tree(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["census", "2.6", "--tree", str(tree), "--after"]) == 2
     assert "decouple apply 2.6" in capsys.readouterr().err

@@ -63,6 +63,7 @@ def test_a_macro_used_in_code() -> None:
         ("at::native::resize_bytes_cuda(x, 1)", "name"),
         ("::c10d::ProcessGroupNCCL::Options o", "name"),
         ("bool use_cuda = false", "mention"),
+        ("TORCH_LIBRARY_IMPL(aten, SparseCUDA, m) {}", "dispatch"),
     ],
 )
 def test_names_are_judged(name: str, category: str) -> None:
@@ -87,7 +88,16 @@ def in_python(text: str) -> set[tuple[str, str]]:
         ("import torch._C as C\nC._cuda_init\n", {("_cuda_init", "attribute")}),
         ("import torch\nC = torch._C\nC._nccl_init_rank\n", {("_nccl_init_rank", "attribute")}),
         ("from torch._C import (\n  _cuda_init,\n  _other,\n)\n", {("_cuda_init", "from-import")}),
-        ("from torch._C._cudart import cudaError\n", {("_cudart", "from-import")}),
+        ("from torch._C._cudart import cudaError\n", {("_cudart", "from-import"), ("cudaError", "from-import")}),
+        ("from torch._C._distributed_c10d import ProcessGroupNCCL\n", {("ProcessGroupNCCL", "from-import")}),
+        ("import torch\ntorch._C._distributed_c10d.ProcessGroupNCCL\n", {("ProcessGroupNCCL", "attribute")}),
+        (
+            "import torch._C._aoti as A\nA.AOTIModelContainerRunnerCuda\n",
+            {("AOTIModelContainerRunnerCuda", "attribute")},
+        ),
+        ("from torch._C import _distributed_c10d as c\nc.ProcessGroupNCCL\n", {("ProcessGroupNCCL", "attribute")}),
+        ("x = f'from torch._C import _cuda_get as {name}'\n", {("_cuda_get", "emitted text")}),
+        ("x = 'y = torch._C._cuda_get(0)'\n", {("_cuda_get", "emitted text")}),
         ("import torch._C._cudart\n", {("_cudart", "import")}),
         ("import torch\nhasattr(torch._C, '_cuda_getDeviceCount')\n", {("_cuda_getDeviceCount", "getattr")}),
         ("x = {'torch._C._cuda_init': 1}\n", {("_cuda_init", "string")}),
@@ -111,6 +121,25 @@ def test_a_cmake_condition_and_its_elses() -> None:
     branch = [(raw.symbol, raw.line, raw.end_line, raw.lines) for raw in found if raw.detail == "branch"]
     assert branch == [("USE_CUDA AND NOT MSVC", 2, 9, 2)]
     assert [raw.symbol for raw in found if raw.detail != "branch"] == ["USE_CUDA", "Use CUDA"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "add_subdirectory(third_party/cudaFHE)",
+        "find_package(CUDAToolkit REQUIRED)",
+        "enable_language(CUDA)",
+        "project(Torch LANGUAGES CXX CUDA)",
+        "target_link_libraries(torch_cpu PRIVATE CUDA::cudart)",
+    ],
+)
+def test_what_every_build_does_counts(line: str) -> None:
+    (found,) = build_files.scan("CMakeLists.txt", f"{line}\n", TAXONOMY)
+    assert (found.needs_cuda, found.detail.partition(":")[0]) == (True, "unconditional")
+    for guarded in (f"if(USE_CUDA)\n  {line}\nendif()\n", f"if(BUILD_X)\n  {line}\nendif()\n"):
+        assert not any(one.needs_cuda for one in build_files.scan("CMakeLists.txt", guarded, TAXONOMY))
+    inside = build_files.scan("cmake/x.cmake", f"macro(with_cuda)\n  {line}\nendmacro()\n", TAXONOMY)
+    assert not any(one.needs_cuda for one in inside)
 
 
 def test_setup_py_branches() -> None:
