@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a program is compiled once, not at each start
 
 
