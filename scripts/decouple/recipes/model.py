@@ -11,10 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
-
-SCHEMA = 1
 
 
 class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -113,7 +112,6 @@ class New(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All that makes one patch."""
 
-    schema: int
     id: str
     """The ``Decouple-Id`` of the patch, whose header stays as the series has it."""
     take: list[Take] = []
@@ -147,19 +145,18 @@ def load_all(project: Path) -> dict[str, Recipe]:
 
 def load(path: Path) -> Recipe:
     """One recipe. Raises RecipeError that names file and key."""
+    mend = "docs/rebase.md lists the keys of a recipe"
     try:
-        recipe = msgspec.toml.decode(path.read_bytes(), type=Recipe)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{path}: {error}", next_step="docs/rebase.md lists the keys of a recipe") from error
+        recipe = toml.read(path, Recipe, mend=mend)
+    except DecoupleError as error:
+        raise RecipeError(error.what, next_step=mend) from None
     for fault in _faults(recipe, path.stem):
-        raise RecipeError(f"{path}: {fault}", next_step="docs/rebase.md lists the keys of a recipe")
+        raise RecipeError(f"{path}: {fault}", next_step=mend)
     return recipe
 
 
 def _faults(recipe: Recipe, stem: str) -> list[str]:
     found = []
-    if recipe.schema != SCHEMA:
-        found.append(f"schema {recipe.schema}, this program reads {SCHEMA}")
     if recipe.id != stem:
         found.append(f"id {recipe.id!r} is not the file's name")
     for what, steps in _steps(recipe):

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from decouple.base.errors import DecoupleError
+from decouple.base import toml
 from decouple.syntax.build_lists import read_bzl, read_cmake
 from decouple.syntax.globs import matches
 
@@ -20,17 +18,18 @@ UNITS = (".cpp", ".cu", ".cc", ".c")
 _DATA = Path(__file__).with_name("stage2.toml")
 
 
-class Left(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+@dataclass(frozen=True)
+class Left:
     """Units that stage 2 does not compile, and why."""
 
     paths: list[str]
     reason: str
 
 
-class Stage2Sources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+@dataclass(frozen=True)
+class Stage2Sources:
     """``stage2.toml``."""
 
-    schema: int
     sources: str
     either: list[list[str]]
     left: list[Left]
@@ -50,10 +49,7 @@ class ListsReport:
 
 def load(path: Path = _DATA) -> Stage2Sources:
     """The data. Raises DecoupleError naming file and key."""
-    try:
-        return msgspec.toml.decode(path.read_bytes(), type=Stage2Sources)
-    except msgspec.DecodeError as error:
-        raise DecoupleError(f"{path}: {error}", next_step="compare it with the comments at its top") from error
+    return toml.read(path, Stage2Sources, mend="compare it with the comments at its top")
 
 
 def check(tree: Path, moved: Iterable[str], project: Path, data: Stage2Sources | None = None) -> ListsReport:

@@ -33,7 +33,7 @@ def test_a_patch_that_its_recipe_made_keeps_its_header(tmp_path: Path) -> None:
     old = upstream.release({"a": "x(1)\n"})
     step = upstream.patch(old, {"a": "y\n"})
     known = step.patch.data.replace(b"Subject: a patch\n\n", b"Subject: a patch\n\nDecouple-Id: a\n")
-    recipe = Recipe(schema=1, id="a", edit=[Edit(file="a", at=[Selector(line="^x")], put="y")])
+    recipe = Recipe(id="a", edit=[Edit(file="a", at=[Selector(line="^x")], put="y")])
     sides = Sides("v1.0", old, "v1.1", upstream.release({"a": "x(2)\n"}))
     patch = Patch(step.patch.name, known)
     outcome = RebaseWork(upstream.repository, sides, [patch], recipes={"a": recipe}).run()

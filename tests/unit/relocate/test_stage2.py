@@ -18,7 +18,6 @@ endforeach()
 """
 FILES = ("aten/src/ATen/cuda/A.cu", "third_party/new/flash.cu", "torch/csrc/cuda/comm.cpp", "torch/csrc/cuda/test.cpp")
 DATA = Stage2Sources(
-    schema=1,
     sources="Sources.cmake",
     either=[["aten/src/ATen/old/*.cu", "third_party/new/*.cu"]],
     left=[Left(["torch/csrc/cuda/test.cpp"], "a test")],
