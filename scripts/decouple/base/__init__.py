@@ -1,1 +1,2 @@
-"""What every room may use: errors, paths, atomic writes, injected stops, subprocesses. Knows no domain."""
+"""What every room may use: errors, git, TOML, where a checkout keeps what, atomic writes, subprocesses. Knows no
+CUDA, reads no patch."""
