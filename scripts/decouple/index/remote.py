@@ -6,6 +6,7 @@ What a page says leaves this module only as `decouple.index.offer` let it throug
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -31,6 +32,7 @@ STATEMENT_BOUND = 4 << 20  # bytes of a metadata file, a manifest or a signed st
 PROJECTS_BOUND = 10_000  # projects on a front page that are checked; ours has a few dozen
 _ENCODINGS = ("", "identity", "gzip")  # the one asked for, and what stands for none
 T = TypeVar("T")
+logging.getLogger("bs4").addHandler(logging.NullHandler())  # what it says of odd bytes is no line of ours
 _IS_IT = "is this the index's simple/ address?"
 
 

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -254,3 +256,13 @@ def test_what_our_own_publisher_writes_passes_the_door_whole(tmp_path: Path) -> 
             Index(str(tmp_path / "site")).project_html(name),
         ):
             assert len(page.offers) == 1 and page.refused == ()
+
+
+def test_a_page_of_odd_bytes_says_nothing_behind_our_back(tmp_path: Path) -> None:
+    """The HTML parser logs what it could not decode; without a handler Python prints that on the terminal."""
+    folder = tmp_path / "simple/torch"
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_bytes(b"<html><body><a href='x'>\xff\xfe\xfa</a>" + bytes(range(128, 256)))
+    code = f"from decouple.index.remote import Index; Index({str(tmp_path / 'simple')!r}).project_html('torch')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "REPLACEMENT CHARACTER" not in done.stderr
