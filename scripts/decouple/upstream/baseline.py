@@ -24,7 +24,7 @@ from typing import Any
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
-from decouple.base.files import locked, write_atomically
+from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.git import SYMLINK, GitError, fast_import_path, git, start, text
 from decouple.base.outside import parse_json, read_bounded
 from decouple.base.progress import SILENT, Progress
@@ -130,7 +130,7 @@ def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
     record = _record(repo)
     try:
         base = _read(repo, ref)
-        if record.get("files") != _files(repo):
+        if not _same_content(repo, record):
             git("fsck", "--full", "--no-dangling", "--no-progress", cwd=repo)
     except (GitError, OSError, ValueError) as error:
         what = error.what if isinstance(error, DecoupleError) else str(error)
@@ -145,6 +145,19 @@ def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
     return base
 
 
+def _same_content(repo: Path, record: dict[str, Any]) -> bool:
+    """Whether the files are those recorded, by size, time and inode, or by SHA-256 where only those differ.
+
+    git sets the time of an object's file when it would write the object again (its freshen_file), also through the hard
+    links of an applied tree: so another time is no sign of another content, and a hash costs much less than an fsck.
+    """
+    before, now, digests = record.get("files", {}), _files(repo), record.get("digests", {})
+    if before.keys() != now.keys():
+        return False
+    other = [name for name in now if now[name] != before[name]]
+    return all(now[name][:1] == before[name][:1] and sha256_of(repo / name) == digests.get(name) for name in other)
+
+
 def _record(repo: Path) -> dict[str, Any]:
     """What `_write_record` wrote; empty when there is none, or none that can be read."""
     try:
@@ -152,6 +165,7 @@ def _record(repo: Path) -> dict[str, Any]:
     except (OSError, ValueError, DecoupleError):
         return {}
     good = isinstance(found, dict) and isinstance(found.get("files"), dict) and isinstance(found.get("refs"), dict)
+    good = good and isinstance(found.get("digests", {}), dict)
     return found if good else {}
 
 
@@ -159,7 +173,10 @@ def _write_record(repo: Path) -> None:
     """Record the files and refs as they are; a cache that cannot be written costs time, never the baseline."""
     refs = {ref: text("rev-parse", ref, cwd=repo) for ref in (UPSTREAM_REF, DEBIAN_REF) if (repo / ref).exists()}
     with contextlib.suppress(OSError):
-        write_atomically(repo / _RECORD, json.dumps({"files": _files(repo), "refs": refs}) + "\n")
+        files = _files(repo)
+        known = _record(repo).get("digests", {}) if _same_content(repo, _record(repo)) else {}
+        digests = {name: known.get(name) or sha256_of(repo / name) for name in files}
+        write_atomically(repo / _RECORD, json.dumps({"files": files, "digests": digests, "refs": refs}) + "\n")
 
 
 def _files(repo: Path) -> dict[str, list[int]]:

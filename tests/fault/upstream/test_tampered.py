@@ -192,3 +192,25 @@ def test_an_untouched_tree_is_used_and_one_from_before_records_gets_one(
     again = fetch(one, f"local:{tmp_path / 'pytorch-v2.6.0.tar.gz'}", cache=cache)
     assert content.known(again.path)
     content.check(again.path)
+
+
+def test_a_file_whose_time_git_set_is_hashed_and_not_read_by_fsck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git does that through the hard links of every applied tree, so each `apply` would cost an fsck."""
+    from decouple.upstream import baseline
+
+    asked: list[str] = []
+    monkeypatch.setattr(baseline, "git", lambda *words, **more: (asked.append(words[0]), git(*words, **more))[1])
+    source(tmp_path)
+    first = made(tmp_path)
+    path = pack(first.repo, ".pack")
+    for _ in range(2):
+        os.utime(path)
+        assert made(tmp_path) == first
+    assert "fsck" not in asked
+    info = path.stat()
+    flipped(first.repo)
+    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns + 1))
+    assert made(tmp_path).commit == first.commit  # other content: found, and made anew
+    assert "fsck" in asked
