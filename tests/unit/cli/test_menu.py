@@ -42,6 +42,14 @@ def test_help_and_version_load_no_room(words: list[str]) -> None:
     assert loaded(words) == {*BASE, "decouple.cli.shown"}
 
 
+def test_a_parser_is_made_without_shutil() -> None:
+    """argparse's own formatter imports it when an option is added, to ask how wide the terminal is."""
+    code = "import sys\nfor name in [n for n in sys.modules if n == 'shutil']: del sys.modules[name]\n"
+    code += "from decouple.cli import parser\nparser(['top'])\nprint('shutil' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_top_loads_no_engine_and_no_git() -> None:
     assert not {"decouple.stack.engine", "decouple.base.git", "decouple.patch.parse"} & loaded(["top", "--help"])
     assert "decouple.cli.standing" in loaded(["top", "--help"])
