@@ -386,7 +386,8 @@ def _suites(status: ReleaseStatus) -> str:
     for one in suites.tally.values():
         counts.update(one)
     said = ", ".join(f"{counts[name]} {name}" for name in suites.outcomes if counts[name])
-    cell, against = f"{said} ({suites.device})", suites.against
+    whose = f", {suites.label}" if suites.label not in ("", "built") else ""  # the release's own wheels, or others
+    cell, against = f"{said} ({suites.device}{whose})", suites.against
     if against:
         cell += f"; {against.tests - against.outcomes} of {against.tests} not as {against.label}"
     return cell

@@ -151,13 +151,15 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
     )
 
 
-def test_a_device_assert_sticks(built: Path) -> None:
+def test_a_device_assert_is_met_by_the_next_call_that_waits_and_sticks(built: Path) -> None:
     run(
         built,
         """
 malloc(8)
 rt.simcuda_device_assert()
+malloc(8)
 assert rt.cudaDeviceSynchronize() == 710 and rt.cudaGetLastError() == 710 and rt.cudaDeviceSynchronize() == 710
+assert rt.cudaGetDevice(c.byref(c.c_int())) == 0
 """,
     )
 

@@ -135,6 +135,8 @@ def test_cuda_suites_are_told_by_outcome_and_against_another_build() -> None:
     }
     (row,) = table(_2_6={"suites": suites}).splitlines()[2:]
     assert "| 900 passed, 3 failed (simulated); 2 of 903 not as official |" in row
+    (row,) = table(_2_6={"suites": suites | {"label": "official", "against": None}}).splitlines()[2:]
+    assert "| 900 passed, 3 failed (simulated, official) |" in row  # nobody takes another's results for ours
 
 
 def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:

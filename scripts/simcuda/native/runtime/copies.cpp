@@ -71,7 +71,10 @@ cudaError_t give(const Copy& c, cudaMemcpyKind kind, cudaStream_t handle, bool s
   else if (effects() || !to.device)
     work = [c] { run(c); };
   CHECK(enqueue(stream, cudaGraphNodeTypeMemcpy, cost_of(size), work, "copy " + std::to_string(size)));
-  if (!stream->capture && (synchronous || pageable)) *wait = stream->busy;
+  if (!stream->capture && (synchronous || pageable)) {
+    CHECK(reached());
+    *wait = stream->busy;
+  }
   return cudaSuccess;
 }
 cudaError_t copy(const Copy& c, cudaMemcpyKind kind, cudaStream_t handle, bool synchronous) {

@@ -75,8 +75,10 @@ SIM_API cudaError_t cudaGetDeviceCount(int* count) {
   ANY_DEVICE;
   return cudaSuccess;
 }
+// Answers after an error that sticks, too: guards of a device ask in their destructors.
 SIM_API cudaError_t cudaGetDevice(int* number) {
-  ENTER;
+  if (process_state() == cudaErrorInitializationError) FAIL(cudaErrorInitializationError);
+  std::lock_guard<std::recursive_mutex> lock(world());
   ANY_DEVICE;
   *number = current_device();
   return cudaSuccess;

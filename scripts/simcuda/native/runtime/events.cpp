@@ -100,6 +100,7 @@ SIM_API cudaError_t cudaEventQuery(cudaEvent_t event) {
     FAIL(cudaErrorCapturedEvent);
   }
   if (breaks_captures()) FAIL(cudaErrorStreamCaptureUnsupported);
+  CHECK(reached());
   if (time_of(*event) > now()) FAIL(cudaErrorNotReady);
   return cudaSuccess;
 }
@@ -108,6 +109,7 @@ static cudaError_t event_done(cudaEvent_t event, uint64_t* when) {
   EVENT(event);
   if (event->capture) FAIL(cudaErrorCapturedEvent);
   if (breaks_captures()) FAIL(cudaErrorStreamCaptureUnsupported);
+  CHECK(reached());
   *when = time_of(*event);
   return cudaSuccess;
 }

@@ -182,6 +182,7 @@ SIM_API cudaError_t cudaStreamQuery(cudaStream_t handle) {
     stream->capture->broken = true;
     FAIL(cudaErrorStreamCaptureUnsupported);
   }
+  CHECK(reached());
   uint64_t done = stream->is_null ? horizon(*stream) : stream->busy;
   if (done > now()) FAIL(cudaErrorNotReady);
   return cudaSuccess;
@@ -193,6 +194,7 @@ static cudaError_t stream_done(cudaStream_t handle, uint64_t* when) {
     stream->capture->broken = true;
     FAIL(cudaErrorStreamCaptureUnsupported);
   }
+  CHECK(reached());
   *when = stream->is_null ? horizon(*stream) : stream->busy;
   return cudaSuccess;
 }
@@ -212,6 +214,7 @@ static cudaError_t all_done(uint64_t* when) {
       stream->capture->broken = true;
       FAIL(cudaErrorStreamCaptureUnsupported);
     }
+  CHECK(reached());
   *when = device_done(current_device());
   return cudaSuccess;
 }

@@ -38,6 +38,7 @@ Options read_options() {
 
 thread_local cudaError_t last_error = cudaSuccess;
 std::atomic<int> sticky{cudaSuccess};
+std::atomic<bool> asserted{false};  // by a kernel of which nobody has heard yet
 std::atomic<bool> forked{false};
 pthread_once_t fork_rule = PTHREAD_ONCE_INIT;
 
@@ -150,6 +151,11 @@ void stick(cudaError_t error) {
   sticky.compare_exchange_strong(none, error);
 }
 
+cudaError_t reached() {
+  if (asserted.exchange(false)) stick(cudaErrorAssert);
+  return cudaError_t(sticky.load());
+}
+
 cudaError_t not_supported(const char* name) {
   std::lock_guard<std::recursive_mutex> lock(world());
   static auto* seen = new std::unordered_set<std::string>;
@@ -181,6 +187,6 @@ SIM_API cudaError_t cudaGetLastError() {
   return error;
 }
 
-// A device assert, as a kernel would raise it: every later call of the process fails.
-SIM_API void simcuda_device_assert(void) { sim::stick(cudaErrorAssert); }
+// A device assert, as a kernel would raise it: the next call that waits for the device fails, and every later one.
+SIM_API void simcuda_device_assert(void) { sim::asserted = true; }
 SIM_API int simcuda_not_supported(const char* name) { return sim::not_supported(name); }

@@ -36,6 +36,9 @@ cudaError_t fail(cudaError_t error, const char* function);
 cudaError_t process_state();
 void stick(cudaError_t error);
 
+// For calls that wait for the device, or ask how far it is: the assert of a kernel that ended, which sticks from now on.
+cudaError_t reached();
+
 // Logs once that `name` was asked for and answers "not supported".
 cudaError_t not_supported(const char* name);
 

@@ -1,0 +1,116 @@
+"""A program for the simulated device: values are the CPU's, in every way in which an operator can be called."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import torch
+
+CUDA = torch.device("cuda")
+
+
+def same(compute: Callable[[torch.device], torch.Tensor], tolerance: float = 1e-5) -> None:
+    """The device's result is the CPU's."""
+    ours, theirs = compute(CUDA).cpu(), compute(torch.device("cpu"))
+    torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=tolerance)
+
+
+def numbers(*shape: int, on: torch.device, seed: int = 0) -> torch.Tensor:
+    """The same on every device."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(on)
+
+
+def convolution(on: torch.device) -> torch.Tensor:
+    """The gradient of a convolution with batch normalisation."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU()).to(on)
+    net(numbers(2, 3, 8, 8, on=on)).square().sum().backward()
+    gradient = net[0].weight.grad
+    assert gradient is not None
+    return gradient
+
+
+def recurrent(on: torch.device) -> torch.Tensor:
+    """An LSTM of two layers, both directions."""
+    torch.manual_seed(0)
+    net = torch.nn.LSTM(5, 6, num_layers=2, bidirectional=True).to(on)
+    output = net(numbers(3, 4, 5, on=on))[0]
+    assert isinstance(output, torch.Tensor)
+    return output
+
+
+def attention(on: torch.device) -> torch.Tensor:
+    """The gradient of the query, where the mask is causal."""
+    q, k, v = (numbers(2, 2, 8, 16, on=on, seed=seed).requires_grad_() for seed in range(3))
+    torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+    assert q.grad is not None
+    return q.grad
+
+
+def operators() -> None:
+    """Libraries, sizes that depend on values, sparse layouts, types that the CPU lacks, kernels made at run time."""
+    same(lambda on: numbers(4, 5, on=on) @ numbers(5, 6, on=on, seed=1))
+    same(lambda on: torch.linalg.svdvals(numbers(5, 4, on=on)))
+    same(lambda on: torch.fft.fft(numbers(8, on=on)).abs())
+    same(lambda on: numbers(20, on=on)[numbers(20, on=on) > 0])
+    same(lambda on: torch.nonzero(numbers(20, on=on) > 0))
+    same(lambda on: torch.unique((numbers(20, on=on) * 3).int()))
+    same(lambda on: torch.sparse.mm(numbers(4, 4, on=on).relu().to_sparse(), numbers(4, 3, on=on, seed=1)))
+    same(lambda on: (numbers(8, 8, on=on).half() @ numbers(8, 8, on=on, seed=1).half()).float(), 1e-2)
+    same(lambda on: torch.special.bessel_j0(numbers(9, on=on)))
+    same(lambda on: numbers(9, on=on).to(torch.complex64).prod())
+    same(convolution)
+    same(recurrent)
+    same(attention, 1e-4)
+    with torch.inference_mode():
+        same(lambda on: numbers(7, on=on).softmax(0))
+
+
+def graph() -> None:
+    """A replay computes on what the memory holds now, and a random operator draws anew."""
+    x, found = torch.ones(4, device=CUDA), {}
+    torch.cuda.synchronize()
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        found["product"] = x * 3 + 1
+        found["random"] = torch.rand(4, device=CUDA)
+    x.fill_(5)
+    captured.replay()
+    assert found["product"].tolist() == [16.0] * 4
+    first = found["random"].clone()
+    captured.replay()
+    assert not torch.equal(first, found["random"])
+
+
+def random() -> None:
+    """The same seed, the same numbers."""
+    torch.cuda.manual_seed(3)
+    first = torch.randn(10, device=CUDA)
+    torch.cuda.manual_seed(3)
+    assert torch.equal(first, torch.randn(10, device=CUDA))
+
+
+def threads() -> None:
+    """A thread that starts has values too."""
+    found: list[float] = []
+    one = threading.Thread(target=lambda: found.append((torch.ones(3, device=CUDA) * 2).sum().item()))
+    one.start()
+    one.join()
+    assert found == [6.0]
+
+
+def asserts() -> None:
+    """An index that the CPU refuses is a device assert, which sticks: the last thing a process does."""
+    try:
+        torch.ones(3, device=CUDA)[torch.tensor([7], device=CUDA)].cpu()
+    except (RuntimeError, IndexError) as error:
+        assert "device-side assert" in str(error), error
+    else:
+        raise AssertionError("an index out of range was taken")
+
+
+if __name__ == "__main__":
+    for part in (operators, graph, random, threads, asserts):
+        part()
+        print(f"ok {part.__name__}", flush=True)
