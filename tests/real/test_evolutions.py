@@ -1,0 +1,146 @@
+"""Made-up futures of the real 2.6.0: a moved body that upstream mends, a split file, a renamed directory, a fork.
+
+A script makes each tree from the real one, so the answers are known. No global rule is edited for any of them.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from decouple.base.checkout import Checkout
+from decouple.base.paths import find_project
+from decouple.cli import main
+from decouple.flows.census import TakeCensus, census
+from decouple.flows.pristine import Pristine
+from decouple.flows.rebase import Rebase, Rebased, rebase
+from decouple.rebase.verdicts import Verdict
+from decouple.release.manifest import load_release
+from decouple.upstream import fetch
+
+pytestmark = pytest.mark.real
+SHARING = "torch/csrc/StorageSharing.cpp"
+COPY = "third_device/torch_cuda/torch_cuda/csrc/pybinding/registrations/storage_sharing.cpp"
+Evolve = Callable[[Path], None]
+
+
+def edited(path: Path, pattern: str, put: str) -> None:
+    text, count = re.subn(pattern, put, path.read_text(), count=1, flags=re.M)
+    assert count == 1, pattern
+    path.write_text(text)
+
+
+def mended(tree: Path) -> None:
+    """Upstream checks a call in a body that a patch moves."""
+    edited(tree / SHARING, r"^( *)cudaIpcOpenEventHandle\(", r"\1C10_CUDA_CHECKED = cudaIpcOpenEventHandle(")
+
+
+def split(tree: Path) -> None:
+    """Half of a file that no patch changes, and that moves, becomes a file of its own."""
+    old = tree / "aten/src/ATen/native/cuda/Loss.cu"
+    lines = old.read_text().splitlines(keepends=True)
+    old.write_text("".join(lines[: len(lines) // 2]))
+    old.with_name("LossPart.cu").write_text("".join(lines[len(lines) // 2 :]))
+
+
+def renamed(tree: Path) -> None:
+    """A directory of kernels goes elsewhere below the folders that rules know."""
+    (tree / "aten/src/ATen/native/quantized/cuda").rename(tree / "aten/src/ATen/native/quantized_ops_cuda")
+    target = tree / "aten/src/ATen/native/quantized_ops"
+    target.mkdir()
+    (tree / "aten/src/ATen/native/quantized_ops_cuda").rename(target / "cuda")
+
+
+def split_and_renamed(tree: Path) -> None:
+    split(tree)
+    renamed(tree)
+
+
+def forked(tree: Path) -> None:
+    """A vendor calls CUDA otherwise in its own 500 files."""
+    folder = tree / "aten/src/ATen/native/cuda"
+    for number in range(500):
+        (folder / f"Acme{number}.cu").write_text(f"// a kernel of ours\nint acme_{number}() {{ return {number}; }}\n")
+    (tree / "torch/csrc/acme.cpp").write_text("#ifdef USE_ACME\nint acme;\n#endif\n")
+    edited(
+        tree / "build_variables.bzl",
+        r'^    "torch/csrc/jit/api/function_impl\.cpp",',
+        r'    "torch/csrc/acme.cpp",\n\g<0>',
+    )
+
+
+@pytest.fixture(scope="module")
+def pristine() -> Path:
+    return fetch(load_release(find_project(), "2.6"), "debian").path
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with the series of 2.6 alone."""
+    root = tmp_path / "project"
+    (root / "series").mkdir(parents=True)
+    shutil.copytree(find_project() / "patches/2.6", root / "patches/2.6")
+    for name in ("2.6", "2.6.toml"):
+        shutil.copy(find_project() / "series" / name, root / "series" / name)
+    shutil.copytree(find_project() / "series/recipes", root / "series/recipes")
+    (root / "third_device").mkdir()
+    (root / "third_device/README").write_text("the overlay is not what is tried here\n")
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(root))
+    return root
+
+
+def carried(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve) -> tuple[Path, Rebased]:
+    """The tree that ``evolve`` makes of 2.6.0, with the series carried to it by `apply`; and what the rebase says."""
+    tree = tmp_path / "tree"
+    subprocess.run(["cp", "-a", "--reflink=auto", str(pristine), str(tree)], check=True)
+    evolve(tree)
+    assert main(["manifest", "fill", "evolved", "--tree", str(tree), "--write"]) == 0
+    said = rebase(Rebase(project, ("2.6", "evolved"), source=f"local:{tree}"))
+    assert main(["apply", "evolved", "--source", str(tree)]) == 0
+    assert main(["lint", "evolved"]) == 0
+    return Checkout(project).tree("evolved"), said
+
+
+def test_a_mend_in_a_moved_body_moves_with_it(project: Path, pristine: Path, tmp_path: Path) -> None:
+    applied, said = carried(project, pristine, tmp_path, mended)
+    verdicts = {one.name: one.verdict for one in said.outcome.carried}
+    assert verdicts["2.6/0013-storage-cuda-ipc.patch"] in (Verdict.MADE, Verdict.MERGED), "both ways give one tree"
+    assert "C10_CUDA_CHECKED" in (applied / COPY).read_text()
+    assert "C10_CUDA_CHECKED" not in (applied / SHARING).read_text()
+
+
+def test_and_so_it_does_without_a_recipe(project: Path, pristine: Path, tmp_path: Path) -> None:
+    (project / "series/recipes/storage-cuda-ipc.toml").unlink()
+    applied, said = carried(project, pristine, tmp_path, mended)
+    one = next(one for one in said.outcome.carried if one.name == "2.6/0013-storage-cuda-ipc.patch")
+    assert one.verdict is Verdict.MERGED
+    assert any("brought there" in note.text for note in one.notes)
+    assert "C10_CUDA_CHECKED" in (applied / COPY).read_text()
+
+
+def test_files_that_move_otherwise_still_move(project: Path, pristine: Path, tmp_path: Path) -> None:
+    applied, said = carried(project, pristine, tmp_path, split_and_renamed)
+    assert not any(one.verdict.stops for one in said.outcome.carried)
+    base = applied / "third_device/torch_cuda/torch_cuda/csrc/aten/native"
+    assert (base / "cuda/LossPart.cu").exists()
+    assert (base / "quantized_ops/cuda").is_dir()
+    taken = census(TakeCensus(Pristine(project, "evolved", tree=tmp_path / "tree"), applied=applied))
+    assert taken.comparison.key_after == 0
+
+
+def test_a_fork_with_names_of_its_own(project: Path, pristine: Path, tmp_path: Path) -> None:
+    applied, said = carried(project, pristine, tmp_path, forked)
+    assert not any(one.verdict.stops for one in said.outcome.carried)
+    assert len(list((applied / "third_device/torch_cuda/torch_cuda/csrc/aten/native/cuda").glob("Acme*.cu"))) == 500
+    own = tmp_path / "acme.toml"
+    own.write_text('schema = 1\nwords = ["acme", "Acme", "ACME"]\n[[macro]]\nfamily = "build"\nnames = ["USE_ACME"]\n')
+    of = Pristine(project, "evolved", tree=tmp_path / "tree")
+    assert census(TakeCensus(of, applied=applied)).comparison.key_after == 0, "CUDA's words do not find it"
+    left = census(TakeCensus(of, applied=applied, also=own)).after
+    assert left
+    assert "torch/csrc/acme.cpp" in {one.path for one in left.needing_cuda}
