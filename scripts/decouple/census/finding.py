@@ -13,9 +13,8 @@ CATEGORIES = ("inter-file", "macro", "include", "name", "dispatch", "mention", "
 name: CUDA-only code by name; dispatch: legitimate device dispatch; mention: a name of the core's own with the word in
 it; python: reaching a CUDA binding through torch._C; build: a branch or line of a build file."""
 
-STAGES = ("stage-1", "stage-2", "codegen", "python", "build", "test", "neither")
 IN_BUILD = ("stage-1", "codegen", "build")
-"""The stages whose couplings can be in the key number."""
+"""The stages whose couplings can be in the key number; the others: stage-2, python, test, neither."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,21 +66,6 @@ class Source(Protocol):
         """The content of a file that ``mode`` found."""
 
 
-class Reader:
-    """A Source made of one function ``path -> bytes, or None if there is no such file``; every file is 0o100644."""
-
-    def __init__(self, read: Callable[[str], bytes | None]) -> None:
-        self._read = functools.lru_cache(maxsize=None)(read)
-
-    def mode(self, path: str) -> int | None:
-        return None if self._read(path) is None else REGULAR
-
-    def read(self, path: str) -> bytes:
-        data = self._read(path)
-        assert data is not None, path
-        return data
-
-
 class Tree:
     """A source and what patches made of it so far."""
 

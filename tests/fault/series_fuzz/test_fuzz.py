@@ -17,7 +17,8 @@ from decouple.base.errors import DecoupleError
 from decouple.patch import header, seriesfile
 from decouple.patch import lint as lint_patch
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, Reader, Tree, apply, path_fault
+from decouple.patch.apply import File, Tree, apply, path_fault
+from tests.support.reader import Reader
 
 SLICE = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 #: text that means something to a reader of patches, so that generated text gets past its first line

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from decouple.patch import parse as patches
-from decouple.patch.apply import Reader
 from decouple.patch.parse import Patch
 from decouple.series import check, forecast
 from decouple.series.check import Fit
+from tests.support.reader import Reader
 
 PYTHON = b"""Decouple-Id: python
 ---

@@ -15,11 +15,12 @@ import pytest
 from decouple import cli
 from decouple.base.errors import DecoupleError
 from decouple.patch import parse as patch
-from decouple.patch.apply import File, Reader, Tree
+from decouple.patch.apply import File, Tree
 from decouple.patch.parse import REGULAR, Patch
 from decouple.series.check import Fit, PatchFit, check
 from decouple.upstream import readers as sources
 from decouple.upstream.readers import from_archive, open_path
+from tests.support.reader import Reader
 
 LINES = [f"line {number}\n" for number in range(1, 41)]
 SOURCE = {"src/f.c": "".join(LINES).encode(), "src/g.c": b"alpha\nbeta\ngamma\n", "empty": b""}

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decouple.patch import parse as patch
-from decouple.patch.apply import Reader, Tree, apply
+from decouple.patch.apply import Tree, apply
 from decouple.series.overlap import overlaps
+from tests.support.reader import Reader
 
 
 def edited(lines: list[str], rng: random.Random, mark: str) -> list[str]:

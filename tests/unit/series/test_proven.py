@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from decouple.patch import parse as patches
-from decouple.patch.apply import Reader
 from decouple.series.evidence import Level, levels
+from tests.support.reader import Reader
 
 DIFF = "--- a/{path}\n+++ b/{path}\n@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+{line}\n c = 3\n"
 TEXT = b"a = 1\nb = 2\nc = 3\n"
