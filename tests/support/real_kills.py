@@ -24,6 +24,13 @@ def _project(folder: Path) -> tuple[Path, dict[str, str]]:
     return project, variables
 
 
+def _series(project: Path) -> dict[str, bytes]:
+    """The project's series and patches."""
+    return {
+        f"{name}/{key}": data for name in ("series", "patches") for key, data in kills.files(project / name).items()
+    }
+
+
 def _look(project: Path) -> Look:
     """Every file of the tree by content, what git has of it, and the project's series and patches."""
     tree = project / "build/2.6/src"
@@ -32,9 +39,7 @@ def _look(project: Path) -> Look:
     for name, data in sorted(contents(tree).items()):
         digest.update(name.encode() + b"\0" + hashlib.sha256(data).digest())
     seen: dict[str, object] = {"HEAD": head, "status": edited, "files": digest.hexdigest()}
-    for name in ("series", "patches"):
-        seen |= {f"{name}/{key}": data for key, data in kills.files(project / name).items()}
-    return seen
+    return seen | _series(project)
 
 
 def _verb(prepare: tuple[tuple[str, ...], ...], *words: str, edit: bool = False) -> Callable[[Path], Scene]:
@@ -58,13 +63,32 @@ def _verb(prepare: tuple[tuple[str, ...], ...], *words: str, edit: bool = False)
     return make
 
 
+def _rebase(folder: Path) -> Scene:
+    """2.6 to the text that the official wheel of 2.7 shows, in a checkout that has no series of 2.7 yet."""
+    project, newer = folder / "project", "2.7"
+    if not project.exists():
+        for name in ("series", "patches", "third_device"):
+            shutil.copytree(kills.ROOT / name, project / name, symlinks=True)
+        (project / "series" / newer).unlink()
+        shutil.rmtree(project / "patches" / newer)
+
+    def look() -> Look:
+        seen = _series(project)
+        listed = f"series/{newer}" in seen  # bodies that no series names are not yet of the project
+        return {name: data for name, data in seen.items() if listed or not name.startswith(f"patches/{newer}/")}
+
+    words = ("rebase", RELEASE, newer, "--source", "wheel")
+    return Scene(command(*words, DECOUPLE_PROJECT=str(project)), look, repeats=False)
+
+
 VERBS: dict[str, Callable[[Path], Scene]] = {
+    "rebase": _rebase,
     "push": _verb((("pop", "-a"),), "push", "-a"),
     "pop": _verb((), "pop", "-a"),
     "refresh": _verb((("pop", "1"),), "refresh", edit=True),
     "apply": _verb((("pop", "5"),), "apply", "--offline"),
 }
-"""Verbs of the stack on the real tree."""
+"""Verbs on the real source. Wheels and indexes do not read it; a build of it takes too long for a loop."""
 
 _WHOLE: set[str] = set()
 
