@@ -120,12 +120,13 @@ TYPED = (
 
 @nox.session(venv_backend="none")
 def lint(session: nox.Session) -> None:
-    """ruff, mypy --strict, and every fault of every patch of every series."""
+    """ruff, mypy --strict, vulture, and every fault of every patch of every series."""
     binaries = environment(session, "dev")
     for command in (
         ["ruff", "check", "."],
         ["ruff", "format", "--check", "."],
         ["mypy", *TYPED],
+        ["vulture"],
         ["decouple", "lint"],
     ):
         session.run(str(binaries / command[0]), *command[1:], external=True)
