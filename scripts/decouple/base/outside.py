@@ -23,12 +23,21 @@ JSON_BOUND = 64 << 20
 T = TypeVar("T")
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_COUNT = re.compile(r"[0-9]{1,18}")
 _NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]+")
 
 
 def is_sha256(text: object) -> bool:
     """Whether ``text`` is 64 lower-case hex digits."""
     return isinstance(text, str) and _SHA256.fullmatch(text) is not None
+
+
+def is_count(text: object) -> bool:
+    """Whether ``text`` is a number that ``int`` takes at once: ASCII digits, no more than 64 bits need.
+
+    ``str.isdigit`` is no such test: it accepts "²", and 5,000 digits, and ``int`` raises ValueError for both.
+    """
+    return isinstance(text, str) and _COUNT.fullmatch(text) is not None
 
 
 def is_basename(text: object) -> bool:

@@ -19,6 +19,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.outside import is_count
 from decouple.index.offer import Offer, Page
 from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import CORE, CUDA, LIBRARIES, METADATA
@@ -47,7 +48,7 @@ def this_machine(python: str | None = None) -> Machine:
         version = (sys.version_info.major, sys.version_info.minor)
     else:
         parts = python.split(".")
-        if len(parts) < 2 or not all(part.isdigit() for part in parts):
+        if len(parts) < 2 or not all(map(is_count, parts)):
             raise UsageError(
                 f"--python {python}: expected a version such as 3.13",
                 next_step="--into PATH/bin/python asks an interpreter",

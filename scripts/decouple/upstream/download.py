@@ -26,7 +26,7 @@ from decouple import __version__
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
-from decouple.base.outside import is_basename, is_sha256, parse_json, read_bounded
+from decouple.base.outside import is_basename, is_count, is_sha256, parse_json, read_bounded
 from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
@@ -266,14 +266,14 @@ class Downloader:
                 raise Refused(f"asked for bytes from {have}, got those from {first or 'an unnamed place'}")
             start = have
         length = response.headers.get("Content-Length", "")
-        if file.size is not None and length.isdigit() and start + int(length) != file.size:
+        if file.size is not None and is_count(length) and start + int(length) != file.size:
             raise Refused(f"wrong size: {start + int(length)} bytes offered, {file.size} expected")
         return start
 
     def _write(self, response: requests.Response, url: str, file: RemoteFile, final: Path, start: int) -> None:
         part = _part(final)
         length = response.headers.get("Content-Length", "")
-        whole = start + int(length) if length.isdigit() else file.size
+        whole = start + int(length) if is_count(length) else file.size
         if start == 0:
             validator = response.headers.get("ETag", "")
             if validator.startswith("W/") or not validator:
@@ -471,7 +471,7 @@ def _retry_after(value: str | None) -> float | None:
     """Seconds to wait as the header says (a number or a date); None when it says nothing of use."""
     if value is None:
         return None
-    if value.strip().isdigit():
+    if is_count(value.strip()):
         return float(value)
     try:
         moment = email.utils.parsedate_to_datetime(value)

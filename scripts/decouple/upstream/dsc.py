@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from decouple.base.errors import DecoupleError
+from decouple.base.outside import is_count
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def _checksums(value: str, where: str) -> list[tuple[str, int, str]]:
         words = line.split()
         if not words:
             continue
-        if len(words) != 3 or not words[1].isdigit() or not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", words[0]):
+        if len(words) != 3 or not is_count(words[1]) or not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", words[0]):
             raise DecoupleError(f"{where}: not a checksum line: {line[:100]!r}", next_step="delete it and fetch again")
         result.append((words[0], int(words[1]), words[2]))
     return result

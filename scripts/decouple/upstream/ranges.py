@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from decouple.base.errors import DecoupleError
+from decouple.base.outside import is_count
 from decouple.base.pace import Pace
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile
@@ -175,7 +176,7 @@ class RemoteZip:
                 raise Refused("the server ignores ranges and would send the whole file")
             placed, _, total = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("/")
             first, _, last = placed.partition("-")
-            if not (first.isdigit() and last.isdigit() and total.isdigit()):
+            if not (is_count(first) and is_count(last) and is_count(total)):
                 raise Refused("the answer does not say where its bytes belong")
             known = self.size or self.file.size
             if known is not None and int(total) != known:

@@ -50,7 +50,19 @@ def test_a_signed_control_file() -> None:
     assert [(file.name, file.size) for file in files.values()] == [("a.orig.tar.xz", 10), ("a.debian.tar.xz", 20)]
 
 
-@pytest.mark.parametrize("line", ["abc 10 name", f"{'a' * 64} ten name", f"{'a' * 64} 10"])
+_A = "a" * 64
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "abc 10 name",
+        f"{_A} ten name",
+        f"{_A} 10",
+        f"{_A} ² name",
+        pytest.param(f"{_A} {'9' * 5000} name", id="5000 digits"),
+    ],
+)
 def test_a_line_that_is_no_checksum(line: str) -> None:
     with pytest.raises(DecoupleError, match=r"x\.dsc: not a checksum line"):
         dsc.source_files({"checksums-sha256": line}, "x.dsc")
