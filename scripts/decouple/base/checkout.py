@@ -66,6 +66,11 @@ class Checkout:
         return self.root / "series" / "recipes"
 
     @property
+    def upstream_texts(self) -> Path:
+        """What upstream's reviewers read and run of single patches, one file per ``Decouple-Id``."""
+        return self.root / "series" / "upstream"
+
+    @property
     def rebase(self) -> Path:
         """Where a rebase works."""
         return self.root / "build" / "rebase"

@@ -41,6 +41,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "depends": ("depends", "which earlier patches each patch needs"),
     "bisect": ("bisect", "which patch of the series breaks a command"),
     "rebase": ("rebase", "carry a series to another upstream release"),
+    "upstream": ("upstream", "one patch as a commit that upstream could take, with a test and a pull request's text"),
     "forecast": ("forecast", "a patch x release matrix, without a checkout"),
     "record": ("record", "write what is proven of a series without building it to ci/status/"),
     "manifest": ("manifest", "the facts of a release in series/<release>.toml"),

@@ -1,0 +1,254 @@
+"""One patch of a series as upstream could take it: on pristine text, without anything that only this project has.
+
+A section below ``third_device/`` is brought back to the file that the series moved there, or dropped where that file is
+the project's own. What then still needs the project is refused, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from decouple.base import toml
+from decouple.base.errors import DecoupleError
+from decouple.patch.apply import File, Source, Tree, apply
+from decouple.patch.header import Text
+from decouple.patch.parse import FilePatch, Patch
+from decouple.series.depends import dependencies
+
+OURS = "third_device/"
+ONLY_HERE = "only-here"
+"""The file beside the texts that lists the names which only this project has."""
+
+
+class UpstreamTest(msgspec.Struct, frozen=True):
+    """A test of ours in upstream's layout."""
+
+    file: str
+    """Where it goes: a new file of upstream's tree."""
+    run: str
+    """The command that runs it, in upstream's tree."""
+    fails: str
+    """How it fails without the patch."""
+    text: str
+
+
+class UpstreamText(msgspec.Struct, frozen=True):
+    """``series/upstream/<Decouple-Id>.toml``: what upstream's reviewers read and run."""
+
+    id: str
+    refused: str = ""
+    """Why it is nothing for upstream; then nothing else is said."""
+    title: str = ""
+    """Empty: the patch's own."""
+    motivation: str = ""
+    """Why, and what fails without it. Empty: the free text of the patch's header."""
+    change: str = ""
+    needs: list[str] = []
+    """Ids of earlier patches that it cannot do without although it applies."""
+    test: UpstreamTest | None = None
+
+    def __post_init__(self) -> None:
+        """One thing or the other."""
+        if not self.refused and not (self.change and self.test):
+            raise ValueError("neither `refused` nor both `change` and [test]")
+
+
+class OnlyHere(msgspec.Struct, frozen=True):
+    """A name that means nothing to upstream."""
+
+    pattern: re.Pattern[str]
+    is_: str = msgspec.field(name="is")
+
+
+class _Names(msgspec.Struct, frozen=True):
+    name: list[OnlyHere]
+
+
+@dataclass(frozen=True)
+class UpstreamTexts:
+    """What ``series/upstream`` says."""
+
+    texts: Mapping[str, UpstreamText]
+    only_here: tuple[OnlyHere, ...]
+
+
+@dataclass(frozen=True)
+class UpstreamCommit:
+    """One commit that upstream could take."""
+
+    patch: Patch
+    """Without what is ours, its paths upstream's."""
+    text: UpstreamText
+    changes: Mapping[str, File | None]
+    """path -> file after it, its test included; None: deleted."""
+    brought_back: tuple[str, ...]
+    """Upstream's names of files that the series had moved."""
+
+    @property
+    def title(self) -> str:
+        """Its first line."""
+        return self.text.title or self.patch.header.synopsis
+
+    @property
+    def motivation(self) -> str:
+        """Why."""
+        free = "".join(item.raw for item in self.patch.header.items if isinstance(item, Text))
+        return (self.text.motivation or free.split("\n---\n")[0].removeprefix("---\n")).strip()
+
+    @property
+    def test(self) -> UpstreamTest:
+        """Its test; who has none is refused."""
+        assert self.text.test
+        return self.text.test
+
+
+class NotForUpstream(DecoupleError):
+    """A patch that is nothing for upstream, or not yet."""
+
+
+def load(folder: Path) -> UpstreamTexts:
+    """Every text of ``series/upstream``. Raises DecoupleError with file and key."""
+    mend = "docs/patches.md, Upstream, says what a text has"
+    texts = {}
+    for path in sorted(folder.glob("*.toml")):
+        if path.stem != ONLY_HERE:
+            text = toml.read(path, UpstreamText, mend=mend)
+            if text.id != path.stem:
+                raise DecoupleError(f"{path}: $.id: {text.id} is not the file's name", next_step=mend)
+            texts[text.id] = text
+    names = folder / f"{ONLY_HERE}.toml"
+    return UpstreamTexts(texts, tuple(toml.read(names, _Names, mend=mend).name) if names.is_file() else ())
+
+
+def commits(
+    series: Sequence[Patch],
+    source: Source,
+    identity: str,
+    known: UpstreamTexts,
+    taken: Callable[[str], str] = lambda identity: "",
+) -> list[UpstreamCommit]:
+    """The commits that bring the patch ``identity`` to ``source``: those that it needs first.
+
+    ``taken``: what upstream did itself about an id, "" where nothing is known. Raises NotForUpstream, in one line with
+    the reason, for this patch and for any that it needs.
+    """
+    forms = _forms(series)
+    patch, chain = _named(forms, identity), list[Patch]()
+    _judge(patch, series, known, taken)
+    _need(patch, forms, source, known, chain)
+    made, tree = [], Tree(source)
+    for one in chain:
+        name = one.header.decouple_id or ""
+        try:
+            _judge(one, series, known, taken)
+        except NotForUpstream as error:
+            if name == identity:
+                raise
+            raise NotForUpstream(f"{identity} needs {error.what}", next_step=error.next_step) from None
+        done = apply(one, tree)
+        for result in done.files:
+            if result.failure:
+                raise NotForUpstream(
+                    f"{name} does not apply to this source: {result.failure.message}",
+                    next_step="carry the series there first: decouple rebase",
+                )
+        text = known.texts[name]
+        assert text.test
+        if tree.get(text.test.file):
+            raise NotForUpstream(
+                f"{name}: its test {text.test.file} is in this source already",
+                next_step=f"another name in series/upstream/{name}.toml",
+            )
+        changes = {**done.changes, text.test.file: File(0o100644, text.test.text.encode())}
+        tree.update(changes)
+        mine = {path for file in _named(series, name).files for path in file.paths}
+        made.append(UpstreamCommit(one, text, changes, tuple(path for path in one.touched if path not in mine)))
+    return made
+
+
+def _forms(series: Sequence[Patch]) -> list[Patch]:
+    """The series with upstream's paths, without files of ours; patches that only rename, or have nothing left, too."""
+    moved: dict[str, str] = {}
+    forms = []
+    for patch in series:
+        sections = []
+        for file in patch.checked().files:
+            if file.rename and file.path.startswith(OURS):
+                moved[file.path] = moved.get(file.old_path or "", file.old_path or "")
+            elif not any(path.startswith(OURS) and path not in moved for path in file.paths):
+                sections.append(_upstreams(file, moved))
+        forms.append(Patch(patch.name, patch.header_bytes + b"".join(sections)))
+    return forms
+
+
+def _upstreams(file: FilePatch, moved: Mapping[str, str]) -> bytes:
+    """The section with upstream's path, where the series had moved the file."""
+    header = file.raw_header
+    for path in file.paths:
+        if path in moved:
+            header = header.replace(path.encode(), moved[path].encode())
+    return header + b"".join(hunk.raw for hunk in file.hunks) + file.raw_tail
+
+
+def _named(patches: Sequence[Patch], identity: str) -> Patch:
+    found = next((one for one in patches if one.header.decouple_id == identity), None)
+    if found is None:
+        raise DecoupleError(f"{identity}: no patch of this series has that Decouple-Id", next_step="decouple upstream")
+    return found
+
+
+def _judge(patch: Patch, series: Sequence[Patch], known: UpstreamTexts, taken: Callable[[str], str]) -> None:
+    """Raise NotForUpstream where the patch, in upstream's form, is nothing for upstream."""
+    name = patch.header.decouple_id or patch.name
+    why, mend = _reason(patch, _named(series, name), name, known, taken)
+    if why:
+        raise NotForUpstream(f"{name}: {why}", next_step=mend)
+
+
+def _reason(
+    patch: Patch, original: Patch, name: str, known: UpstreamTexts, taken: Callable[[str], str]
+) -> tuple[str, str | None]:
+    if since := taken(name):
+        return f"upstream did it itself: {since}", "nothing to submit"
+    text = known.texts.get(name)
+    if text and text.refused:
+        return text.refused, None
+    for file in original.files:
+        if file.rename and file.hunks and file.path.startswith(OURS):
+            return f"it moves {file.old_path} to {OURS} and edits it at once", "make two patches of it"
+        if patch.files and file.creates and file.path.startswith(OURS):
+            return f"what it takes from the core goes to {file.path}, which upstream has not", None
+    if not patch.files:
+        return f"nothing is left of it outside {OURS}", None
+    for file in patch.files:
+        for hunk in file.hunks:
+            for line in hunk.lines:
+                for ours in known.only_here if line.kind == "+" else ():
+                    if found := ours.pattern.search(line.text.decode("utf-8", "replace")):
+                        return f"{file.path} would name {found.group()}: {ours.is_}", None
+    if text is None:
+        return "it has no text and no test for upstream", f"write series/upstream/{name}.toml"
+    return "", None
+
+
+def _need(patch: Patch, forms: Sequence[Patch], source: Source, known: UpstreamTexts, chain: list[Patch]) -> None:
+    """Put what ``patch`` needs into ``chain``, in order, and then itself."""
+    if patch in chain:
+        return
+    text = known.texts.get(patch.header.decouple_id or "")
+    ids = {*(text.needs if text else ()), *patch.header.depends}
+    before = [one for one in forms[: forms.index(patch)] if one.files]
+    if not apply(patch, Tree(source)).applies:
+        wanted = set(patch.touched)
+        near = [one for one in before if wanted & set(one.touched)]
+        names = dependencies([*near, patch], source).get(patch.name, ()) if near else ()
+        ids |= {one.header.decouple_id or "" for one in near if one.name in names}
+    for identity in ids:
+        _need(_named(before, identity), forms, source, known, chain)
+    chain.append(patch)
+    chain.sort(key=forms.index)
