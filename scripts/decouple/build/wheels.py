@@ -1,4 +1,4 @@
-"""Finishing a wheel: the manifest goes in, and everything that depends on when or where it was zipped goes out."""
+"""Finishing a wheel: manifest and bill of materials go in, what depends on when or where it was zipped goes out."""
 
 from __future__ import annotations
 
@@ -6,27 +6,36 @@ import base64
 import hashlib
 import time
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from decouple.base.deflate import Deflater
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
+from decouple.base.outside import parse_json
 from decouple.release.wheel_manifest import MEMBER, SUFFIX, WheelManifest
 
 #: The earliest time a zip member can carry.
 _ZIP_EPOCH = 315532800
 _CHUNK = 1 << 20
 _LEVEL = 6
+BOM = "sboms/decouple.cdx.json"
+"""The bill of materials, in the dist-info folder: the place is PEP 770's, the ending CycloneDX's."""
 
 
 def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path:
-    """Write ``raw`` into ``folder`` with ``manifest`` in it; returns the wheel. The manifest also lies beside it.
+    """Write ``raw`` into ``folder`` with ``manifest`` and bill of materials in it; returns the wheel. The manifest also
+    lies beside it.
 
     The same members give the same bytes: they are sorted (the dist-info last, as PEP 427 recommends), carry ``epoch``
     (seconds since 1970) as their time, 0644 or 0755 as their mode, and are compressed with one fixed setting.
     Raises DecoupleError when ``raw`` is not a wheel.
     """
+    from decouple.build import bom  # a quarter of a second, for which only packing has a use
+
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / raw.name
     partial = target.with_suffix(".part")
@@ -35,18 +44,25 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
     try:
         with zipfile.ZipFile(raw) as given, zipfile.ZipFile(partial, "w") as out, Deflater(_LEVEL) as deflater:
             info = dist_info(given, raw)
-            record_name, member = f"{info}/RECORD", f"{info}/{MEMBER}"
+            record_name, text_name = f"{info}/RECORD", f"{info}/METADATA"
+            made = {f"{info}/{BOM}": b"", f"{info}/{MEMBER}": payload}
             names = sorted(
-                {name for name in given.namelist() if not name.endswith("/")} - {record_name, member},
+                {name for name in given.namelist() if not name.endswith("/")} - {record_name, *made},
                 key=lambda name: (name.startswith(f"{info}/"), name),
             )
-            lines = []
+            if text_name not in names:
+                raise DecoupleError(f"{raw}: no METADATA in it", next_step="build the wheel again")
+            lines, digests = [], {}
             for name in names:
                 executable = bool(given.getinfo(name).external_attr >> 16 & 0o111)
-                lines.append(_copy(given, out, name, _member(name, executable, epoch), deflater))
-            with out.open(_member(member, False, epoch), "w") as sink:
-                sink.write(payload)
-            lines.append(_record(member, hashlib.sha256(payload).digest(), len(payload)))
+                digest, size = _copy(given, out, name, _member(name, executable, epoch), deflater)
+                lines.append(_record(name, digest, size))
+                digests[name] = digest.hex()
+            made[f"{info}/{BOM}"] = bom.document(manifest, given.read(text_name), digests, epoch)
+            for name, data in made.items():
+                with out.open(_member(name, False, epoch), "w") as sink:
+                    sink.write(data)
+                lines.append(_record(name, hashlib.sha256(data).digest(), len(data)))
             with out.open(_member(record_name, False, epoch), "w") as sink:
                 sink.write(("".join(sorted(lines)) + f"{record_name},,\n").encode())
     except zipfile.BadZipFile as error:
@@ -79,6 +95,42 @@ def read_manifest(wheel: Path) -> WheelManifest:
         raise DecoupleError(f"{wheel}: not a wheel: {error}", next_step="build it again, or name another file") from error
 
 
+def components_in(wheel: Path) -> tuple[int, int] | None:
+    """How many components the wheel's bill of materials lists as in it, and as asked for beside it; None without one.
+
+    Raises DecoupleError when it is none that can be read.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        name = f"{dist_info(archive, wheel)}/{BOM}"
+        if name not in archive.namelist():
+            return None
+        try:
+            listed = msgspec.convert(parse_json(archive.read(name)), _Bom).components
+        except (ValueError, msgspec.ValidationError) as error:
+            raise DecoupleError(f"{wheel.name}:{name}: {error}", next_step="build the wheel again") from None
+    beside = sum(_BESIDE in one.properties for one in listed)
+    return len(listed) - beside, beside
+
+
+@dataclass(frozen=True)
+class _Property:
+    name: str
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class _Listed:
+    properties: tuple[_Property, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Bom:
+    components: tuple[_Listed, ...] = ()
+
+
+_BESIDE = _Property("decouple:bundled", "false")
+
+
 def _member(name: str, executable: bool, epoch: int) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, time.gmtime(max(epoch, _ZIP_EPOCH))[:6])
     info.create_system = 3
@@ -90,7 +142,8 @@ def _member(name: str, executable: bool, epoch: int) -> zipfile.ZipInfo:
 
 def _copy(
     given: zipfile.ZipFile, out: zipfile.ZipFile, name: str, info: zipfile.ZipInfo, deflater: Deflater
-) -> str:
+) -> tuple[bytes, int]:
+    """Digest (SHA-256) and bytes of what was copied."""
     digest, size = hashlib.sha256(), 0
     info.file_size = given.getinfo(name).file_size  # decides zip64 before the first byte
     with given.open(name) as reader, out.open(info, "w", force_zip64=info.file_size > 1 << 31) as sink:
@@ -99,7 +152,7 @@ def _copy(
             digest.update(chunk)
             size += len(chunk)
             sink.write(chunk)
-    return _record(name, digest.digest(), size)
+    return digest.digest(), size
 
 
 def _record(name: str, digest: bytes, size: int) -> str:

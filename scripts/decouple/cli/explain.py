@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import OK
-from decouple.build.wheels import read_manifest
+from decouple.build.wheels import BOM, components_in, read_manifest
 
 OFFICIAL = (
     "machine code of upstream's own wheel (the last source), repacked under its licence, unmodified but for run paths; "
@@ -37,7 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"              {patch['path']} {patch['sha256'][:16]}")
     print(f"  overlay     {manifest.overlay_digest}")
     for source in manifest.sources:
-        print(f"  source      {source['name']} {source['sha256']}")
+        print(f"  source      {source.get('name') or source.get('file')} {source['sha256']}")
+    listed = components_in(arguments.wheel)
+    print(f"  components  {f'{listed[0]} in it, {listed[1]} asked for ({BOM})' if listed else 'not listed in it'}")
     if manifest.cuda:
         print(f"  cuda        {manifest.cuda} for {', '.join(manifest.arch_list)}")
     if manifest.flags.get("kernels", "compiled") != "compiled":

@@ -241,7 +241,11 @@ def _over_official_kernels(request: Build, listener: Listener) -> StageWheel:
     )
     symbols.refuse(report, pair.wheel.name)
     choices = replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"]))
-    job = stages.Job(environment, provenance(places), choices, listener.progress, listener.say)
+    known = provenance(places)
+    if request.env == portable.KIND:
+        bundled = portable.bundle(places, request.third_party, QUIET, settings.facts().bindings.components)
+        known = replace(known, sources=(*known.sources, *bundled.rows))
+    job = stages.Job(environment, known, choices, listener.progress, listener.say)
     outcome = stages.Bindings(job).build()
     listener.say(_line(outcome))
     return outcome

@@ -48,6 +48,7 @@ class Component:
     part: str = ""
     without: tuple[str, ...] = ()
     why: str = ""
+    licence: str = ""
 
     @property
     def file(self) -> RemoteFile:
@@ -56,8 +57,8 @@ class Component:
 
     def row(self) -> dict[str, Any]:
         """What the manifest of a wheel says of it."""
-        made = {"folder": self.folder, "version": self.version, "pin": self.pin, "file": self.name}
-        return {**made, "sha256": self.sha256, "differs": self.differs()}
+        made = {"folder": self.folder, "version": self.version, "pin": self.pin, "name": self.name, "url": self.urls[0]}
+        return {**made, "size": self.size, "sha256": self.sha256, "differs": self.differs(), "licence": self.licence}
 
     def differs(self) -> bool | str:
         """Whether the archive is of another commit than the tag's; "not known" where the pin is not."""
@@ -126,6 +127,8 @@ def ensure(listed: Components, downloader: Downloader, *, progress: Progress = S
     """
     rows = tuple(component.row() for component in listed.components)
     content = [{**asdict(component), "urls": (), "pin": "", "why": ""} for component in listed.components]
+    for one in content:
+        del one["licence"]  # says something of the bytes and is none of them: no build is another for it
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     shelf = downloader.cache / "components" / digest[:16]
     if not (shelf / _RECORD).exists():
@@ -157,7 +160,7 @@ def given(folder: Path) -> ThirdParty:
     for name in names:
         digest = _content_of(folder / name)
         whole.update(f"{name}\0{digest}\n".encode())
-        rows.append({"folder": name, "version": NOT_KNOWN, "pin": NOT_KNOWN, "file": str(folder / name)})
+        rows.append({"folder": name, "version": NOT_KNOWN, "pin": NOT_KNOWN, "name": str(folder / name)})
         rows[-1] |= {"sha256": digest, "differs": NOT_KNOWN}
     return ThirdParty(folder, whole.hexdigest(), tuple(rows))
 

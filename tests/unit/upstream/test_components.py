@@ -7,6 +7,7 @@ import io
 import shutil
 import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,14 @@ def test_other_bytes_are_another_build(archive: Archive, downloader: Downloader)
     assert (first.path / "fmt/fmt.h").exists() and (second.path / "fmt/other.h").exists()
 
 
+def test_a_licence_that_was_read_makes_no_other_build(archive: Archive, downloader: Downloader) -> None:
+    one = archive.component("fmt", tarball("fmt-1/fmt.h"))
+    first = components.ensure(listed(one), downloader)
+    second = components.ensure(listed(replace(one, licence="MIT")), downloader)
+    assert (first.digest, first.path) == (second.digest, second.path)
+    assert [row["licence"] for made in (first, second) for row in made.rows] == ["", "MIT"]
+
+
 @pytest.mark.parametrize(
     ("version", "pin", "differs"),
     [
@@ -98,7 +107,7 @@ def test_other_bytes_are_another_build(archive: Archive, downloader: Downloader)
     ],
 )
 def test_a_row_says_whether_the_pin_differs(version: str, pin: str, differs: object) -> None:
-    row = Component("x", version, pin, "x.tar.xz", (), 1, "0" * 64).row()
+    row = Component("x", version, pin, "x.tar.xz", ("https://e.org/x",), 1, "0" * 64).row()
     assert (row["version"], row["pin"], row["differs"]) == (version, pin, differs)
 
 

@@ -1,0 +1,305 @@
+"""The bill of materials of a wheel (CycloneDX 1.6, JSON): what is in it, from where, under which licence, and what it asks for.
+
+It is made of the build manifest, METADATA and the names in the wheel, and of nothing else: the same wheel gives the same
+bytes, so its serial number is derived from those and its time is that of the sources. Sources: PEP 770 (where it lies in
+a wheel), the CycloneDX 1.6 specification, purl-spec (pypi, deb, generic, github).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import Any
+
+from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgorithm, HashType, Property, XsUri
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.component import Component, ComponentScope, ComponentType
+from cyclonedx.model.dependency import Dependency
+from cyclonedx.model.license import DisjunctiveLicense, LicenseAcknowledgement, LicenseExpression
+from cyclonedx.output.json import JsonV1Dot6
+from cyclonedx.spdx import is_expression
+from packageurl import PackageURL
+from packaging.requirements import Requirement
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+
+from decouple.base import toml
+from decouple.release.wheel_manifest import WheelManifest
+
+NO_ASSERTION = "NOASSERTION"
+"""What stands where nobody has read a licence; SPDX's word."""
+_FACTS = Path(__file__).with_name("bom.toml")
+_KERNELS = "libtorch_cuda.so"
+_BINDINGS = re.compile(r".*/(libtorch_python_cuda|_CUDAC)[^/]*\.so")
+_IN_THE_SOURCE = "what pytorch's own archive carries (third_party/miniz-3.0.2, for one): part of pytorch here"
+_OF_THE_ROOT = "headers and static libraries of the build's packages: toolchain.packages of decouple.json names those"
+_IN_THE_OFFICIAL = "what upstream linked into the libraries of its wheel"
+
+
+@dataclass(frozen=True)
+class _Pytorch:
+    repository: str
+    licence: str
+
+
+@dataclass(frozen=True)
+class _Linked:
+    project: str
+    file: str
+    variables: Mapping[str, str]
+    licence: str
+
+
+@dataclass(frozen=True)
+class _Grafted:
+    library: str
+    licence: str
+
+
+@dataclass(frozen=True)
+class _Facts:
+    pytorch: _Pytorch
+    linked: tuple[_Linked, ...]
+    grafted: tuple[_Grafted, ...]
+
+
+def document(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str], epoch: int) -> bytes:
+    """The bill of materials of a wheel with this METADATA and these members (name to SHA-256); ``epoch`` in seconds since
+    1970. Raises DecoupleError when this project's own table of licences is wrong."""
+    facts = toml.read(_FACTS, _Facts, mend="git checkout scripts/decouple/build/bom.toml")
+    headers = HeaderParser().parsestr(metadata.decode())
+    whole = _component(
+        manifest.project,
+        manifest.version,
+        licence=headers.get("License-Expression") or headers.get("License") or "",
+        purl=PackageURL("pypi", None, str(canonicalize_name(manifest.project)), manifest.version),
+    )
+    third_party, official = list(_third_party(manifest, members)), list(_official(manifest, members, facts.pytorch))
+    parts = [
+        _pytorch(manifest, facts.pytorch),
+        *third_party,
+        *_linked(manifest, facts),
+        *_grafted(members, facts),
+        *official,
+    ]
+    for part in parts:
+        part.properties.add(Property(name="decouple:bundled", value="true"))
+    asked = [_required(Requirement(value)) for value in headers.get_all("Requires-Dist") or ()]
+    said = {
+        "decouple:series-sha256": manifest.series_digest,
+        "decouple:overlay-sha256": manifest.overlay_digest,
+        "decouple:tree": manifest.tree,
+        "decouple:manifest-sha256": hashlib.sha256(manifest.to_json()).hexdigest(),
+        "decouple:not-listed": "; ".join(
+            (_IN_THE_SOURCE, *([] if third_party else [_OF_THE_ROOT]), *([_IN_THE_OFFICIAL] if official else []))
+        ),
+    }
+    by_ref = {str(one.bom_ref.value): one for one in (*parts, *asked)}
+    made = Bom(
+        components=by_ref.values(),
+        serial_number=_serial(manifest, metadata, members),
+        metadata=BomMetaData(
+            component=whole,
+            timestamp=datetime.fromtimestamp(epoch, UTC),
+            properties=[Property(name=name, value=value) for name, value in said.items()],
+        ),
+        dependencies=[
+            Dependency(whole.bom_ref, (Dependency(one.bom_ref) for one in by_ref.values())),
+            *(Dependency(one.bom_ref) for one in by_ref.values()),
+        ],
+    )
+    text = json.loads(JsonV1Dot6(made).output_as_string())
+    return (json.dumps(text, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def _serial(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str]) -> uuid.UUID:
+    """Another one for each wheel: two halves of one have the same manifest."""
+    named = "".join(f"{name}\0{sha256}\n" for name, sha256 in sorted(members.items()))
+    digest = hashlib.sha256(manifest.to_json() + b"\0" + metadata + b"\0" + named.encode()).hexdigest()
+    return uuid.uuid5(uuid.NAMESPACE_OID, digest)
+
+
+def _component(
+    name: str,
+    version: str | None = None,
+    *,
+    ref: str = "",
+    purl: PackageURL | None = None,
+    licence: str = "",
+    said: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Component:
+    return Component(
+        name=name,
+        version=version,
+        type=more.pop("type", ComponentType.LIBRARY),
+        bom_ref=ref or str(purl),
+        purl=purl,
+        licenses=[_licence(licence)],
+        properties=[Property(name=f"decouple:{key}", value=value) for key, value in (said or {}).items() if value],
+        **more,
+    )
+
+
+def _licence(text: str) -> LicenseExpression | DisjunctiveLicense:
+    """As the component declares it: an SPDX expression where it is one, else the name that it has."""
+    if text and is_expression(text):
+        return LicenseExpression(text, acknowledgement=LicenseAcknowledgement.DECLARED)
+    return DisjunctiveLicense(
+        name=text or NO_ASSERTION, acknowledgement=LicenseAcknowledgement.DECLARED if text else None
+    )
+
+
+def _pytorch(manifest: WheelManifest, facts: _Pytorch) -> Component:
+    """The source that was patched, with the files that the release manifest pins of it."""
+    upstream = manifest.upstream
+    group, name = facts.repository.split("/")
+    tag = upstream.get("tag", "")
+    files = [one for one in manifest.sources if "folder" not in one and not _is_wheel(one)]
+    return _component(
+        name,
+        upstream.get("version"),
+        type=ComponentType.FRAMEWORK,
+        purl=PackageURL("github", group, name, tag or upstream.get("version")),
+        licence=facts.licence,
+        said={"tag": tag, "commit": upstream.get("commit", "")},
+        external_references=[_file(one) for one in files if one.get("url")],
+    )
+
+
+def _third_party(manifest: WheelManifest, members: Mapping[str, str]) -> Iterator[Component]:
+    """The rows of third-party components, unless nothing in the wheel was compiled here."""
+    if _is_official(manifest) and not any(_BINDINGS.fullmatch(name) for name in members):
+        return
+    for row in manifest.sources:
+        if folder := str(row.get("folder", "")):
+            name, version, url = folder.rpartition("/")[2], str(row.get("version", "")), str(row.get("url", ""))
+            said = {"folder": f"third_party/{folder}", "pin": str(row.get("pin", ""))}
+            if not url:
+                said["sha256"] = str(row.get("sha256", ""))  # of a folder's content, as the manifest says it
+            yield _component(
+                name,
+                version,
+                ref=f"third_party/{folder}",
+                purl=_purl(name, version, row) if url else None,
+                licence=str(row.get("licence", "")),
+                said=said,
+                external_references=[_file(row)] if url else [],
+            )
+
+
+def _purl(name: str, version: str, row: Mapping[str, Any]) -> PackageURL:
+    """Of the package that the archive is: PyPI's, a binary package of Debian's, else the archive at its address.
+
+    Debian's upstream archive without its patches is not the source package that a `deb` would name.
+    """
+    file = str(row.get("name", ""))
+    if file.endswith(".deb"):
+        package, full, architecture = file.removesuffix(".deb").split("_")
+        return PackageURL("deb", "debian", package, full, {"arch": architecture})
+    if "files.pythonhosted.org" in str(row["url"]):
+        try:
+            project, release = parse_sdist_filename(file)
+            return PackageURL("pypi", None, project, str(release), {"file_name": file})
+        except InvalidSdistFilename:
+            pass
+    asked = {"download_url": str(row["url"]), "checksum": f"sha256:{row.get('sha256', '')}"}
+    return PackageURL("generic", None, name, version, asked)
+
+
+def _linked(manifest: WheelManifest, facts: _Facts) -> Iterator[Component]:
+    """What was linked into a core statically, where the manifest knows the file that it came from."""
+    known = (manifest.toolchain.get("inputs") or {}).get("pypi") or {}
+    for one in facts.linked:
+        if any(manifest.environment.get(name) != value for name, value in one.variables.items()):
+            continue
+        for file, sha256 in sorted(known.items()):
+            if file.startswith(one.file):
+                version = str(parse_wheel_filename(file)[1])
+                yield _component(
+                    one.project,
+                    version,
+                    purl=PackageURL("pypi", None, one.project, version, {"file_name": file}),
+                    licence=one.licence,
+                    hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
+                )
+
+
+def _grafted(members: Mapping[str, str], facts: _Facts) -> Iterator[Component]:
+    """Libraries of the build's system that auditwheel put into the wheel (``<project>.libs/``)."""
+    for name, sha256 in sorted(members.items()):
+        folder, _, base = name.partition("/")
+        if folder.endswith(".libs") and base:
+            yield _component(
+                base,
+                ref=name,
+                licence=next((one.licence for one in facts.grafted if base.startswith(one.library)), ""),
+                said={"member": name},
+                hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)],
+            )
+
+
+def _official(manifest: WheelManifest, members: Mapping[str, str], facts: _Pytorch) -> Iterator[Component]:
+    """The wheel that the kernels are from, where they are in this one: the last source of such a manifest."""
+    if not _is_official(manifest) or not any(name.endswith(f"/{_KERNELS}") for name in members):
+        return
+    for row in [one for one in manifest.sources if _is_wheel(one)][-1:]:
+        file = str(row["name"])
+        project, version, *_ = parse_wheel_filename(file)
+        yield _component(
+            project,
+            str(version),
+            purl=PackageURL("pypi", None, project, str(version), {"file_name": file}),
+            licence=facts.licence,
+            said={"taken": "the libraries with kernels, their run paths set anew"},
+            hashes=[HashType(alg=HashAlgorithm.SHA_256, content=str(row["sha256"]))],
+            external_references=[_file(row, ExternalReferenceType.DISTRIBUTION)],
+        )
+
+
+def _required(requirement: Requirement) -> Component:
+    """What pip brings beside the wheel; nothing of it is inside."""
+    pins = [one.version for one in requirement.specifier if one.operator == "=="]
+    version = pins[0] if len(pins) == 1 else None
+    name, marker = str(canonicalize_name(requirement.name)), str(requirement.marker or "")
+    purl = PackageURL("pypi", None, name, version)
+    said = {"bundled": "false", "specifier": str(requirement.specifier), "marker": marker}
+    return Component(
+        name=name,
+        version=version,
+        type=ComponentType.LIBRARY,
+        bom_ref=f"requires:{requirement}",
+        purl=purl,
+        scope=ComponentScope.OPTIONAL if "extra ==" in marker else ComponentScope.REQUIRED,
+        properties=[Property(name=f"decouple:{key}", value=value) for key, value in said.items() if value],
+    )
+
+
+def _file(
+    row: Mapping[str, Any], kind: ExternalReferenceType = ExternalReferenceType.SOURCE_DISTRIBUTION
+) -> ExternalReference:
+    digest = HashType(alg=HashAlgorithm.SHA_256, content=str(row.get("sha256", "")))
+    return ExternalReference(type=kind, url=XsUri(str(row["url"])), comment=str(row.get("name", "")), hashes=[digest])
+
+
+def _is_official(manifest: WheelManifest) -> bool:
+    return bool(manifest.flags.get("kernels", "compiled") != "compiled")
+
+
+def _is_wheel(row: Mapping[str, Any]) -> bool:
+    try:
+        return bool(parse_wheel_filename(str(row.get("name", ""))))
+    except InvalidWheelFilename:
+        return False
