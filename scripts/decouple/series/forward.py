@@ -244,11 +244,22 @@ def _need(patch: Patch, forms: Sequence[Patch], source: Source, known: UpstreamT
     ids = {*(text.needs if text else ()), *patch.header.depends}
     before = [one for one in forms[: forms.index(patch)] if one.files]
     if not apply(patch, Tree(source)).applies:
-        wanted = set(patch.touched)
-        near = [one for one in before if wanted & set(one.touched)]
-        names = dependencies([*near, patch], source).get(patch.name, ()) if near else ()
-        ids |= {one.header.decouple_id or "" for one in near if one.name in names}
+        ids |= _builds_on(patch, before, source)
     for identity in ids:
         _need(_named(before, identity), forms, source, known, chain)
     chain.append(patch)
     chain.sort(key=forms.index)
+
+
+def _builds_on(patch: Patch, before: Sequence[Patch], source: Source) -> set[str]:
+    """Ids of the earlier patches without which it does not apply; none where it does not apply with them either."""
+    wanted, near = set(patch.touched), list[Patch]()
+    for one in reversed(before):
+        if wanted & set(one.touched):
+            near.insert(0, one)
+            wanted |= set(one.touched)
+    try:
+        names = dependencies([*near, patch], source)[patch.name]
+    except DecoupleError:
+        return set()
+    return {one.header.decouple_id or "" for one in near if one.name in names}

@@ -156,6 +156,17 @@ def test_a_tree_that_went_on_is_named_with_the_next_step(world: World, tmp_path:
         to_upstream(ToUpstream(world.project, "hooks", "2.6", source=str(newer)))
 
 
+def test_on_a_tree_that_went_on_every_patch_still_has_its_verdict(world: World, tmp_path: Path) -> None:
+    """One that builds on a patch that no longer applies must not end the list."""
+    newer = tmp_path / "newer"
+    git(tmp_path, "clone", "-q", str(world.upstream), str(newer))
+    (newer / "torch/core.py").write_text(LINES.replace("line 7\n", "line seven\n"))
+    git(newer, "commit", "-q", "-a", "-m", "went on")
+    found = {one.id: one.refused for one in verdicts(ToUpstream(world.project, release="2.6", source=str(newer)))}
+    assert found["hooks"].startswith("hooks does not apply") and found["answer"].startswith("answer does not apply")
+    assert found["helpers"] == ""
+
+
 def test_the_folder_is_made_anew_and_nobody_elses_is_touched(world: World, tmp_path: Path) -> None:
     out = tmp_path / "out"
     before = [path.read_bytes() for path in sent(world, "answer", out).files]
