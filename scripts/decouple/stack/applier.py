@@ -7,6 +7,7 @@ the files that changed must be exactly the files the patch names.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -182,8 +183,7 @@ def _git_apply(
     if not patches:
         return dict(before), {}
     scratch.mkdir(parents=True, exist_ok=True)
-    index = scratch / "apply.index"
-    index.unlink(missing_ok=True)
+    index = _own_index(scratch)
     lines = "".join(f"{entry.mode:06o} {entry.id} 0\t{path}\0" for path, entry in before.items() if entry.mode != TREE)
     repository.run("update-index", "-z", "--index-info", stdin=lines.encode("utf-8", "surrogateescape"), index=index)
     answer = repository.try_run(
@@ -206,6 +206,16 @@ def _git_apply(
         mode, identity, _ = meta.decode().split(" ")
         after[path.decode("utf-8", "surrogateescape")] = TreeEntry(int(mode, 8), identity)
     return after, _offsets(answer.err)
+
+
+def _own_index(scratch: Path) -> Path:
+    """An index of this process alone. What a killed one left goes; its git may outlive it, and hold that one's lock."""
+    mine = str(os.getpid())
+    for left in scratch.glob("apply*.index*"):
+        owner = left.name.removeprefix("apply-").partition(".")[0]
+        if owner == mine or not Path("/proc", owner).exists():
+            left.unlink(missing_ok=True)
+    return scratch / f"apply-{mine}.index"
 
 
 def _joined(patches: Sequence[Patch]) -> bytes:

@@ -44,6 +44,20 @@ def test_pop_all_gives_the_pristine_tree(world: World) -> None:
     assert not (world.source / "third_device").exists()
 
 
+def test_a_lock_that_a_killed_run_left_on_its_index_stops_nobody(world: World) -> None:
+    """As found on the real tree: git outlived the run that was killed, and held the lock of the index they shared."""
+    with Stack.open(world.places) as stack:
+        stack.journal.scratch.mkdir(parents=True, exist_ok=True)
+        left = [
+            stack.journal.scratch / f"{name}.index.lock" for name in ("apply", f"apply-{os.getpid()}", "apply-4194305")
+        ]
+        for lock in left:
+            lock.touch()
+        stack.push(None, overlay=False)
+        assert not any(lock.exists() for lock in left)
+    assert git(world.source, "rev-parse", "HEAD^{tree}") == world.final_tree
+
+
 def test_one_by_one_by_number_and_by_name(world: World) -> None:
     with Stack.open(world.places) as stack:
         assert stack.top is None
