@@ -64,6 +64,8 @@ class StageSettings:
     prepare: tuple[Prepare, ...] = ()
     override: tuple[Override, ...] = ()
     arch_list: str = ""
+    objects_in: Mapping[str, int] = field(default_factory=dict)
+    """Kind of environment -> objects, where they are others than ``objects``."""
     slice_objects: int = 0
     slice_object_seconds: float = 0.0
     flash_objects: int = 0
@@ -191,10 +193,14 @@ def layers(number: int, *, profile: str, core: str) -> list[str]:
     return [*stage(number).layers, *chosen.layers]
 
 
-def cost(number: int, *, arch_count: int = 1, flash: bool = True, part: bool = False) -> Cost:
-    """The estimate of a cold build of one stage, or of stage 2's runtime ``part``; a ``.cu`` costs per architecture."""
+def cost(number: int, kind: str = "", *, arch_count: int = 1, flash: bool = True, part: bool = False) -> Cost:
+    """The estimate of a cold build of one stage in an environment of ``kind``, or of stage 2's runtime ``part``.
+
+    A ``.cu`` costs per architecture.
+    """
     table = stage(number)
-    objects, seconds = table.objects, table.objects * table.object_seconds
+    objects = table.objects_in.get(kind, table.objects)
+    seconds = objects * table.object_seconds
     if number == 2 and part:
         objects = table.slice_objects
         seconds = objects * table.slice_object_seconds

@@ -1,4 +1,5 @@
-"""``decouple record``: write what is proven of a series, without building it, to ``ci/status/<release>.json``."""
+"""``decouple record``: write what is proven of a series, without building it, to ``ci/status/<release>.json``; with
+``--seconds``, what a build measured to the table that estimates go by."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.cli.source_word import source_option
-from decouple.flows.record import Record, record
+from decouple.flows.record import Record, record, record_seconds
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -18,11 +19,21 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--census", type=Path, metavar="FILE", help="what `census --json` wrote")
     source_option(parser)
     parser.add_argument("--offline", action="store_true", help="use only what is in the cache")
+    parser.add_argument(
+        "--seconds",
+        metavar="KIND",
+        help="instead: put the seconds per object that stage 1 of this checkout took in an environment of KIND "
+        "(portable) into the table that estimates and shards go by",
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Record and print; 1 when a patch does not apply to a tree of its release."""
+    if arguments.seconds:
+        path, measured = record_seconds(find_project(), arguments.release, arguments.seconds)
+        print(f"{path}: {measured} objects")
+        return OK
     found = record(Record(find_project(), arguments.release, arguments.census, arguments.offline, arguments.source))
     count = len(found.applies)
     said = f"{count - len(found.bad)} of {count} patches apply to {' and '.join(found.sources)}"

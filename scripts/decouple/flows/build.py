@@ -101,7 +101,8 @@ def estimates(request: Build) -> list[Estimate]:
     choices, places = _choices(request), request.places
     made = []
     for stage in request.stages:
-        cost = settings.cost(stage, arch_count=len(choices.archs), flash=choices.flash, part=choices.slice != "all")
+        part = choices.slice != "all"
+        cost = settings.cost(stage, request.env, arch_count=len(choices.archs), flash=choices.flash, part=part)
         cost = seconds.cost(request.release, request.env, stage, cost)
         if request.kernels != "compiled":
             cost = settings.facts().bindings.cost
