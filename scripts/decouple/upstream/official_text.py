@@ -2,7 +2,6 @@
 
 A wheel has the release's Python files and public headers as they are. What the build generated is in no source tree,
 so a file that the tree lacks says nothing; a file that both have and that differs says that it is not the release.
-On 2.6.0's source package 3,681 files are the wheel's and none differs.
 """
 
 from __future__ import annotations
