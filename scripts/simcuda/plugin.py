@@ -1,8 +1,9 @@
 """pytest plug-in (``-p simcuda.plugin``): a line of JSON per test, with its outcome and its ledger.
 
 ``--simcuda-results FILE`` names the file, which lines are appended to; ``--simcuda-entries`` adds every entry of the
-ledger. Works without the simulated device as well: on a GPU under ``python -m simcuda record`` the ledger is that of
-the recorder, elsewhere it is null. A line::
+ledger. ``--simcuda-only FILE`` runs the tests whose ids it holds, a line each; one that is not collected has failed.
+Works without the simulated device as well: on a GPU under ``python -m simcuda record`` the ledger is that of the
+recorder, elsewhere it is null. A line::
 
     {"id": "test_cuda.py::TestCuda::test_x", "outcome": "passed", "seconds": 0.1, "why": null,
      "known": null,
@@ -29,9 +30,10 @@ from simcuda.ledger import Ledger
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The two options."""
+    """The options."""
     group = parser.getgroup("simcuda")
     group.addoption("--simcuda-results", type=Path, help="append a line of JSON per test to this file")
+    group.addoption("--simcuda-only", type=Path, help="run only the tests whose ids stand in this file, a line each")
     group.addoption("--simcuda-entries", action="store_true", help="with every entry of the ledger")
 
 
@@ -47,9 +49,26 @@ class Recorder:
     def __init__(self, config: pytest.Config) -> None:
         self.path: Path = config.getoption("--simcuda-results").resolve()
         self.entries: bool = config.getoption("--simcuda-entries")
+        self.only: Path | None = config.getoption("--simcuda-only")
         self.ledger = Ledger.here()
         self.known = known.load() if self.ledger and self.ledger.totals().device == "simulated" else ()
         self.current: dict[str, Any] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave the tests that were asked for, and name those that there are not.
+
+        Ids on pytest's command line would do the same, but one that is not there ends pytest before the first test.
+        """
+        if self.only is None:
+            return
+        asked = self.only.read_text(encoding="utf-8").split("\n")
+        wanted = dict.fromkeys(filter(None, asked))
+        items[:] = [item for item in items if item.nodeid in wanted]
+        there = {item.nodeid for item in items}
+        for name in wanted.keys() - there:
+            self.write(
+                {"id": name, "outcome": "failed", "seconds": 0.0, "why": "there is no such test", "ledger": None}
+            )
 
     def pytest_collection_finish(self) -> None:
         """Spare upstream's harness most of its time.

@@ -66,6 +66,9 @@ def register(subparsers: Any) -> None:
     smoke.add_argument(
         "--minutes", type=float, default=40, help="stop, with an error, when the build takes longer (default 40)"
     )
+    smoke.add_argument(
+        "--record", action="store_true", help="write the machine code's figures to ci/status/, for the status table"
+    )
     smoke.set_defaults(run=_smoke)
 
     shell = subparsers.add_parser("shell")
@@ -125,7 +128,10 @@ def _smoke(arguments: argparse.Namespace) -> int:
         jobs=arguments.jobs,
         minutes=arguments.minutes,
     )
-    return print_verdict(verify.smoke(request, output.listener(), print_audit), 10)
+    found = verify.smoke(request, output.listener(), print_audit)
+    if arguments.record and found.kernels:
+        verify.record_kernels(request.project, request.release, "smoke", found.kernels)
+    return print_verdict(found, 10)
 
 
 def _shell(arguments: argparse.Namespace) -> int:

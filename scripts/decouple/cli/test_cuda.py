@@ -60,7 +60,10 @@ def register(subparsers: Any) -> None:
     tests.add_argument("--keep", type=Path, metavar="FILE", help="write the results as one file to compare with later")
     tests.add_argument("--outcomes", action="store_true", help="with --keep: without ledgers, a small file")
     tests.add_argument("-k", dest="words", default="", help="as pytest's -k, besides the suite's own")
-    tests.add_argument("--slice", type=int, metavar="N", help="N tests, chosen by --seed")
+    tests.add_argument(
+        "--slice", type=int, metavar="N", help="N tests, chosen by --seed; with --against, quick ones that it ran"
+    )
+    tests.add_argument("--files", type=int, default=0, metavar="M", help="with --slice: of M files, chosen by --seed")
     tests.add_argument("--seed", default="", help="for --slice (default: the checkout's commit)")
     tests.add_argument("--jobs", type=int, default=1)
     tests.add_argument("--retries", type=int, default=1, help="how often a failure is tried again alone")
@@ -101,6 +104,7 @@ def _run(arguments: argparse.Namespace) -> int:
         suites=tuple(arguments.suite),
         words=arguments.words,
         slice=arguments.slice,
+        files=arguments.files,
         seed=arguments.seed or _commit(project),
         jobs=arguments.jobs,
         retries=arguments.retries,
@@ -108,8 +112,8 @@ def _run(arguments: argparse.Namespace) -> int:
         patience=arguments.patience,
         again=arguments.again,
     )
-    done = test_cuda.suites(torch, wanted.tests, choice, progress=output.progress())
     theirs = test_cuda.stored(wanted, arguments.against, arguments.release) if arguments.against else {}
+    done = test_cuda.suites(torch, wanted.tests, choice, theirs=theirs, progress=output.progress())
     good = _print(done.results, torch.device, None if arguments.all else 10, theirs)
     print(f"{done.ran} run now, results in {done.folder}")
     if arguments.keep:

@@ -9,7 +9,7 @@ decouple.base.errors.UsageError: ...2.6: not built yet (nox -s build-2.6)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,13 +33,15 @@ from decouple.verify.venvs import Workplace
 class SuiteChoice:
     """What the user asked for.
 
-    ``suites`` by name (empty: all), ``words`` further words of pytest's ``-k``, ``slice`` that many tests chosen by
-    ``seed``, ``minutes`` after which no process starts. A test may take ``patience`` times its suite's seconds.
+    ``suites`` by name (empty: all), ``words`` further words of pytest's ``-k``, ``slice`` that many tests of at most
+    ``files`` files (0: of all) chosen by ``seed``, ``minutes`` after which no process starts. A test may take
+    ``patience`` times its suite's seconds.
     """
 
     suites: tuple[str, ...] = ()
     words: str = ""
     slice: int | None = None
+    files: int = 0
     seed: str = ""
     jobs: int = 1
     retries: int = 1
@@ -57,9 +59,21 @@ class SuiteRun:
     folder: Path
 
 
-def suites(torch: Target, tests: Path, choice: SuiteChoice, *, progress: Progress = SILENT) -> SuiteRun:
+QUICK = 10.0
+"""A slice has only tests that took the other build less than so many seconds: it is for every commit."""
+
+
+def suites(
+    torch: Target,
+    tests: Path,
+    choice: SuiteChoice,
+    *,
+    theirs: Mapping[str, SuiteResult] | None = None,
+    progress: Progress = SILENT,
+) -> SuiteRun:
     """Collect and run the chosen suites; ``tests`` is upstream's ``test/`` as this machine sees it.
 
+    A slice is chosen from what ``theirs``, another build, ran, where that is given: then nothing is collected first.
     Raises DecoupleError when the torch cannot be imported, sees no device, or no test was collected: nothing run is no
     success.
     """
@@ -72,7 +86,15 @@ def suites(torch: Target, tests: Path, choice: SuiteChoice, *, progress: Progres
     progress.start(f"collecting {len(files)} files", float(len(files)), "files")
     collected = []
     before = store.collected()
+    known: dict[str, list[str]] = {}
+    if theirs and choice.slice and not choice.words:
+        for test in (one.id for one in theirs.values() if one.seconds < QUICK):
+            known.setdefault(test.partition("::")[0], []).append(test)
+        files = [(suite, file) for suite, file in files if file in known]
     for suite, file in files:
+        if known:
+            collected.append(run.Collected(suite, file, tuple(known[file])))
+            continue
         words = " and ".join(f"({part})" for part in (suite.select, choice.words) if part)
         patient = replace(suite, select=words, seconds=suite.seconds * choice.patience)
         key = f"{file} {(tests / file).stat().st_mtime_ns} -k {words}"
@@ -91,7 +113,7 @@ def suites(torch: Target, tests: Path, choice: SuiteChoice, *, progress: Progres
         raise DecoupleError(f"no test was collected ({why})", next_step="other suites, or other words for -k")
     only: Callable[[str], bool] = lambda _: True  # noqa: E731 - replaced below
     if choice.slice:
-        some = shards.slice_of(every, choice.slice, choice.seed)
+        some = shards.slice_of(every, choice.slice, choice.seed, choice.files)
         only = some.__contains__
     ran = run.run(
         torch,
@@ -119,8 +141,9 @@ def record(
         for suite, counts in compare.tally(done.results.values()).items()
     }
     other = status.Against(Path(against).name, **found.to_dict()) if found else None
-    suites = status.SuitesSection(torch.device, tuple(OUTCOMES), tally, torch.label, other)
-    status.update(status.path_of(project, release), suites=suites)
+    path = status.path_of(project, release)
+    section = status.SuitesSection(torch.device, tuple(OUTCOMES), tally, torch.label, other)
+    status.update(path, suites={**status.read(path).suites, f"{torch.label}-{torch.device}": section})
 
 
 IN_ROOT = ("built", "smoke", "monolith")

@@ -247,6 +247,14 @@ def _record(places: Places, core: str, seen: Mapping[str, Any], result: Verified
         audit=tuple(status.AuditSection(one.files, tuple(map(str, one.faults)), one.what) for one in result.audits),
         checks=tuple(status.CheckSection(one.name, one.ok, one.seen) for one in result.checks),
         parity=tuple(status.ParitySection(**asdict(one), percent=round(one.percent, 2)) for one in result.parity),
-        kernels=status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None,
     )
     status.update(status.path_of(places.project, places.release), verify=document)
+    if result.kernels:
+        record_kernels(places.project, places.release, "built", result.kernels)
+
+
+def record_kernels(project: Path, release: str, label: str, found: KernelComparison) -> None:
+    """Write the figures of one of our builds (``label``) to the status file; those of others stay."""
+    path = status.path_of(project, release)
+    section = status.KernelsSection(**found.to_dict())
+    status.update(path, kernels={**status.read(path).kernels, label: section})

@@ -124,6 +124,8 @@ class KernelsSection:
     archs: tuple[str, ...]
     missing: int
     extra: int
+    of_sources: int = 0
+    """How many sources the other side has; ``sources`` of them were compared."""
     ours: str = ""
     code: int = 0
     launch: int = 0
@@ -138,14 +140,13 @@ class KernelsSection:
 
 @dataclass(frozen=True)
 class VerifySection:
-    """What ``decouple verify`` saw; ``facts`` are what the installed torch said, ``kernels`` its machine code's."""
+    """What ``decouple verify`` saw; ``facts`` are what the installed torch said."""
 
     core: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     audit: tuple[AuditSection, ...] = ()
     checks: tuple[CheckSection, ...] = ()
     parity: tuple[ParitySection, ...] = ()
-    kernels: KernelsSection | None = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,10 @@ class ReleaseStatus:
     stage1: StageSection | None = None
     stage2: StageSection | None = None
     verify: VerifySection = field(default_factory=VerifySection)
-    suites: SuitesSection | None = None
+    kernels: Mapping[str, KernelsSection] = field(default_factory=dict)
+    """Which of our builds ("built", "smoke") -> its machine code against another's."""
+    suites: Mapping[str, SuitesSection] = field(default_factory=dict)
+    """Which torch on which device ("built-simulated", "official-gpu") -> what became of the tests on it."""
     contract: Mapping[str, ContractSection] = field(default_factory=dict)
 
 
@@ -368,26 +372,31 @@ def _parity(status: ReleaseStatus) -> str:
 
 
 def _kernels(status: ReleaseStatus) -> str:
-    """How many functions of the official wheel are ours byte for byte, where the two were compared."""
-    found = status.verify.kernels
-    if not found or not found.theirs.startswith("official"):
+    """How many functions of the official wheel are ours byte for byte, of the largest part that was compared."""
+    compared = [one for one in status.kernels.values() if one.theirs.startswith("official")]
+    if not compared:
         return "not compared"
+    found = max(compared, key=lambda one: one.total)
     rest = "".join(f", {count} {what}" for what, count in (("missing", found.missing), ("extra", found.extra)) if count)
     percent = 100 * found.same / found.total  # cut, not rounded: 100.00 only when all are
-    return f"{int(100 * percent) / 100:.2f} % of {found.total} ({', '.join(found.archs)}){rest}"
+    part = f" in {found.sources} of {found.of_sources} sources" if found.sources < found.of_sources else ""
+    return f"{int(100 * percent) / 100:.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
 
 
 def _suites(status: ReleaseStatus) -> str:
-    """Upstream's CUDA tests by outcome, on which device, and how many ended otherwise than on the other build."""
-    suites = status.suites
-    if not suites:
-        return "not run"
+    """Upstream's CUDA tests by outcome, torch by torch (the release's own wheels first), and against another build."""
+    ordered = sorted(status.suites.values(), key=lambda one: (one.label not in ("", BUILT), one.label))
+    return "<br>".join(map(_suite_run, ordered)) or "not run"
+
+
+def _suite_run(suites: SuitesSection) -> str:
+    """One torch's outcomes; nobody is to take another's for those of our wheels."""
     counts = Counter[str]()
     for one in suites.tally.values():
         counts.update(one)
     said = ", ".join(f"{counts[name]} {name}" for name in suites.outcomes if counts[name])
-    whose = f", {suites.label}" if suites.label not in ("", "built") else ""  # the release's own wheels, or others
-    cell, against = f"{said} ({suites.device}{whose})", suites.against
+    whose = suites.label if suites.label not in ("", BUILT) else "our wheels"
+    cell, against = f"{whose} ({suites.device}): {said}", suites.against
     if against:
         cell += f"; {against.tests - against.outcomes} of {against.tests} not as {against.label}"
     return cell

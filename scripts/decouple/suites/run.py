@@ -183,10 +183,10 @@ def process(
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{shard.name}-{os.getpid()}-{threading.get_ident()}"
     names, answer, log = (folder / f"{stem}.{kind}" for kind in ("ids", "jsonl", "log"))
-    names.write_text("".join(f"{target.tests}/{test}\n" for test in shard.ids), encoding="utf-8")
+    names.write_text("".join(f"{test}\n" for test in shard.ids), encoding="utf-8")
     inside = f"{target.work}/shards/{stem}"
     argv = [*_PYTEST, "--tb=no", "--rootdir", target.tests, "-p", "simcuda.plugin"]
-    argv += ["--simcuda-results", f"{inside}.jsonl", f"@{inside}.ids"]
+    argv += ["--simcuda-results", f"{inside}.jsonl", "--simcuda-only", f"{inside}.ids", f"{target.tests}/{shard.file}"]
     watched = _Watched(answer, suite.name, set(shard.ids), heard)
     with log.open("wb") as out:
         running = subprocess.Popen(

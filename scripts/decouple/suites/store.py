@@ -120,12 +120,19 @@ def _result(row: dict[str, Any]) -> SuiteResult | None:
 
 
 def keep(found: Iterable[SuiteResult], path: Path, *, ledgers: bool = True) -> None:
-    """Write results as a file to compare with later, packed with xz and sorted; without ``ledgers`` outcomes only."""
+    """Write results as a file to compare with later, packed with xz and sorted.
+
+    Without ``ledgers`` a small one: outcomes, and whole seconds.
+    """
     rows = (
-        json.dumps(asdict(one) if ledgers else {"id": one.id, "outcome": one.outcome}, sort_keys=True)
+        json.dumps(asdict(one) if ledgers else _brief(one), sort_keys=True)
         for one in sorted(found, key=lambda one: one.id)
     )
     write_atomically(path, lzma.compress("".join(f"{row}\n" for row in rows).encode()))
+
+
+def _brief(one: SuiteResult) -> dict[str, Any]:
+    return {"id": one.id, "outcome": one.outcome, "suite": one.suite, "seconds": round(one.seconds)}
 
 
 def official(release: str) -> Path:

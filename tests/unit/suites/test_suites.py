@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from decouple import cli
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import test_cuda as cli_test_cuda
+from decouple.flows import test_cuda as flow
 from decouple.suites import catalog, compare, junit, run, shards, store, target
 from decouple.suites.catalog import Suite
 from decouple.suites.store import Store, SuiteResult
@@ -189,6 +191,44 @@ def test_a_slice_is_the_same_for_a_commit_and_another_for_the_next() -> None:
     ids = [f"test_{number}" for number in range(1000)]
     assert shards.slice_of(ids, 50, "abc") == shards.slice_of(reversed(ids), 50, "abc")
     assert len(shards.slice_of(ids, 50, "abc") & shards.slice_of(ids, 50, "abd")) < 15
+
+
+def test_a_slice_of_few_files_has_as_many_tests_of_each() -> None:
+    ids = [f"{file}.py::A::test_{number}" for file in "abcdef" for number in range(100 if file != "a" else 3)]
+    some = [shards.slice_of(ids, 30, seed, files=3) for seed in ("x", "y", "z", "abc")]
+    assert {len(one) for one in some} == {30} and {len({test[0] for test in one}) for one in some} == {3}
+    assert len({frozenset(test[0] for test in one) for one in some}) > 1
+    shares = [sorted(Counter(test[0] for test in one).values()) for one in some]
+    assert all(share in ([10, 10, 10], [3, 13, 14]) for share in shares)
+    assert shards.slice_of(ids, 30, "x", files=3) == shards.slice_of(reversed(ids), 30, "x", files=3)
+
+
+@needs_plugin
+def test_a_test_that_this_torch_does_not_have_has_failed_and_the_others_run(here: Target) -> None:
+    asked = ("test_things.py::TestGood::test_two", "test_things.py::TestGood::test_three")
+    kept = Store(here.folder, ABOUT, "d")
+    assert run.run(here, [run.Collected(SUITE, "test_things.py", asked)], kept, retries=0) == 2
+    found = {name.rpartition("::")[2]: (one.outcome, one.why) for name, one in kept.results.items()}
+    assert found == {"test_two": ("passed", ""), "test_three": ("failed", "there is no such test")}
+
+
+def test_a_slice_of_what_another_build_ran_is_quick_and_collects_nothing(
+    here: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Target, "about", lambda _: ABOUT | {"available": True})
+    monkeypatch.setattr(catalog, "chosen", lambda _: (SUITE,))
+    monkeypatch.setattr(run, "collect", lambda *_: pytest.fail("collected"))
+    theirs = {
+        f"{file}.py::TestGood::{test}": SuiteResult(f"{file}.py::TestGood::{test}", "passed", seconds)
+        for file, test, seconds in (
+            ("test_things", "test_one", 1.0),
+            ("test_things", "test_two", 500.0),
+            ("other", "test_one", 1.0),
+        )
+    }
+    choice = flow.SuiteChoice(slice=10, files=4, seed="x")
+    done = flow.suites(here, Path(here.tests), choice, theirs=theirs)
+    assert {name: one.outcome for name, one in done.results.items()} == {"test_things.py::TestGood::test_one": "passed"}
 
 
 def results(**changed: Any) -> Mapping[str, SuiteResult]:

@@ -120,23 +120,31 @@ def test_a_short_build_on_a_warm_cache_does_not_hide_what_the_stage_costs(tmp_pa
 
 def test_kernels_are_a_hundred_percent_only_when_all_are_the_official_ones() -> None:
     kernels = {"theirs": "official 2.6.0", "same": 19457, "total": 19458, "missing": 0, "extra": 2, "archs": ["sm_90"]}
-    (row,) = table(_2_6={"verify": {"kernels": kernels}}).splitlines()[2:]
+    (row,) = table(_2_6={"kernels": {"built": kernels}}).splitlines()[2:]
     assert "| 99.99 % of 19458 (sm_90), 2 extra |" in row
-    (row,) = table(_2_6={"verify": {"kernels": {**kernels, "theirs": "mine.so"}}}).splitlines()[2:]
+    (row,) = table(_2_6={"kernels": {"built": {**kernels, "theirs": "mine.so"}}}).splitlines()[2:]
     assert "| not compared |" in row
 
 
-def test_cuda_suites_are_told_by_outcome_and_against_another_build() -> None:
+def test_kernels_of_a_part_say_of_how_many_sources_they_are() -> None:
+    part = {"theirs": "official 2.6.0", "same": 1117, "total": 1117, "missing": 0, "extra": 0, "archs": ["sm_90"]}
+    part |= {"sources": 11, "of_sources": 339}
+    (row,) = table(_2_6={"kernels": {"smoke": part}}).splitlines()[2:]
+    assert "| 100.00 % of 1117 in 11 of 339 sources (sm_90) |" in row
+
+
+def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None:
     suites = {
         "device": "simulated",
         "outcomes": ["passed", "failed"],
         "tally": {"cuda": {"passed": 200, "failed": 3}, "torch": {"passed": 700, "failed": 0}},
         "against": {"label": "official", "tests": 903, "outcomes": 901},
     }
-    (row,) = table(_2_6={"suites": suites}).splitlines()[2:]
-    assert "| 900 passed, 3 failed (simulated); 2 of 903 not as official |" in row
-    (row,) = table(_2_6={"suites": suites | {"label": "official", "against": None}}).splitlines()[2:]
-    assert "| 900 passed, 3 failed (simulated, official) |" in row  # nobody takes another's results for ours
+    official = suites | {"label": "official", "against": None}
+    (row,) = table(_2_6={"suites": {"official": official, "built": suites}}).splitlines()[2:]
+    ours, theirs = next(cell for cell in row.split(" | ") if "passed" in cell).split("<br>")
+    assert ours == "our wheels (simulated): 900 passed, 3 failed; 2 of 903 not as official"
+    assert theirs == "official (simulated): 900 passed, 3 failed"  # nobody takes another's results for ours
 
 
 def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:

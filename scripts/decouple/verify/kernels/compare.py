@@ -52,6 +52,7 @@ class KernelComparison:
     theirs: str
     archs: tuple[str, ...]
     sources: int
+    of_sources: int
     total: int
     mine: int
     same: int
@@ -105,6 +106,7 @@ def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") ->
         )
     mine = {(unit.arch, unit.file): unit for unit in ours.units if unit.arch in archs}
     wanted = {(unit.arch, unit.file): unit for unit in theirs.units if unit.arch in archs}
+    every = len({file for _, file in wanted})
     if part:
         wanted = {key: unit for key, unit in wanted.items() if key in mine}
     pairs, extra, missing = _pairs(mine, wanted)
@@ -125,6 +127,7 @@ def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") ->
         theirs=theirs.label,
         archs=archs,
         sources=len({file for _, file in wanted}),
+        of_sources=every,
         total=sum(len(unit.kernels) for unit in wanted.values()),
         mine=sum(len(unit.kernels) for unit in mine.values()),
         same=len(same),
