@@ -24,16 +24,17 @@ from typing import Any
 
 from _timing import Sample, timed
 
-from decouple import upstream
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
 from decouple.base.paths import cache_dir, find_project
 from decouple.patch import seriesfile
-from decouple.release.manifest import load_release
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.engine import create
 from decouple.stack.trees import TreeEntry, look_up
+from decouple.upstream.baseline import ensure_baseline
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 RELEASE = "2.6"
 SMALL = 100
@@ -158,7 +159,7 @@ def _project(root: Path) -> tuple[Path, SeriesPlaces, str]:
     for folder in ("series", "patches"):
         shutil.copytree(project / folder, root / folder)
     manifest = load_release(project, RELEASE)
-    base = upstream.ensure_baseline(cache_dir(), manifest, upstream.fetch(manifest))
+    base = ensure_baseline(cache_dir(), manifest, fetch(manifest))
     places = Checkout(root).places(RELEASE)
     create(places, base.repo, base.commit, base.upstream, {})
     return root, places, base.commit

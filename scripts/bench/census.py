@@ -29,9 +29,9 @@ from decouple.census import cpp, python, taxonomy
 from decouple.census.context import make_context
 from decouple.census.scan import files_of, scan
 from decouple.inventory.rules import RuleFile, load
-from decouple.release.manifest import load_release
 from decouple.relocate.plan import make_plan, unclassified
-from decouple.upstream import fetch
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 
 def timed(work: Callable[[], object], rounds: int) -> dict[str, float]:

@@ -29,8 +29,9 @@ from typing import Any
 from decouple.base.checkout import Checkout
 from decouple.base.paths import cache_dir, find_project
 from decouple.patch.seriesfile import read
-from decouple.release.manifest import DebianSource, load_release
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
+from decouple.upstream.providers.debian import DebianSource
 
 
 def measure(release: str = "2.6", rounds: int = 3) -> dict[str, Any]:

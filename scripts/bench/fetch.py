@@ -27,15 +27,17 @@ from _timing import timed
 
 from decouple.base.files import sha256_of
 from decouple.base.paths import cache_dir, find_project
-from decouple.release.manifest import DebianSource, load_release
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
+from decouple.upstream.providers.debian import DebianSource
 
 #: What our side runs: the providers' own code on a manifest that names the local server.
 _OURS = """
 import sys
 from pathlib import Path
-from decouple.release.manifest import GithubSource, Manifest, RemoteFile, Toolchain
-from decouple.upstream import fetch
+from decouple.release.manifest import Manifest, RemoteFile, Toolchain
+from decouple.upstream.providers.github import GithubSource
+from decouple.upstream.fetching import fetch
 url, size, sha256, cache = sys.argv[1:]
 archive = RemoteFile(url.rsplit("/", 1)[1], (url,), int(size), sha256)
 none = Toolchain((), None, (), None, None)

@@ -22,11 +22,13 @@ from typing import Any
 
 from decouple.base.checkout import Checkout
 from decouple.base.paths import cache_dir, find_project
-from decouple.release.manifest import WheelSource, load_release
 from decouple.series import check
-from decouple.upstream import ensure_baseline, fetch
+from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
+from decouple.upstream.fetching import fetch
 from decouple.upstream.manifest_sources import open_provided
+from decouple.upstream.manifests import load_release
+from decouple.upstream.providers.wheel import WheelSource
 
 _DECOUPLE = [sys.executable, "-m", "decouple"]
 

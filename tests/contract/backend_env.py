@@ -16,8 +16,8 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, write_atomically
 from decouple.base.paths import cache_dir, find_project
 from decouple.device.sources import SHARED, digest, mirror
-from decouple.release.manifest import load_release
-from decouple.upstream import fetch
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 ROOT = Path(__file__).parents[2]
 THIRD_DEVICE = ROOT / "third_device"

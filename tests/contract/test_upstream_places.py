@@ -11,8 +11,8 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
-from decouple.release.manifest import load_release
-from decouple.upstream import fetch
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 CONTRACT = backend_env.THIRD_DEVICE / "contract" / "third_device_contract"
 RELEASE = "2.6.0"

@@ -16,8 +16,8 @@ from decouple.base.paths import cache_dir, find_project
 from decouple.build import description, probe, rootfs, stages
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.settings import environment as variables_for
-from decouple.release.manifest import load_release
-from decouple.upstream import fetch
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 from decouple.verify import audit, checks, parity
 from decouple.verify.venvs import Workplace
 

@@ -16,9 +16,9 @@ from decouple.census.report import files_of_category
 from decouple.census.scan import scan
 from decouple.inventory import rules as rule_files
 from decouple.patch import seriesfile
-from decouple.release.manifest import load_release
 from decouple.relocate.plan import make_plan
-from decouple.upstream import fetch
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

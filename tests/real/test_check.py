@@ -12,11 +12,12 @@ from decouple.patch.apply import Tree, apply
 from decouple.patch.parse import Patch
 from decouple.recipes import moved
 from decouple.recipes.model import load_all
-from decouple.release.manifest import DebianSource, load_release
 from decouple.series import check
 from decouple.series.check import Fit
 from decouple.series.lint import lint
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
+from decouple.upstream.providers.debian import DebianSource
 from decouple.upstream.readers import from_archive
 from decouple.upstream.source_word import open_named
 from tests.support import reference

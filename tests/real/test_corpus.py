@@ -11,9 +11,10 @@ import functools
 import pytest
 
 from decouple.base.paths import cache_dir, find_project
-from decouple.release.manifest import DebianSource, load_release
 from decouple.upstream import dsc as control
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
+from decouple.upstream.providers.debian import DebianSource
 from decouple.upstream.readers import from_archive
 from tests.real import corpus
 from tests.real.corpus import Package, Row

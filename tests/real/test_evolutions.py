@@ -20,8 +20,8 @@ from decouple.flows.census import TakeCensus, census
 from decouple.flows.pristine import Pristine
 from decouple.flows.rebase import Rebase, Rebased, rebase
 from decouple.rebase.verdicts import Verdict
-from decouple.release.manifest import load_release
-from decouple.upstream import fetch
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
 SHARING = "torch/csrc/StorageSharing.cpp"

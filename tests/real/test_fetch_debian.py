@@ -14,10 +14,13 @@ import pytest
 
 from decouple.base.files import sha256_of
 from decouple.base.paths import cache_dir, find_project
-from decouple.release.manifest import DebianSource, Manifest, load_release
-from decouple.upstream import Baseline, Fetched, ensure_baseline, fetch
-from decouple.upstream.baseline import debian_series
+from decouple.release.manifest import Manifest
+from decouple.upstream.baseline import Baseline, debian_series, ensure_baseline
+from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 from decouple.upstream.pristine import entries
+from decouple.upstream.providers.debian import DebianSource
 
 pytestmark = pytest.mark.real
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
-from decouple.release.manifest import Manifest, load_release
-from decouple.upstream import Fetched, fetch
+from decouple.release.manifest import Manifest
+from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from decouple import upstream
 from decouple.base.paths import cache_dir, find_project
 from decouple.patch import seriesfile
-from decouple.release.manifest import load_release
+from decouple.upstream.baseline import ensure_baseline
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 from tests.support.series import ENVIRONMENT, git
 
 pytestmark = pytest.mark.real
@@ -44,8 +45,8 @@ def series_patches() -> list[Path]:
 def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The whole series applied with plain ``git apply``, on upstream's tree and on the one with Debian's patches."""
     manifest = load_release(PROJECT, "2.6")
-    baseline = upstream.ensure_baseline(
-        cache_dir(), manifest, upstream.fetch(manifest, "debian"), debian_patches=request.param == "debian"
+    baseline = ensure_baseline(
+        cache_dir(), manifest, fetch(manifest, "debian"), debian_patches=request.param == "debian"
     )
     folder = tmp_path_factory.mktemp("patched")
     git(folder, "clone", "-q", "--shared", "--no-checkout", str(baseline.repo), str(folder / "src"))

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from decouple import upstream
 from decouple.base.paths import cache_dir, find_project
-from decouple.release.manifest import load_release
+from decouple.upstream.baseline import ensure_baseline
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 from tests.real.test_patches_2_6 import OVERLAY, decoupled_packages, series_patches
 from tests.support.series import ENVIRONMENT, git
 
@@ -56,7 +57,7 @@ def root() -> Path:
 def patched(root: Path) -> Iterator[Path]:
     """A folder inside the root, to be put in front of ``PYTHONPATH``: stock torch with our Python files."""
     manifest = load_release(find_project(), "2.6")
-    baseline = upstream.ensure_baseline(cache_dir(), manifest, upstream.fetch(manifest, "debian"), debian_patches=True)
+    baseline = ensure_baseline(cache_dir(), manifest, fetch(manifest, "debian"), debian_patches=True)
     work = Path(tempfile.mkdtemp(prefix="decouple-python-", dir=root / "tmp"))
     try:
         git(work, "clone", "-q", "--shared", "--no-checkout", str(baseline.repo), str(work / "src"))

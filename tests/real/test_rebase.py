@@ -18,9 +18,11 @@ import pytest
 
 from decouple.base.paths import cache_dir
 from decouple.cli import main
-from decouple.release.manifest import RemoteFile, load_release
-from decouple.upstream import ensure_baseline, fetch
+from decouple.release.manifest import RemoteFile
+from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]

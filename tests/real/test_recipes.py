@@ -11,8 +11,8 @@ from decouple.base.paths import find_project
 from decouple.patch import apply, parse, seriesfile
 from decouple.recipes.make import done_upstream, make
 from decouple.recipes.model import Recipe, load_all
-from decouple.release.manifest import load_release
-from decouple.upstream import fetch
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
 

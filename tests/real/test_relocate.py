@@ -13,13 +13,13 @@ from decouple.base.paths import find_project
 from decouple.inventory import rules as rule_files
 from decouple.inventory.rules import RuleFile
 from decouple.inventory.tree import list_files
-from decouple.release.manifest import load_release
 from decouple.relocate import stage2
 from decouple.relocate.patch import render
 from decouple.relocate.plan import Plan, make_plan
 from decouple.syntax.conditions import Macros
 from decouple.syntax.preprocessor import includes
-from decouple.upstream import fetch
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
 

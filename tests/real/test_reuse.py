@@ -7,9 +7,9 @@ import pytest
 from decouple.base.paths import find_project
 from decouple.device import reuse
 from decouple.inventory import rules as rule_files
-from decouple.release.manifest import load_release
 from decouple.relocate.plan import make_plan
-from decouple.upstream import fetch
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 pytestmark = pytest.mark.real
 

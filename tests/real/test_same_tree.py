@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from decouple import upstream
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.paths import cache_dir, find_project
 from decouple.flows.apply import Apply, apply
 from decouple.patch import seriesfile
-from decouple.release.manifest import load_release
 from decouple.stack import edits
 from decouple.stack.engine import Stack, create
-from decouple.upstream import Baseline
+from decouple.upstream.baseline import Baseline, ensure_baseline
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 from tests.support.series import ENVIRONMENT, git, header, tree_of
 
 pytestmark = pytest.mark.real
@@ -32,7 +32,7 @@ _CUDA = re.compile(r"(^|/)(cuda|cudnn|thc)(/|\.)|\.cuh?$", re.IGNORECASE)
 @pytest.fixture(scope="module")
 def baseline() -> Baseline:
     manifest = load_release(find_project(), "2.6")
-    return upstream.ensure_baseline(cache_dir(), manifest, upstream.fetch(manifest, "debian"))
+    return ensure_baseline(cache_dir(), manifest, fetch(manifest, "debian"))
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
-from decouple.release.manifest import load_release
-from decouple.upstream import fetch
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 sys.path.insert(0, str(find_project() / "third_device" / "torch_cuda"))
 from torch_cuda_build import relocation, source_lists  # a project of its own, not installed

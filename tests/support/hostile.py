@@ -37,10 +37,9 @@ from decouple.base.git import environment
 from decouple.base.outside import parse_json
 from decouple.index import catalog, dependencies, provenance, wheel
 from decouple.index.remote import Index
-from decouple.release import manifest
 from decouple.release.wheel_manifest import WheelManifest
 from decouple.stack.journal import State
-from decouple.upstream import dsc, pypi
+from decouple.upstream import dsc, manifests, pypi
 from decouple.upstream.unpack import Limits, unpack_tar
 from tests.support import series
 
@@ -458,7 +457,7 @@ def release_manifest(text: str, folder: Path) -> None:
         text.encode()
     except UnicodeEncodeError:
         return  # no file holds it
-    manifest.parse(text, Path("series/2.6.toml"))
+    manifests.parse(text, Path("series/2.6.toml"))
 
 
 STATE = {

@@ -11,16 +11,11 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
 
-from decouple.release.manifest import (
-    DebianSource,
-    GithubSource,
-    GitSource,
-    Manifest,
-    RemoteFile,
-    Source,
-    Toolchain,
-    WheelSource,
-)
+from decouple.release.manifest import Manifest, ManifestSource, RemoteFile, Toolchain
+from decouple.upstream.providers.debian import DebianSource
+from decouple.upstream.providers.git import GitSource
+from decouple.upstream.providers.github import GithubSource
+from decouple.upstream.providers.wheel import WheelSource
 
 COMMIT = "2236df1770800ffea5697b11b0bb0d910b2e59e1"
 TOOLCHAIN = Toolchain(("3.12",), "12.4", ("nvidia-cudnn-cu12==9.1.0.70",), "9.3.1", 13)
@@ -62,7 +57,7 @@ def remote(url: str, data: bytes | None = None, *mirrors: str) -> RemoteFile:
     return RemoteFile(url.rsplit("/", 1)[1], (url, *mirrors), size, sha256)
 
 
-def manifest(*sources: Source, commit: str = COMMIT) -> Manifest:
+def manifest(*sources: ManifestSource, commit: str = COMMIT) -> Manifest:
     """A manifest of 2.6.0 with these sources."""
     return Manifest("2.6", "2.6.0", "v2.6.0", commit, sources, TOOLCHAIN)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,19 +20,16 @@ from decouple.device import items
 from decouple.inventory.rules import load as load_rules
 from decouple.patch import faults
 from decouple.patch import lint as patch_lint
-from decouple.release import manifest as manifests
 from decouple.release import status
-from decouple.release.manifest import Manifest
 from decouple.release.render import render
 from decouple.series import lint as series_lint
+from decouple.upstream import manifests
 from decouple.upstream.download import Downloader
-from decouple.upstream.fetched import Fetched
 from decouple.upstream.fetching import fetch
 from decouple.upstream.manifest_sources import open_provided
-from decouple.upstream.providers import table
-from decouple.upstream.providers.context import FetchContext
-from decouple.upstream.providers.table import Provider
+from decouple.upstream.providers.table import PROVIDERS
 from floor_plan import BEGIN, END, PACKAGE, PAGE, plan
+from tests.support import made_up_provider
 from tests.support.releases import manifest, sample_tree
 
 PROJECT = find_project()
@@ -71,35 +67,16 @@ def test_a_made_up_macro_is_one_name_in_one_file(tmp_path: Path) -> None:
     assert found() == {"USE_CUDA_MADEUP"}
 
 
-@dataclass(frozen=True)
-class ShareSource:
-    """A folder on a share that everybody in the house can read."""
-
-    path: str
-    provider: str = "share"
-
-
-def cached(release: Manifest, source: ShareSource, context: FetchContext) -> Fetched | None:
-    return context.unpacked(release, "share-1")
-
-
-def copied(release: Manifest, source: ShareSource, context: FetchContext) -> Fetched:
-    def make(folder: Path) -> Fetched:
-        shutil.copytree(source.path, folder / "tree", symlinks=True)
-        return Fetched("share", "source", folder / "tree", "share-1")
-
-    return context.unpack(release, "share-1", make)
-
-
-def test_a_made_up_provider_is_one_module_and_a_row_in_two_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(manifests.SOURCES, "share", ShareSource)
-    monkeypatch.setitem(table.PROVIDERS, "share", Provider(cached, copied))
+def test_a_made_up_provider_is_one_module_and_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROVIDERS, "share", made_up_provider.PROVIDER)
     tree = sample_tree(tmp_path / "share")
     path = tmp_path / "2.6.toml"
-    path.write_text(render(manifest(ShareSource(str(tree)))), encoding="utf-8")  # type: ignore[arg-type]
+    text = render(manifest(made_up_provider.ShareSource(str(tree))))
+    path.write_text(text.replace("path = ", "paht = "), encoding="utf-8")
+    with pytest.raises(DecoupleError, match=r"2\.6\.toml: \$\.source\[0\]\.paht: no such key \(did you mean path\?\)"):
+        manifests.load(path)
 
+    path.write_text(text, encoding="utf-8")
     release = manifests.load(path)
     downloader = Downloader(tmp_path / "cache")
     opened, _ = open_provided(release, "share", {"version.txt"}, downloader)

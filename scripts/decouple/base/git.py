@@ -104,6 +104,11 @@ def of_person() -> dict[str, str | None]:
     return {"GIT_CONFIG_GLOBAL": None, "GIT_CONFIG_NOSYSTEM": None, **theirs}
 
 
+def is_repository(path: Path) -> bool:
+    """Whether a folder is a git repository with commits to read: bare, or with a work tree."""
+    return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
+
+
 def fetching() -> dict[str, str]:
     """How a person set git to reach other hosts: proxy, credentials, ssh and TLS; ``env`` for what fetches."""
     found = {key: value for key, value in os.environ.items() if key.startswith(_REACHING)}

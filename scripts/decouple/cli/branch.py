@@ -11,8 +11,8 @@ from decouple.base.git import Repository
 from decouple.cli.patches import say_written
 from decouple.cli.stack_words import opened, where
 from decouple.cli.verbs import verb
-from decouple.release.manifest import load_release
 from decouple.stack import branch
+from decouple.upstream.manifests import load_release
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -10,8 +10,8 @@ from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.source_word import source_option
 from decouple.flows.fetch import Fetch, fetch
-from decouple.release.manifest import load_release
 from decouple.upstream import content
+from decouple.upstream.manifests import load_release
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from decouple.release.words import canonical
+from decouple.upstream.words import canonical
 
 
 def source_option(

@@ -19,10 +19,10 @@ from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
 from decouple.flows.listener import QUIET, Listener
-from decouple.release import words
 from decouple.stack.engine import Moved, Stack, create, link_objects
 from decouple.stack.journal import State
 from decouple.stack.trees import differences
+from decouple.upstream import words
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Apply:
     """The checkout; the tree is its ``build/<release>/src``."""
     release: str
     source: str = "auto"
-    """A word of ``decouple.release.words``."""
+    """A word of ``decouple.upstream.words``."""
     debian_patches: bool = False
     """Lay Debian's own patches under the series."""
     offline: bool = False

@@ -17,9 +17,10 @@ from decouple.base.files import write_atomically
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import Judged, Rebase, rebase
 from decouple.rebase import report
-from decouple.release import words
-from decouple.release.manifest import is_released, load_release, manifest_path, release_of
+from decouple.release.manifest import is_released, manifest_path, release_of
 from decouple.release.render import render
+from decouple.upstream import words
+from decouple.upstream.manifests import load_release
 
 
 def name_of(project: Path, word: str, source: str) -> str:

@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from decouple import upstream
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
-from decouple.release.manifest import load_release
-from decouple.upstream.baseline import Baseline
+from decouple.upstream import fetching
+from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetched import Fetched
+from decouple.upstream.manifests import load_release
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Fetch:
     project: Path
     release: str
     source: str = "auto"
-    """A word of ``decouple.release.words``."""
+    """A word of ``decouple.upstream.words``."""
     debian_patches: bool = False
     """The baseline with Debian's own patches; of ``auto``, Debian's source then."""
     offline: bool = False
@@ -42,7 +42,7 @@ def fetch(request: Fetch, listener: Listener = QUIET) -> tuple[Fetched, Baseline
     manifest = load_release(request.project, request.release)
     source = "debian" if request.debian_patches and request.source == "auto" else request.source
     cache = request.cache or cache_dir()
-    fetched = upstream.fetch(manifest, source, cache=cache, offline=request.offline, progress=listener.progress)
+    fetched = fetching.fetch(manifest, source, cache=cache, offline=request.offline, progress=listener.progress)
     if fetched.kind != "source":
         return fetched, None
-    return fetched, upstream.ensure_baseline(cache, manifest, fetched, request.debian_patches, listener.progress)
+    return fetched, ensure_baseline(cache, manifest, fetched, request.debian_patches, listener.progress)

@@ -19,8 +19,9 @@ from decouple.base.progress import SILENT, Progress
 from decouple.build.environment import Environment, RootEnvironment
 from decouple.build.wheels import read_manifest
 from decouple.flows.listener import QUIET, Listener
-from decouple.release.manifest import Manifest, load_release
+from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
 from decouple.verify import audit, checks, elf, facts
 from decouple.verify.kernels import compare as comparing
 from decouple.verify.kernels import dump as dumps

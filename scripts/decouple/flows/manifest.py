@@ -13,11 +13,12 @@ from pathlib import Path
 
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
-from decouple.release.manifest import is_released, load, manifest_path, parse, release_of
+from decouple.release.manifest import is_released, manifest_path, release_of
 from decouple.release.render import render
 from decouple.upstream.download import Downloader
 from decouple.upstream.fill import Filled, fill
 from decouple.upstream.fill_other import candidate_tag, of_repository, of_tree
+from decouple.upstream.manifests import load, parse
 from decouple.upstream.providers.github import GITHUB
 
 

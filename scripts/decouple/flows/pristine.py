@@ -12,9 +12,9 @@ from pathlib import Path
 
 from decouple.base.errors import UsageError
 from decouple.flows.listener import QUIET, Listener
-from decouple.release.manifest import load_release
 from decouple.upstream import content
 from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from pathlib import Path
 from decouple.base.git import git, names
 from decouple.build.environment import Places
 from decouple.build.stages import Provenance
-from decouple.release.manifest import NOT_KNOWN, load_release
+from decouple.release.manifest import NOT_KNOWN
 from decouple.series.digest import patch_digests, series_digest
+from decouple.upstream.manifests import load_release
 
 
 def provenance(places: Places) -> Provenance:

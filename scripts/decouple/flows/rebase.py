@@ -35,14 +35,15 @@ from decouple.rebase.stop import Waiting
 from decouple.rebase.verdicts import Note
 from decouple.rebase.workspace import open_workspace
 from decouple.recipes.model import load_all
-from decouple.release import words
-from decouple.release.manifest import Manifest, WheelSource, is_released, load_release
+from decouple.release.manifest import Manifest, is_released
 from decouple.relocate.patch import render, render_python
 from decouple.relocate.plan import Move, make_plan, python_moves, unclassified
-from decouple.upstream import content
+from decouple.upstream import content, words
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 from decouple.upstream.official_text import Likeness, against_wheel
+from decouple.upstream.providers.wheel import of_manifest
 from decouple.upstream.readers import paths_of
 from decouple.upstream.source_word import open_named
 
@@ -332,12 +333,12 @@ def _wheel_side(
 
 
 def _wheel_name(manifest: Manifest) -> str:
-    source = manifest.source("wheel")
-    if not isinstance(source, WheelSource):
+    wheel = of_manifest(manifest)
+    if wheel is None:
         raise UsageError(
             f"release {manifest.release} has no wheel in its manifest", next_step="choose another --source"
         )
-    return source.wheel.name
+    return wheel.name
 
 
 def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifest) -> Regenerate:

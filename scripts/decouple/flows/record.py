@@ -23,11 +23,13 @@ from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import NotCarried
 from decouple.release import status
-from decouple.release.manifest import Manifest, WheelSource, load_release
+from decouple.release.manifest import Manifest
 from decouple.series import check
 from decouple.series.digest import patch_digests, series_digest
 from decouple.series.evidence import Level, levels
 from decouple.stack.journal import State
+from decouple.upstream.manifests import load_release
+from decouple.upstream.providers.wheel import of_manifest
 from decouple.upstream.readers import OpenedSource
 from decouple.upstream.source_word import open_named
 
@@ -139,8 +141,8 @@ def _sources(
 
 def _described(manifest: Manifest, opened: OpenedSource) -> str:
     """What the source is, whether it came by range or from the cache, so that a second record is the same file."""
-    source = manifest.source("wheel")
-    return source.wheel.name if opened.partial and isinstance(source, WheelSource) else opened.described
+    wheel = of_manifest(manifest)
+    return wheel.name if opened.partial and wheel else opened.described
 
 
 def _configured(project: Path, release: str, series: list[Patch]) -> bool:

@@ -17,8 +17,9 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.prebuilt import official, symbols
 from decouple.prebuilt.official import Faces
 from decouple.prebuilt.symbols import SymbolReport
-from decouple.release.manifest import WheelSource, load_release
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
+from decouple.upstream.providers.wheel import of_manifest
 from decouple.upstream.ranges import RemoteZip
 
 
@@ -61,10 +62,10 @@ def look(request: Stage2Symbols, listener: Listener = QUIET) -> Looked:
 
 
 def _of_wheel(request: Stage2Symbols, listener: Listener) -> Faces:
-    source = load_release(request.project, request.release).source("wheel")
-    if not isinstance(source, WheelSource):
+    named = of_manifest(load_release(request.project, request.release))
+    if named is None:
         raise DecoupleError(
             f"{request.release}: its manifest names no wheel", next_step=f"decouple manifest fill {request.release}"
         )
-    wheel = RemoteZip(source.wheel, Downloader(cache_dir(), progress=listener.progress))
+    wheel = RemoteZip(named, Downloader(cache_dir(), progress=listener.progress))
     return official.of_wheel(wheel, core=request.core is None)

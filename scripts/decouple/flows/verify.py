@@ -27,8 +27,8 @@ from decouple.flows.build import Build, build
 from decouple.flows.environment import Work, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
-from decouple.release.manifest import load_release
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
 from decouple.verify import audit, checks, elsewhere, extensions, facts, parity, upstream_tests, venvs
 from decouple.verify.audit import ElfAudit
 from decouple.verify.checks import Promise

@@ -27,7 +27,7 @@ from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.verify import Verified, audits
 from decouple.prebuilt import core_half
-from decouple.release.manifest import load_release
+from decouple.upstream.manifests import load_release
 from decouple.verify import checks, facts, half, parity
 from decouple.verify.audit import ElfAudit
 from decouple.verify.checks import Promise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 from decouple.base.toml import SCHEMA
@@ -25,9 +24,7 @@ def render(manifest: Manifest) -> str:
         lines.append(f"{name} = {_value(getattr(manifest, name))}")
     for source in manifest.sources:
         lines += ["", "[[source]]", f"provider = {_value(source.provider)}"]
-        values = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}
-        del values["provider"]
-        values = {name: value for name, value in values.items() if value is not None or name not in PINS}
+        values = {name: value for name, value in vars(source).items() if value is not None or name not in PINS}
         lines += [f"{name} = {_value(value)}" for name, value in values.items() if not isinstance(value, RemoteFile)]
         for name, value in values.items():
             if isinstance(value, RemoteFile):
@@ -38,8 +35,7 @@ def render(manifest: Manifest) -> str:
 
 
 def _table(item: object) -> list[str]:
-    assert dataclasses.is_dataclass(item) and not isinstance(item, type)
-    return [f"{field.name} = {_value(getattr(item, field.name))}" for field in dataclasses.fields(item)]
+    return [f"{name} = {_value(value)}" for name, value in vars(item).items()]
 
 
 def _value(value: object) -> str:

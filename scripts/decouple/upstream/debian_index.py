@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import lzma
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.release.manifest import DebianSource, RemoteFile
+from decouple.release.manifest import RemoteFile
 from decouple.upstream import dsc
 from decouple.upstream.download import HEADERS, Downloader, Refused, read_small, refuse_useless
 
 DEBIAN = "http://deb.debian.org/debian"
-SNAPSHOT = "https://snapshot.debian.org/file"
 #: Suites that may carry a source package of PyTorch, most stable first.
 SUITES = ("bookworm", "trixie", "forky", "sid")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
-def find(version: str, downloader: Downloader, remarks: list[str]) -> DebianSource | None:
-    """The source package of this upstream version in the first suite that has it and serves it.
+def packages(version: str, downloader: Downloader, remarks: list[str]) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Each suite that lists the source package of this upstream version, its fields, and how far the index is trusted.
 
-    ``remarks`` grows by what was seen of each suite. Raises DecoupleError.
+    ``remarks`` grows by the suites that there are not. Raises DecoupleError.
     """
     for suite in SUITES:
         release = _get(f"{DEBIAN}/dists/{suite}/InRelease", downloader)
@@ -44,16 +41,8 @@ def find(version: str, downloader: Downloader, remarks: list[str]) -> DebianSour
         local, _ = downloader.get(file)
         with lzma.open(local, "rt", encoding="utf-8") as text:
             found = _paragraph(text, "pytorch", version)
-        if found is None:
-            continue
-        source = _debian_source(found, suite)
-        gone = [file.urls[0] for file in (source.dsc, source.orig, source.debian) if not _exists(file, downloader)]
-        if gone:
-            remarks.append(f"Debian {suite} lists pytorch {source.version}, but {gone[0]} is not served: left out")
-            continue
-        remarks.append(f"Debian {suite}: pytorch {source.version}, index {trusted}")
-        return _with_snapshots(source, downloader)
-    return None
+        if found is not None:
+            yield suite, found, trusted
 
 
 def _paragraph(lines: Iterable[str], package: str, version: str) -> dict[str, str] | None:
@@ -71,48 +60,6 @@ def _paragraph(lines: Iterable[str], package: str, version: str) -> dict[str, st
                 return fields
         block = []
     return None
-
-
-def _debian_source(fields: dict[str, str], suite: str) -> DebianSource:
-    listed = dsc.source_files(fields, f"Sources of {suite}")
-
-    def one(suffix: str) -> RemoteFile:
-        name = next((name for name in listed if re.search(suffix, name)), None)
-        if name is None:
-            raise DecoupleError(
-                f"Sources of {suite}: pytorch {fields['version']} has no file {suffix}",
-                next_step="only 3.0 (quilt) packages can be read; look at that index",
-            )
-        entry = listed[name]
-        return RemoteFile(name, (f"{DEBIAN}/{fields['directory']}/{name}",), entry.size, entry.sha256)
-
-    return DebianSource(
-        version=fields["version"],
-        suite=suite,
-        dsc=one(r"\.dsc$"),
-        orig=one(r"\.orig\.tar\.\w+$"),
-        debian=one(r"\.debian\.tar\.\w+$"),
-    )
-
-
-def _with_snapshots(source: DebianSource, downloader: Downloader) -> DebianSource:
-    """Add the second place of each file: snapshot.debian.org names files by SHA-1, so they stay when the pool moves on.
-
-    The index has no SHA-1; the ``.dsc`` lists it for the archives.
-    """
-    path, _ = downloader.get(source.dsc)
-    control = path.read_bytes()
-    listed = dsc.source_files(next(dsc.paragraphs(dsc.unsigned(control.decode())), {}), source.dsc.name)
-
-    def second(file: RemoteFile, sha1: str | None) -> RemoteFile:
-        return replace(file, urls=(*file.urls, f"{SNAPSHOT}/{sha1}")) if sha1 else file
-
-    return replace(
-        source,
-        dsc=second(source.dsc, hashlib.sha1(control, usedforsecurity=False).hexdigest()),
-        orig=second(source.orig, listed[source.orig.name].sha1),
-        debian=second(source.debian, listed[source.debian.name].sha1),
-    )
 
 
 def check_signature(text: str) -> tuple[str, str]:
@@ -156,7 +103,7 @@ def _get(url: str, downloader: Downloader) -> str | None:
         raise DecoupleError(f"{url}: {error}", next_step="check the network and run again") from None
 
 
-def _exists(file: RemoteFile, downloader: Downloader) -> bool:
+def is_served(file: RemoteFile, downloader: Downloader) -> bool:
     """Whether the first URL answers with the right size."""
 
     def ask() -> bool:

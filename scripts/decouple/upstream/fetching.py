@@ -8,8 +8,8 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
-from decouple.release import words
-from decouple.release.manifest import Manifest
+from decouple.release.manifest import Manifest, ManifestSource
+from decouple.upstream import words
 from decouple.upstream.download import Downloader, StorageError
 from decouple.upstream.fetched import Fetched
 from decouple.upstream.providers import local
@@ -28,7 +28,7 @@ def fetch(
 ) -> Fetched:
     """The source of a release, verified and unpacked; from the cache when it is there.
 
-    ``source``: a word of ``decouple.release.words``. ``cache`` is the shared
+    ``source``: a word of ``decouple.upstream.words``. ``cache`` is the shared
     one by default. Raises DecoupleError, UsageError for a source that there is not.
     """
     cache = cache or cache_dir()
@@ -41,13 +41,19 @@ def fetch(
         return replace(local.fetch(manifest, path, context), why=f"asked for with --source {source}")
     if source == "auto":
         return _auto(manifest, context)
-    chosen = manifest.source(source)
-    if chosen is None:
+    chosen = named(manifest, source)
+    return replace(PROVIDERS[source].fetch(manifest, chosen, context), why=f"asked for with --source {source}")
+
+
+def named(manifest: Manifest, provider: str) -> ManifestSource:
+    """The source of this provider. Raises UsageError when the release has none."""
+    source = manifest.source(provider)
+    if source is None:
         have = ", ".join(item.provider for item in manifest.sources)
         raise UsageError(
-            f"release {manifest.release} has no source {source!r}", next_step=f"choose auto, {have} or a path"
+            f"release {manifest.release} has no source {provider!r}", next_step=f"choose auto, {have} or a path"
         )
-    return replace(PROVIDERS[source].fetch(manifest, chosen, context), why=f"asked for with --source {source}")
+    return source
 
 
 def _auto(manifest: Manifest, context: FetchContext) -> Fetched:

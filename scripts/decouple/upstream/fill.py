@@ -19,11 +19,7 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
-from decouple.release.manifest import (
-    Manifest,
-    Toolchain,
-    WheelSource,
-)
+from decouple.release.manifest import Manifest, Toolchain
 from decouple.upstream import pypi
 from decouple.upstream.download import Downloader
 from decouple.upstream.providers.context import Published
@@ -58,7 +54,7 @@ def fill(release: str, downloader: Downloader, *, known: Manifest | None = None,
     version = max(versions)
     chosen = [wheel for wheel in torch if wheel.version == version]
     remote = RemoteZip(_reference(chosen).file, downloader)
-    wheel = WheelSource(replace(remote.file, size=remote.size))
+    wheel = replace(remote.file, size=remote.size)
     progress.advance()
     toolchain = _toolchain(remote, chosen, downloader)
     progress.advance()

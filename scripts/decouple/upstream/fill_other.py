@@ -13,7 +13,8 @@ from packaging.version import InvalidVersion, Version
 
 from decouple.base import git as runner
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.release.manifest import GitSource, Manifest, Source, Toolchain, is_released
+from decouple.release.manifest import Manifest, ManifestSource, Toolchain, is_released
+from decouple.upstream.providers.git import GitSource
 
 _UNKNOWN = Toolchain(python=(), cuda=None, libraries=(), gcc=None, cuda_max_gcc=None)
 
@@ -78,7 +79,7 @@ def _refuse_released(name: str, instead: str) -> None:
         raise UsageError(f"{name} is an upstream release, and no other tree may be called so", next_step=instead)
 
 
-def _manifest(name: str, version: str, tag: str, commit: str | None, sources: tuple[Source, ...]) -> Manifest:
+def _manifest(name: str, version: str, tag: str, commit: str | None, sources: tuple[ManifestSource, ...]) -> Manifest:
     text = version.strip()
     try:
         Version(text)

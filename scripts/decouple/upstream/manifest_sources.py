@@ -8,9 +8,9 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest
-from decouple.release.manifest import Source as ManifestSource
-from decouple.upstream import Fetched, fetch
 from decouple.upstream.download import Downloader
+from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetching import fetch, named
 from decouple.upstream.providers.context import FetchContext
 from decouple.upstream.providers.table import PROVIDERS
 from decouple.upstream.readers import OpenedSource, unpacked
@@ -34,7 +34,7 @@ def open_provided(
         if fetched.debian is None:
             raise UsageError(f"source {fetched.provider} brings no patches of Debian's", next_step="--source debian")
         return _unpacked(fetched), fetched.debian / "patches"
-    sources = manifest.sources if word == "auto" else (_source(manifest, word),)
+    sources = manifest.sources if word == "auto" else (named(manifest, word),)
     context = FetchContext(downloader.cache, downloader, downloader.offline, progress)
     for source in sources:
         found = PROVIDERS[source.provider].cached(manifest, source, context)
@@ -54,14 +54,6 @@ def open_provided(
                 raise
             failures.append(f"{source.provider}: {error.what}")
     raise DecoupleError("no source can be had: " + "; ".join(failures), next_step="--source PATH reads what you have")
-
-
-def _source(manifest: Manifest, word: str) -> ManifestSource:
-    source = manifest.source(word)
-    if source is None:
-        have = ", ".join(item.provider for item in manifest.sources)
-        raise UsageError(f"release {manifest.release} has no source {word!r}", next_step=f"auto, {have}, or a path")
-    return source
 
 
 def _unpacked(fetched: Fetched) -> OpenedSource:

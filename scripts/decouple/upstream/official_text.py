@@ -11,8 +11,9 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
-from decouple.release.manifest import Manifest, WheelSource
+from decouple.release.manifest import Manifest
 from decouple.upstream.fetching import fetch
+from decouple.upstream.providers.wheel import of_manifest
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,11 @@ def against_wheel(
 
     None where there is no such wheel, or none that can be reached.
     """
-    source = manifest.source("wheel")
-    if not isinstance(source, WheelSource):
+    wheel = of_manifest(manifest)
+    if wheel is None:
         return None
     try:
         text = fetch(manifest, "wheel", offline=offline, progress=progress).path
     except DecoupleError:
         return None
-    return likeness(tree, text, source.wheel.name)
+    return likeness(tree, text, wheel.name)

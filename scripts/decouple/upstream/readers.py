@@ -21,9 +21,8 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
-from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, git, start
+from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, git, is_repository, start
 from decouple.patch.apply import Source
-from decouple.release.words import is_repository
 from decouple.upstream import content
 from decouple.upstream.archive import DAMAGE, open_tar
 

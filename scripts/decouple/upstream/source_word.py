@@ -1,4 +1,4 @@
-"""From the word behind ``--source`` (see ``decouple.release.words``) to something that ``check`` can read.
+"""From the word behind ``--source`` (see ``decouple.upstream.words``) to something that ``check`` can read.
 
 Only what the series touches is read: from a tree that an earlier fetch unpacked, straight from the downloaded archive,
 or by range from the wheel.
@@ -14,7 +14,7 @@ from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
-from decouple.release import words
+from decouple.upstream import words
 from decouple.upstream.readers import OpenedSource, open_path
 
 
@@ -44,9 +44,9 @@ def open_named(
             return wheel_file(path, wanted), []
         return open_path(path, revision, wanted, cache), []
     # a path needs none of the providers, nor what they import
-    from decouple.release.manifest import load_release
     from decouple.upstream.download import Downloader
     from decouple.upstream.manifest_sources import open_provided
+    from decouple.upstream.manifests import load_release
 
     manifest = load_release(project, release)
     downloader = Downloader(cache, offline=offline, progress=progress)

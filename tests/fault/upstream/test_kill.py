@@ -18,8 +18,9 @@ import pytest
 from decouple.base import fault
 from decouple.base.files import sha256_of
 from decouple.release.manifest import Manifest
-from decouple.upstream import Baseline, ensure_baseline, fetch
+from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetched import RECORD, read_record
+from decouple.upstream.fetching import fetch
 from tests.support.releases import (
     DEBIAN_PATCH,
     GithubSource,

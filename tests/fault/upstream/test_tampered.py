@@ -12,9 +12,12 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import git, text
-from decouple.release.manifest import GitSource, Manifest
-from decouple.upstream import Baseline, content, ensure_baseline, fetch, readers
+from decouple.release.manifest import Manifest
+from decouple.upstream import content, readers
+from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetching import fetch
+from decouple.upstream.providers.git import GitSource
 from tests.support.releases import manifest, sample_tree, tar_of
 
 
@@ -107,8 +110,8 @@ def test_a_record_made_to_fit_does_not_help_against_a_pin(tmp_path: Path) -> Non
 
 
 def test_the_manifest_of_this_checkout_pins_what_can_be_had_here() -> None:
-    from decouple.release.manifest import load_release
     from decouple.release.render import render
+    from decouple.upstream.manifests import load_release
 
     project = Path(__file__).parents[3]
     release: Manifest = load_release(project, "2.6")

@@ -14,7 +14,8 @@ import pytest
 from decouple.base.paths import find_project
 from decouple.build import description
 from decouple.cli import parser
-from decouple.release.manifest import DebianSource, load_release
+from decouple.upstream.manifests import load_release
+from decouple.upstream.providers.debian import DebianSource
 
 PROJECT = find_project()
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]

@@ -11,8 +11,9 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.cli import main
 from decouple.patch import seriesfile
-from decouple.release.manifest import load_release, release_of
+from decouple.release.manifest import release_of
 from decouple.upstream.fill_other import candidate_tag
+from decouple.upstream.manifests import load_release
 from decouple.upstream.official_text import likeness
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, conflict_in_b, project

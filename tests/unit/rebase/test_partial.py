@@ -11,8 +11,9 @@ import pytest
 
 from decouple.cli import main
 from decouple.patch import seriesfile
-from decouple.release.manifest import Manifest, WheelSource
+from decouple.release.manifest import Manifest
 from decouple.release.render import render
+from decouple.upstream.providers.wheel import WheelSource
 from tests.support import releases
 from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
 from tests.unit.rebase.releases import numbered

@@ -8,11 +8,13 @@ import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.patch.parse import Patch, parse
-from decouple.release.manifest import GithubSource, Manifest, WheelSource
+from decouple.release.manifest import Manifest
 from decouple.series.check import Fit, check
-from decouple.upstream import fetch
 from decouple.upstream.download import Downloader
+from decouple.upstream.fetching import fetch
 from decouple.upstream.manifest_sources import open_provided
+from decouple.upstream.providers.github import GithubSource
+from decouple.upstream.providers.wheel import WheelSource
 from decouple.upstream.source_word import read_series
 from tests.support import releases
 from tests.support.server import FaultyServer, http_server, not_found, range_ignored  # noqa: F401 - a fixture

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.release.manifest import GithubSource, WheelSource
 from decouple.upstream import debian_index, dsc, fill, pypi
 from decouple.upstream.download import Downloader
 from decouple.upstream.providers import github
 from decouple.upstream.providers.context import Published
+from decouple.upstream.providers.github import GithubSource
+from decouple.upstream.providers.wheel import WheelSource
 from tests.support import server as http
 from tests.support.releases import COMMIT, manifest, remote, wheel_of
 from tests.support.server import FaultyServer

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.upstream import ensure_baseline, fetch
+from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
+from decouple.upstream.fetching import fetch
 from tests.support import server as http
 from tests.support.releases import (
     DEBIAN_PATCH,

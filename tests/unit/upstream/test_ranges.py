@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.upstream import fetch
 from decouple.upstream.download import Downloader
+from decouple.upstream.fetching import fetch
 from decouple.upstream.providers.wheel import source_path
 from decouple.upstream.ranges import RemoteZip, coalesce
 from tests.support import server as http

@@ -9,7 +9,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
-from decouple.release.manifest import load_release
+from decouple.upstream.manifests import load_release
 from decouple.verify import facts
 from decouple.verify.checks import Promise, values
 

@@ -6,9 +6,10 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
@@ -16,10 +17,11 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
 from decouple.base.git import GitError
 from decouple.base.progress import SILENT, Progress
-from decouple.release.manifest import Manifest, Source, WheelSource
+from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
 from decouple.upstream import content
 from decouple.upstream.download import NO_SPACE, Downloader, storage_error
 from decouple.upstream.fetched import Fetched, read_record, write_record
+from decouple.upstream.readers import OpenedSource, unpacked
 from decouple.upstream.unpack import new_folder
 
 
@@ -33,10 +35,10 @@ class Published:
     version: str
     downloader: Downloader
     known: Manifest | None
-    wheel: WheelSource
+    wheel: RemoteFile
     remarks: list[str] = field(default_factory=list)
 
-    def pinned(self, source: Source) -> Source:
+    def pinned(self, source: ManifestSource) -> ManifestSource:
         """The source with the tree ids that the manifest had for these very files."""
         known = self.known.source(source.provider) if self.known else None
         ids = {"tree": None, "patched_tree": None}
@@ -98,6 +100,33 @@ class FetchContext:
             if full is None:
                 raise
             raise storage_error(OSError(full, os.strerror(full)), self.cache, doing) from None
+
+
+@dataclass(frozen=True)
+class Provider:
+    """What can be done with a source of one kind; each function is given the manifest, its own source, the context."""
+
+    keys: type[ManifestSource]
+    """What its entry in a manifest has, next to ``provider``."""
+    cached: Callable[[Manifest, Any, FetchContext], Fetched | None]
+    """What an earlier fetch left in the cache."""
+    fetch: Callable[[Manifest, Any, FetchContext], Fetched]
+    """The release, verified and unpacked."""
+    opened: Callable[[Any, Collection[str], FetchContext], OpenedSource] | None = None
+    """The wanted files alone, where they can be had without unpacking all of it."""
+    published: Callable[[Published], ManifestSource | None] | None = None
+    """Where an upstream release is to be had from it, read off what is published; None where it has none."""
+    lacks: str = ""
+    """Why nothing can be built from it; empty where something can."""
+
+    def read(
+        self, manifest: Manifest, source: ManifestSource, wanted: Collection[str], context: FetchContext
+    ) -> OpenedSource:
+        """The source, opened so that no more than ``wanted`` is read where that is possible. Raises DecoupleError."""
+        if self.opened:
+            return self.opened(source, wanted, context)
+        fetched = self.fetch(manifest, source, context)
+        return unpacked(fetched.provider, fetched.path, partial=fetched.kind != "source")
 
 
 def check_version(tree: Path, manifest: Manifest, where: str) -> tuple[str, ...]:

@@ -7,28 +7,101 @@ what the manifest says, must name the same two archives with the same sizes and 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from decouple.base.errors import DecoupleError
-from decouple.release.manifest import DebianSource, Manifest, RemoteFile
+from decouple.release.manifest import Manifest, ManifestSource, RemoteFile, TreeId
 from decouple.upstream import debian_index, dsc, pristine
+from decouple.upstream.download import Downloader
 from decouple.upstream.fetched import Fetched, VerifiedFile
-from decouple.upstream.providers.context import FetchContext, Published, check_version
+from decouple.upstream.providers.context import FetchContext, Provider, Published, check_version
 from decouple.upstream.readers import OpenedSource, from_archive
 from decouple.upstream.unpack import unpack_tar
 
+SNAPSHOT = "https://snapshot.debian.org/file"
+
+
+@dataclass(frozen=True)
+class DebianSource(ManifestSource):
+    """Debian's source package ``pytorch``: ``orig`` is upstream without third_party, ``debian`` Debian's own folder."""
+
+    version: Annotated[str, Meta(pattern=r"\A\S+\Z")]
+    suite: Annotated[str, Meta(pattern=r"\A[a-z]+\Z")]
+    dsc: RemoteFile
+    orig: RemoteFile
+    debian: RemoteFile
+    #: Ids of the git trees that the unpacked source gives, pristine and with Debian's own patches; None: not pinned.
+    tree: TreeId | None = None
+    patched_tree: TreeId | None = None
+    provider: ClassVar[str] = "debian"
+
+    @property
+    def files(self) -> tuple[RemoteFile, RemoteFile, RemoteFile]:
+        """All that is downloaded."""
+        return self.dsc, self.orig, self.debian
+
 
 def published(release: Published) -> DebianSource | None:
-    """The source package of this version, where a suite serves one. Raises DecoupleError."""
-    return debian_index.find(release.version, release.downloader, release.remarks)
+    """The source package of this version in the first suite that has it and serves it. Raises DecoupleError."""
+    for suite, fields, trusted in debian_index.packages(release.version, release.downloader, release.remarks):
+        source = _listed(fields, suite)
+        gone = [file.urls[0] for file in source.files if not debian_index.is_served(file, release.downloader)]
+        said = f"Debian {suite} lists pytorch {source.version}, but {gone[0]} is not served: left out" if gone else None
+        release.remarks.append(said or f"Debian {suite}: pytorch {source.version}, index {trusted}")
+        if not gone:
+            return _with_snapshots(source, release.downloader)
+    return None
+
+
+def _listed(fields: dict[str, str], suite: str) -> DebianSource:
+    listed = dsc.source_files(fields, f"Sources of {suite}")
+
+    def one(suffix: str) -> RemoteFile:
+        name = next((name for name in listed if re.search(suffix, name)), None)
+        if name is None:
+            raise DecoupleError(
+                f"Sources of {suite}: pytorch {fields['version']} has no file {suffix}",
+                next_step="only 3.0 (quilt) packages can be read; look at that index",
+            )
+        entry = listed[name]
+        url = f"{debian_index.DEBIAN}/{fields['directory']}/{name}"
+        return RemoteFile(name, (url,), entry.size, entry.sha256)
+
+    return DebianSource(
+        fields["version"], suite, one(r"\.dsc$"), one(r"\.orig\.tar\.\w+$"), one(r"\.debian\.tar\.\w+$")
+    )
+
+
+def _with_snapshots(source: DebianSource, downloader: Downloader) -> DebianSource:
+    """Add the second place of each file: snapshot.debian.org names files by SHA-1, so they stay when the pool moves on.
+
+    The index has no SHA-1; the ``.dsc`` lists it for the archives.
+    """
+    path, _ = downloader.get(source.dsc)
+    control = path.read_bytes()
+    listed = dsc.source_files(next(dsc.paragraphs(dsc.unsigned(control.decode())), {}), source.dsc.name)
+
+    def second(file: RemoteFile, sha1: str | None) -> RemoteFile:
+        return replace(file, urls=(*file.urls, f"{SNAPSHOT}/{sha1}")) if sha1 else file
+
+    return replace(
+        source,
+        dsc=second(source.dsc, hashlib.sha1(control, usedforsecurity=False).hexdigest()),
+        orig=second(source.orig, listed[source.orig.name].sha1),
+        debian=second(source.debian, listed[source.debian.name].sha1),
+    )
 
 
 def identity(source: DebianSource) -> str:
     """The key of this source package: a digest over the names and hashes of its files."""
     digest = hashlib.sha256()
-    for file in (source.dsc, source.orig, source.debian):
+    for file in source.files:
         digest.update(f"{file.name} {file.sha256}\n".encode())
     return f"debian-{digest.hexdigest()[:32]}"
 
@@ -104,3 +177,6 @@ def agree(control: Path, source: DebianSource) -> tuple[RemoteFile, RemoteFile]:
 
 def _both(file: VerifiedFile) -> VerifiedFile:
     return replace(file, verified=f"{file.verified} and .dsc")
+
+
+PROVIDER = Provider(DebianSource, cached, fetch, opened, published)

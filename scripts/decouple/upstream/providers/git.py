@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from decouple.base import git as runner
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.progress import Progress
-from decouple.release.manifest import GitSource, Manifest
+from decouple.release.manifest import Manifest, ManifestSource, TreeId
 from decouple.upstream import pristine
 from decouple.upstream.fetched import Fetched
-from decouple.upstream.providers.context import FetchContext, Published, check_version
+from decouple.upstream.providers.context import FetchContext, Provider, Published, check_version
 from decouple.upstream.providers.github import GITHUB
+
+
+@dataclass(frozen=True)
+class GitSource(ManifestSource):
+    """The repository; the manifest's tag is checked out with its submodules and must be the manifest's commit."""
+
+    url: Annotated[str, Meta(pattern=r"\A(https?|ssh|git|file)://\S+\Z")]
+    #: Id of the git tree of the files, submodules in it; None: not pinned.
+    tree: TreeId | None = None
+    provider: ClassVar[str] = "git"
 
 
 def published(release: Published) -> GitSource:
@@ -129,3 +143,6 @@ def _strip(tree: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+PROVIDER = Provider(GitSource, cached, fetch, published=published)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
-from decouple.release.manifest import GithubSource, Manifest, RemoteFile
+from decouple.release.manifest import Manifest, ManifestSource, RemoteFile, TreeId
 from decouple.upstream import pristine
 from decouple.upstream.fetched import Fetched
-from decouple.upstream.providers.context import FetchContext, Published, check_version
+from decouple.upstream.providers.context import FetchContext, Provider, Published, check_version
 from decouple.upstream.readers import OpenedSource, from_archive
 from decouple.upstream.unpack import unpack_tar
 
 GITHUB = "https://github.com/pytorch/pytorch"
+
+
+@dataclass(frozen=True)
+class GithubSource(ManifestSource):
+    """The release archive with all submodules in it, as the project publishes it on GitHub."""
+
+    archive: RemoteFile
+    #: Id of the git tree that the unpacked archive gives; None: not pinned.
+    tree: TreeId | None = None
+    provider: ClassVar[str] = "github"
 
 
 def published(release: Published) -> GithubSource:
@@ -65,3 +76,6 @@ def fetch(manifest: Manifest, source: GithubSource, context: FetchContext) -> Fe
         )
 
     return context.unpack(manifest, identity, make)
+
+
+PROVIDER = Provider(GithubSource, cached, fetch, opened, published)

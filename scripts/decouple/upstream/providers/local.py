@@ -7,10 +7,9 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import sha256_of
-from decouple.base.git import EXECUTABLE, SUBMODULE, SYMLINK, text
-from decouple.release import words
+from decouple.base.git import EXECUTABLE, SUBMODULE, SYMLINK, is_repository, text
 from decouple.release.manifest import Manifest
-from decouple.upstream import pristine
+from decouple.upstream import pristine, words
 from decouple.upstream.fetched import Fetched, VerifiedFile
 from decouple.upstream.providers.context import FetchContext, check_version
 from decouple.upstream.readers import GitTree
@@ -23,7 +22,7 @@ def fetch(manifest: Manifest, path: Path, context: FetchContext) -> Fetched:
     Raises DecoupleError, UsageError when there is none.
     """
     path, revision = words.split(path.expanduser().resolve())
-    if revision is None and words.is_repository(path) and not (path / ".git").exists():
+    if revision is None and is_repository(path) and not (path / ".git").exists():
         revision = "HEAD"
     if revision is not None:
         return _commit(manifest, path, revision, context)

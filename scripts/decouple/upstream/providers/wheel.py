@@ -13,14 +13,16 @@ import io
 import re
 import zipfile
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.git import REGULAR
-from decouple.release.manifest import Manifest, WheelSource
+from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
 from decouple.upstream.fetched import Fetched, VerifiedFile
-from decouple.upstream.providers.context import FetchContext
+from decouple.upstream.providers.context import FetchContext, Provider, Published
 from decouple.upstream.ranges import TEXT_TAIL, Member, RemoteZip
 from decouple.upstream.readers import Kept, OpenedSource, cached_names, from_cache, shelf, to_cache
 from decouple.upstream.unpack import TreeWriter
@@ -48,6 +50,25 @@ _GUARD = (
     b'#error "This file should not be included when either TORCH_STABLE_ONLY or TORCH_TARGET_VERSION is defined."\n'
     b"#endif  // !defined(TORCH_STABLE_ONLY) && !defined(TORCH_TARGET_VERSION)\n",
 )
+
+
+@dataclass(frozen=True)
+class WheelSource(ManifestSource):
+    """An official wheel on PyPI, of which only Python files, headers and other text are read, by HTTP range."""
+
+    wheel: RemoteFile
+    provider: ClassVar[str] = "wheel"
+
+
+def published(release: Published) -> WheelSource:
+    """The wheel that the other facts are read from."""
+    return WheelSource(release.wheel)
+
+
+def of_manifest(manifest: Manifest) -> RemoteFile | None:
+    """The official wheel that a manifest names."""
+    source = manifest.source(WheelSource.provider)
+    return source.wheel if isinstance(source, WheelSource) else None
 
 
 def source_path(name: str) -> str | None:
@@ -216,3 +237,13 @@ def wheel_file(path: Path, wanted: Collection[str]) -> OpenedSource:
     except (zipfile.BadZipFile, EOFError, ValueError) as error:
         raise DecoupleError(f"{path} cannot be read: {error}", next_step="fetch it again") from None
     return OpenedSource(Kept(modes, data), f"wheel {path.name}", partial=True)
+
+
+PROVIDER = Provider(
+    WheelSource,
+    cached,
+    fetch,
+    opened,
+    published,
+    lacks="has Python files and headers only, nothing can be built from it",
+)

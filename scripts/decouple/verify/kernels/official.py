@@ -9,8 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
-from decouple.release.manifest import Manifest, RemoteFile, WheelSource
+from decouple.release.manifest import Manifest, RemoteFile
 from decouple.upstream.download import Downloader
+from decouple.upstream.providers.wheel import of_manifest
 from decouple.upstream.ranges import RemoteZip
 from decouple.verify.kernels import dump
 from decouple.verify.kernels.dump import Dump
@@ -36,15 +37,15 @@ def load(
     """
     if len(archs) == 1 and kept(manifest.version, archs[0]).exists():
         return dump.read(kept(manifest.version, archs[0]))
-    source = manifest.source("wheel")
-    if not isinstance(source, WheelSource):
+    wheel = of_manifest(manifest)
+    if wheel is None:
         raise DecoupleError(
             f"{manifest.release}: no official wheel is known", next_step="decouple manifest fill RELEASE --write"
         )
-    name = source.wheel.sha256 or source.wheel.name
+    name = wheel.sha256 or wheel.name
     path = cache / "kernels" / f"{name}.kernels.xz"
     if not path.exists():
-        with fetched(source.wheel, MEMBERS, cache, downloader, progress) as libraries:
+        with fetched(wheel, MEMBERS, cache, downloader, progress) as libraries:
             dump.write(dump.of_libraries(libraries, f"{LABEL} {manifest.version}", progress=progress), path)
     found = dump.read(path)
     lacking = sorted(set(archs) - {arch.rstrip("a") for arch in found.architectures()})

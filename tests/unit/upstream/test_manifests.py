@@ -8,17 +8,11 @@ import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
-from decouple.release.manifest import (
-    DebianSource,
-    GithubSource,
-    known_releases,
-    load,
-    load_release,
-    manifest_path,
-    parse,
-    release_of,
-)
+from decouple.release.manifest import known_releases, manifest_path, release_of
 from decouple.release.render import render
+from decouple.upstream.manifests import load, load_release, parse
+from decouple.upstream.providers.debian import DebianSource
+from decouple.upstream.providers.github import GithubSource
 
 PROJECT = find_project()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from decouple.release.manifest import SOURCES
+from decouple.base.git import is_repository
 
 LOCAL = "local:"
 
@@ -28,9 +28,13 @@ def local(word: str) -> Path | None:
     """The path that a word names, its ``@REVISION`` still on it; None if it is no path."""
     if word.startswith(LOCAL):
         return Path(word.removeprefix(LOCAL))
-    if word == "auto" or word in SOURCES or ("/" not in word and not Path(word).exists()):
+    if "/" in word:
+        return Path(word)
+    if word == "auto" or not Path(word).exists():
         return None
-    return Path(word)
+    from decouple.upstream.providers.table import PROVIDERS  # and what they import: only for a word that may be one
+
+    return None if word in PROVIDERS else Path(word)
 
 
 def split(path: Path) -> tuple[Path, str | None]:
@@ -40,8 +44,3 @@ def split(path: Path) -> tuple[Path, str | None]:
         if is_repository(Path(folder)):
             return Path(folder), revision
     return path, None
-
-
-def is_repository(path: Path) -> bool:
-    """Whether a folder is a git repository with commits to read: bare, or with a work tree."""
-    return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())

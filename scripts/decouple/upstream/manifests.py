@@ -1,0 +1,120 @@
+"""Reading ``series/<release>.toml``: what every manifest has, and of each source what its provider knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta
+from packaging.version import InvalidVersion, Version
+
+from decouple.base import toml
+from decouple.base.checkout import is_name, version_key
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.release.manifest import (
+    NOT_KNOWN,
+    Manifest,
+    ManifestSource,
+    Toolchain,
+    is_released,
+    manifest_path,
+    release_of,
+)
+from decouple.upstream.providers.table import PROVIDERS
+
+_TAG = re.compile(r"v\d+\.\d+\.\d+(-rc\d+)?")
+
+
+def load(path: Path) -> Manifest:
+    """Read one manifest. Raises DecoupleError that names file, key and what was expected there."""
+    try:
+        return parse(path.read_text(encoding="utf-8"), path)
+    except FileNotFoundError:
+        have = ", ".join(sorted((other.stem for other in path.parent.glob("*.toml")), key=version_key)) or "none"
+        raise UsageError(
+            f"no manifest {path}: releases with one: {have}",
+            next_step=f"make it with: decouple manifest fill {path.stem} --write",
+        ) from None
+    except UnicodeDecodeError as error:
+        raise DecoupleError(f"{path}: not TOML: {error}", next_step=_refill(path)) from None
+
+
+def load_release(project: Path, release: str) -> Manifest:
+    """Read the manifest of ``release`` ("2.6", also "2.6.0") from a checkout. Raises DecoupleError."""
+    exact = is_name(release) and manifest_path(project, release).is_file()
+    return load(manifest_path(project, release if exact else release_of(release)))
+
+
+@dataclass(frozen=True)
+class _File:
+    """The keys of the file; a source's are those of its provider."""
+
+    release: str
+    version: str
+    tag: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._+/-]*\Z")]
+    commit: Annotated[str, Meta(pattern=r"\A[0-9a-f]{40}\Z")] | None
+    toolchain: Toolchain
+    source: tuple[Mapping[str, Any], ...] = ()
+
+
+def parse(text: str, path: Path) -> Manifest:
+    """Like :func:`load`, from text that is not on disk yet; ``path`` is only for messages."""
+    mend = _refill(path)
+    data = toml.untyped(text, path, mend=mend)
+    file = toml.typed(_known(data), _File, path, mend=mend)
+    if file.release != path.stem:
+        raise DecoupleError(
+            f'{path}: release: expected the file\'s own name, "{path.stem}", got {file.release!r}', next_step=mend
+        )
+    _check_names(file, path, mend)
+    sources: list[ManifestSource] = []
+    for number, table in enumerate(file.source):
+        at, provider = f"$.source[{number}]", str(table.get("provider"))
+        if provider not in PROVIDERS:
+            raise DecoupleError(
+                f"{path}: {at}.provider: expected one of {', '.join(PROVIDERS)}, got {provider!r}", next_step=mend
+            )
+        if any(provider == other.provider for other in sources):
+            raise DecoupleError(f"{path}: source: provider {provider!r} is listed twice", next_step=mend)
+        keys = {key: value for key, value in table.items() if key != "provider"}
+        sources.append(toml.typed(keys, PROVIDERS[provider].keys, path, mend=mend, at=at))
+    return Manifest(file.release, file.version, file.tag, file.commit, tuple(sources), file.toolchain)
+
+
+def _check_names(file: _File, path: Path, mend: str) -> None:
+    """Version, tag, commit and sources, of which a release must have more than another tree."""
+    if not is_released(file.release):
+        wanted, good = "a PEP 440 version", _is_version(file.version)
+    else:
+        wanted = f"a PEP 440 version of release {file.release}"
+        good = bool(re.fullmatch(re.escape(file.release) + r"\.\d+(rc\d+)?", file.version))
+        if not _TAG.fullmatch(file.tag):
+            raise DecoupleError(f"{path}: $.tag: expected such as v2.6.0, got {file.tag!r}", next_step=mend)
+        if not (file.commit and file.source):
+            lacks = "source" if file.commit else "commit"
+            raise DecoupleError(f"{path}: {lacks}: a release has one", next_step=mend)
+    if not good:
+        raise DecoupleError(f"{path}: version: expected {wanted}, got {file.version!r}", next_step=mend)
+
+
+def _is_version(text: str) -> bool:
+    try:
+        return bool(Version(text))
+    except InvalidVersion:
+        return False
+
+
+def _known(value: Any) -> Any:
+    """With None for each fact that is not known."""
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_known(item) for item in value]
+    return None if value == NOT_KNOWN else value
+
+
+def _refill(path: Path) -> str:
+    return f"restore it from git, or write it anew with: decouple manifest fill {path.stem} --write"
