@@ -14,7 +14,7 @@ from tests.support.series import RELEASE, git, tree_of
 Action = Callable[[], int]
 
 FOUR = "four at once: "
-_SAME = {"rebase": "rebase", "wheels": "wheels", "index build": "index build", "build": "build", "apply": "apply, cold"}
+_SAME = {name: name for name in ("rebase", "wheels", "index build", "build", "split")} | {"apply": "apply, cold"}
 
 
 def names(real: bool) -> list[str]:

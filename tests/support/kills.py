@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import os
 import random
 import re
@@ -80,8 +81,11 @@ class Started:
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def start(action: Callable[[], int], said: Path) -> Started:
-    """Fork, so that no moment is lost on Python's start, and run ``action``; its words go to ``said``."""
+def start(action: Callable[[], int], said: Path, learn: bool = False) -> Started:
+    """Fork, so that no moment is lost on Python's start, and run ``action``; its words go to ``said``.
+
+    ``learn``: which modules it loaded goes to a file beside that.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -110,6 +114,8 @@ def start(action: Callable[[], int], said: Path) -> Started:
         traceback.print_exc()
         sys.stderr.flush()
     finally:
+        if learn:
+            Path(f"{said}.modules").write_text("\n".join(sys.modules))
         os._exit(code)
 
 
@@ -129,9 +135,17 @@ def command(*arguments: str, stdin: bytes = b"", **variables: str) -> Callable[[
     return run
 
 
-def finished(action: Callable[[], int], said: Path, expected: int = 0) -> None:
-    """Run ``action`` to its end. Raises Between unless that is as expected."""
-    code = start(action, said).wait()
+def finished(action: Callable[[], int], said: Path, expected: int = 0, learn: bool = False) -> None:
+    """Run ``action`` to its end. Raises Between unless that is as expected.
+
+    ``learn``: what it loaded is loaded here too, so that later ones are killed at their work and not at imports.
+    """
+    code = start(action, said, learn).wait()
+    if learn:
+        for name in Path(f"{said}.modules").read_text().split("\n"):
+            if name not in sys.modules and not name.startswith("__"):
+                with contextlib.suppress(ImportError):
+                    importlib.import_module(name)
     text = said.read_text(errors="replace")
     if code != expected or "Traceback" in text:
         raise Between(f"exit code {code}: {text[-1500:]}")
@@ -151,11 +165,13 @@ def run(make: Callable[[Path], Scene], folder: Path, rounds: int, seed: int = 1,
     shutil.copytree(now, kept, symlinks=True)
     scene = _again(make, kept, now)
     old = scene.look()
+    finished(scene.action, said, scene.code, learn=True)
+    finished(scene.after, said, learn=True)
+    new = scene.look()
+    scene = _again(make, kept, now)
     began = time.monotonic()
     finished(scene.action, said, scene.code)
     took = time.monotonic() - began
-    finished(scene.after, said)
-    new = scene.look()
     tally = Tally()
     for number in range(first, first + rounds):
         dice = random.Random(f"{seed}-{number}")
@@ -228,15 +244,16 @@ def _told(seen: Look, old: Look, new: Look) -> str:
 
 # ---- looking
 
+_HIDDEN = re.compile(r"\..*\.(part|lock)|\.lock")
 _DATE = re.compile(rb"^Date: .*$", re.MULTILINE)
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder; not the hidden ones that a killed write leaves beside them, nor locks."""
+    """Every file below a folder; not the hidden ones and folders that a killed write leaves beside them, nor locks."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not re.fullmatch(r"\..*\.(part|lock)|\.lock", path.name)
+        if path.is_file() and not any(_HIDDEN.fullmatch(name) for name in path.relative_to(folder).parts)
     }
 
 
@@ -313,6 +330,11 @@ def _edited(world: World) -> None:
     _pushed(2)(world)
     core = world.source / "torch/core.py"
     core.write_text(core.read_text().replace("line 39\n", "line thirty-nine\n"))
+
+
+def _unknown_file(world: World) -> None:
+    _pushed(None)(world)
+    (world.source / "torch/fresh.py").write_text("fresh = 1\n")
 
 
 def _branched(world: World) -> None:
@@ -577,6 +599,136 @@ def _bisect(folder: Path) -> Scene:
     )
 
 
+# ---- scenes of wheels made from wheels, and of what writes single files
+
+
+def _halves_world(folder: Path) -> dict[str, str]:
+    """A core and a torch_cuda wheel of one Python, the latter whole and split."""
+    from decouple.build.split import split
+    from tests.unit.index.wheels import make_wheel
+
+    if not (folder / "halves").exists():
+        (folder / "project").mkdir()
+        tag, dice = "cp313-cp313-linux_x86_64", random.Random(2)
+        make_wheel(
+            folder / "core", "torch", "2.6.0+decoupled", tag=tag, extra_members={"torch/x": dice.randbytes(1 << 20)}
+        )
+        library = {"torch_cuda/lib/libtorch_cuda.so": dice.randbytes(2 << 20)}
+        asks = ("torch==2.6.0+decoupled",)
+        whole = make_wheel(
+            folder / "whole", "torch-cuda", "2.6.0+cu124", requires=asks, cuda="12.4", tag=tag, extra_members=library
+        )
+        split(whole, folder / "halves")
+    return {"DECOUPLE_PROJECT": str(folder / "project"), "DECOUPLE_CACHE": str(folder / "cache")}
+
+
+def _made(folder: Path) -> Callable[[], Look]:
+    return lambda: files(folder) if folder.exists() else {}
+
+
+def _split(folder: Path) -> Scene:
+    variables = _halves_world(folder)
+    words = ("split", str(folder / "whole/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"))
+    return Scene(command(*words, **variables), _made(folder / "whole/split"), between=True)
+
+
+def _pair(folder: Path) -> Scene:
+    variables = _halves_world(folder)
+    core = folder / "core/torch-2.6.0+decoupled-cp313-cp313-linux_x86_64.whl"
+    bindings = folder / "halves/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"
+    words = ("pair", str(core), str(bindings), "--out", str(folder / "paired"))
+    return Scene(command(*words, **variables), _made(folder / "paired"), between=True)
+
+
+def _relocate(folder: Path) -> Scene:
+    from tests.unit.census import planted
+
+    sources(folder)
+    tree = folder / "coupled"
+    if not tree.exists():
+        planted.tree(tree)
+    project = folder / "project"
+    words = ("relocate", RELEASE, "--write", "--tree", str(tree))
+    return Scene(command(*words, DECOUPLE_PROJECT=str(project)), lambda: files(project / "patches"))
+
+
+def _record(folder: Path) -> Scene:
+    """The file is there already and says something else."""
+    source, _ = sources(folder)
+    project = folder / "project"
+    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
+    words = ("record", RELEASE, "--source", f"local:{source}")
+    if not (project / "ci").exists():
+        finished(command(*words, **variables), folder / "said")
+        patch = project / "patches/2.6/0002-hooks.patch"
+        patch.write_text(patch.read_text().replace("ask the hook", "ask another hook"))
+    return Scene(command(*words, **variables), lambda: files(project / "ci"))
+
+
+def _manifest(folder: Path) -> Scene:
+    """A tree's facts over those of an older state of it."""
+    source, _ = sources(folder)
+    project = folder / "project"
+    if not (project / "series/acme-2.6.toml").exists():
+        (source / "version.txt").write_text("2.6.0a0\n")
+        words = ("manifest", "fill", "acme-2.6", "--tree", str(source), "--write")
+        finished(command(*words, DECOUPLE_PROJECT=str(project)), folder / "said")
+        (source / "version.txt").write_text("2.6.1a0\n")
+    words = ("manifest", "fill", "acme-2.6", "--tree", str(source), "--write")
+    return Scene(command(*words, DECOUPLE_PROJECT=str(project)), lambda: files(project / "series"))
+
+
+def _status_table(folder: Path) -> Scene:
+    project = folder / "project"
+    if not project.exists():
+        for name in ("README.md", "docs/status.md"):
+            (project / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, project / name)
+        shutil.copytree(ROOT / "ci/status", project / "ci/status")
+        (project / "ci/status/2.15.json").unlink(missing_ok=True)
+        for name in ("series", "patches"):
+            (project / name).mkdir()
+    return Scene(command("status-table", DECOUPLE_PROJECT=str(project)), lambda: files(project), between=True)
+
+
+def _fetch(folder: Path) -> Scene:
+    """A git baseline in the cache of what a folder has; hidden folders of a killed run are deleted by the next."""
+    source, _ = sources(folder)
+    variables = {"DECOUPLE_PROJECT": str(folder / "project"), "DECOUPLE_CACHE": str(folder / "cache")}
+
+    def look() -> Look:
+        found = [path for path in (folder / "cache").rglob("*.git") if not path.name.startswith(".")]
+        return {git(path, "rev-parse", "refs/heads/upstream^{tree}"): b"" for path in found}
+
+    return Scene(command("fetch", RELEASE, "--source", f"local:{source}", **variables), look)
+
+
+def _index_key(folder: Path) -> Scene:
+    """A key is another one each time: what is looked at is which halves there are. None is ever replaced."""
+    (folder / "project").mkdir(exist_ok=True)
+
+    def look() -> Look:
+        return {path.name: path.stat().st_mode for path in folder.glob("mine*")}
+
+    return Scene(command("index", "key", str(folder / "mine")), look, between=True, repeats=False)
+
+
+def _sign_list(folder: Path) -> Scene:
+    """The lists have dates and numbers: what counts is that a client of before takes them once the next run is over."""
+    variables, site = _wheels_world(folder), folder / "site"
+    if not (folder / "root.json").exists():
+        shutil.copyfile(site / "tuf/root.json", folder / "root.json")
+    sign = command("index", "sign-list", "--site", str(site), "--key", str(folder / "key"), **variables)
+
+    def holds() -> str:
+        said = folder / "said"
+        check = ("index", "check", str(site), "--root", str(folder / "root.json"))
+        code = start(command(*check, **variables), said).wait()
+        return said.read_text() if code else ""
+
+    return Scene(sign, lambda: dict.fromkeys(files(site), b""), sign, holds=holds)
+
+
 VERBS: dict[str, Callable[[Path], Scene]] = {
     "push": _stacked(_pushed(1), "push", "-a", repeats=False),
     "pop": _stacked(_pushed(None), "pop", "2.6/0001-relocate.patch", repeats=False),
@@ -584,6 +736,7 @@ VERBS: dict[str, Callable[[Path], Scene]] = {
     "refresh, an edit": _stacked(_edited, "refresh", repeats=False),
     "new": _stacked(_pushed(2), "new", "between", "-m", "A title", repeats=False),
     "fold": _stacked(_pushed(None), "fold", stdin=FOLDED.encode(), repeats=False),
+    "add": _stacked(_unknown_file, "add", "torch/fresh.py"),
     "rename": _stacked(_pushed(None), "rename", "2.6/0002-hooks.patch", "2.6/0002-others.patch", repeats=False),
     "delete": _stacked(_pushed(None), "delete", "-r", repeats=False),
     "import": _stacked(_importable, "import", "{folder}/others.patch", repeats=False),
@@ -601,6 +754,15 @@ VERBS: dict[str, Callable[[Path], Scene]] = {
     "index build, a new site": _index_new,
     "index yank": _index_yank,
     "index sign": _index_sign,
+    "index sign-list": _sign_list,
+    "index key": _index_key,
+    "split": _split,
+    "pair": _pair,
+    "relocate --write": _relocate,
+    "record": _record,
+    "manifest fill --write": _manifest,
+    "status-table": _status_table,
+    "fetch": _fetch,
     "build": _build,
     "new-device": _new_device,
 }

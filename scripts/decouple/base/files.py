@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,6 +64,22 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]
         yield handle
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def work_folder(folder: Path, name: str) -> Iterator[Path]:
+    """An empty folder in ``folder``, for what moves to its place there when it is whole: ``.NAME.RANDOM.part``.
+
+    ``folder`` is locked meanwhile, so one of that name was left by a killed run; it is deleted.
+    """
+    left = re.compile(rf"\.{re.escape(name)}\.[a-z0-9_]{{8}}\.part")  # as tempfile names them
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        for path in folder.iterdir():
+            if left.fullmatch(path.name):
+                shutil.rmtree(path, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder) as made:
+            yield Path(made)
 
 
 def replace_between(page: Path, begin: str, end: str, text: str, *, write: bool = True) -> bool:

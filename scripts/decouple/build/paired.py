@@ -8,7 +8,6 @@ name one local version only, PEP 440). The libraries with the kernels are the sa
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import zipfile
 from email.message import Message
 from email.parser import HeaderParser
@@ -19,6 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from decouple.base.errors import UsageError
+from decouple.base.files import work_folder
 from decouple.build import remade, split, wheels
 from decouple.release.wheel_manifest import WheelManifest
 
@@ -62,19 +62,18 @@ def pair(core: Path, bindings: Path, folder: Path) -> PairedWheels:
         raise UsageError(f"{core.name}, {bindings.name}: for two Pythons", next_step="name wheels of one Python")
     local, public = str(Version(of_bindings.version).local), Version(of_core.version).public
     version, paired = f"{public}+{local}", f"{public}+{local}.{_PAIRED}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return PairedWheels(
-        _rewritten(core, of_core, version, {split.WHOLE: f"{split.WHOLE}=={paired}"}, folder),
-        _rewritten(bindings, of_bindings, paired, {_CORE: f"{_CORE}=={version}"}, folder),
-    )
+    with work_folder(folder, "paired") as work:
+        return PairedWheels(
+            _rewritten(core, of_core, version, {split.WHOLE: f"{split.WHOLE}=={paired}"}, folder, work),
+            _rewritten(bindings, of_bindings, paired, {_CORE: f"{_CORE}=={version}"}, folder, work),
+        )
 
 
-def _rewritten(wheel: Path, manifest: WheelManifest, version: str, asks: dict[str, str], folder: Path) -> Path:
+def _rewritten(
+    wheel: Path, manifest: WheelManifest, version: str, asks: dict[str, str], folder: Path, work: Path
+) -> Path:
     """The same wheel as ``version``, its requirements but those in ``asks`` as they were."""
-    with (
-        tempfile.TemporaryDirectory(prefix=".paired-", dir=folder) as work,
-        zipfile.ZipFile(wheel) as source,
-    ):
+    with zipfile.ZipFile(wheel) as source:
         info = wheels.dist_info(source, wheel)
         headers = _headers(source, info)
         fields = [
@@ -90,7 +89,7 @@ def _rewritten(wheel: Path, manifest: WheelManifest, version: str, asks: dict[st
             changed[_VERSION] = text.replace(f"'{manifest.version}'".encode(), f"'{version}'".encode())
         stem = wheel.name.split("-", 2)
         made = remade.raw(
-            Path(work) / f"{stem[0]}-{version}-{stem[2]}",
+            work / f"{stem[0]}-{version}-{stem[2]}",
             source,
             [*names, *remade.kept(source, info)],
             remade.metadata(fields, str(headers.get_payload())),

@@ -12,7 +12,6 @@ Which library goes where is read from the library: what needs ``libtorch_python`
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import zipfile
 from email.message import Message
 from email.parser import HeaderParser
@@ -25,6 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from decouple.base.errors import UsageError
+from decouple.base.files import work_folder
 from decouple.build import remade, wheels
 from decouple.release.wheel_manifest import SUFFIX, WheelManifest
 
@@ -62,9 +62,7 @@ def split(wheel: Path, folder: Path) -> SplitWheels:
         raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {WHOLE}")
     platform = wheel.stem.split("-")[-1]
     epoch = int(manifest.times.get("source_date_epoch", 0))
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".split-", dir=folder) as name, zipfile.ZipFile(wheel) as source:
-        work = Path(name)
+    with work_folder(folder, "split") as work, zipfile.ZipFile(wheel) as source:
         info = wheels.dist_info(source, wheel)
         names = remade.payload(source, info)
         shared = [one for one in names if _is_shared(source, one, work)]

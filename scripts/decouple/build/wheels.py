@@ -38,7 +38,7 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
 
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / raw.name
-    partial = target.with_suffix(".part")
+    partial = target.with_name(f".{target.name}.part")
     payload = manifest.to_json()
     step(f"write {target.name}")
     try:

@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.utils import parseaddr
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
+from decouple.base.files import work_folder
 from decouple.base.git import git
 from decouple.flows.listener import QUIET, Listener
 from decouple.patch.apply import File, Source
@@ -79,8 +79,7 @@ def to_upstream(request: ToUpstream, listener: Listener = QUIET) -> UpstreamPatc
     out = request.out or request.project / "build" / "upstream" / request.id
     if out.exists() and not (out / _LETTER).is_file():
         raise DecoupleError(f"{out}: not a folder that this command made", next_step="name another with --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
+    with work_folder(out.parent, out.name) as scratch:
         ready = Path(scratch, "ready")
         _mails(made, source, Path(scratch, "tree"), ready)
         (ready / _LETTER).write_text(letter(made, described), encoding="utf-8")

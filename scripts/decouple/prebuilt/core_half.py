@@ -11,12 +11,11 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import zipfile
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import write_atomically
+from decouple.base.files import work_folder, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt import fetch, official
@@ -36,9 +35,8 @@ def make(pair: Pair, folder: Path, downloader: Downloader, progress: Progress = 
     """
     if folder.exists():
         raise UsageError(f"{folder}: is there already", next_step="name a new folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as unfinished:
-        site = Path(unfinished) / "site"
+    with work_folder(folder.parent, folder.name) as unfinished:
+        site = unfinished / "site"
 
         def place(name: str) -> Path | None:
             base = name.rpartition("/")[2]

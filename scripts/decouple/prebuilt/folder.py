@@ -13,14 +13,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked, sha256_of
+from decouple.base.files import locked, sha256_of, work_folder
 from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt import fetch, official
@@ -65,8 +64,8 @@ def make(pair: Pair, cache: Path, downloader: Downloader, progress: Progress = S
         if whole.is_dir():
             return Halves(whole, 0)
         patchelf = find_patchelf()
-        with tempfile.TemporaryDirectory(prefix=f".{whole.name}-", dir=whole.parent) as unfinished:
-            folder = Path(unfinished) / "whole"
+        with work_folder(whole.parent, whole.name) as unfinished:
+            folder = unfinished / "whole"
             received = _fill(pair, folder, downloader, progress, patchelf)
             folder.rename(whole)
     return Halves(whole, received)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
+from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
@@ -197,11 +198,9 @@ def export_to(stack: Stack, folder: Path) -> Written:
     written = write(stack, read_items(stack), drop=True)
     folder.mkdir(parents=True, exist_ok=True)
     for patch in written.patches:
-        path = folder / patch.name
-        path.parent.mkdir(parents=True, exist_ok=True)
         step(f"export {patch.name}")
-        path.write_bytes(patch.data)
-    (folder / "series").write_text("".join(f"{entry.text()}\n" for entry in _applied_entries(written)), "utf-8")
+        write_atomically(folder / patch.name, patch.data)
+    write_atomically(folder / "series", "".join(f"{entry.text()}\n" for entry in _applied_entries(written)))
     return written
 
 

@@ -25,7 +25,7 @@ from typing import Any
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
-from decouple.base.git import SYMLINK, GitError, fast_import_path, git, start, text
+from decouple.base.git import SYMLINK, Answer, GitError, fast_import_path, git, start, text
 from decouple.base.outside import parse_json, read_bounded
 from decouple.base.progress import SILENT, Progress
 from decouple.patch import seriesfile
@@ -256,12 +256,10 @@ def _fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
             process.wait()
             raise
-        if process.wait():
+        if status := process.wait():
             said.seek(0)
-            lines = said.read().decode(errors="replace").strip().splitlines() or ["no message"]
-            raise DecoupleError(
-                f"git fast-import in {repo}: {lines[0]}", next_step="free space in the cache, run again"
-            )
+            answer = Answer(status, b"", said.read().decode(errors="replace"))
+            raise GitError(f"git fast-import in {repo}", answer, next_step="run again")
 
 
 def _import(

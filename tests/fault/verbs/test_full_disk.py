@@ -21,7 +21,10 @@ VERBS = {
     "index build": (0, 12 << 10),
     "index build, a new site": (1 << 20,),
     "build": (0, 48 << 10),
+    "split": (0, 1 << 20, 3 << 20),
+    "pair": (0, 1 << 20),
 }
+VERBS |= {verb: (0, 12 << 10) for verb in kills.VERBS if verb not in VERBS}
 """Verb -> how many bytes are left: at once none, or so many that it fails in the middle."""
 
 

@@ -8,7 +8,17 @@ import pytest
 
 from tests.support import at_once, kills
 
-QUICK = ("refresh, a commit", "delete", "apply, warm", "apply, cold", "rebase", "wheels", "index build", "index sign")
+QUICK = (
+    "refresh, a commit",
+    "delete",
+    "apply, warm",
+    "apply, cold",
+    "rebase",
+    "wheels",
+    "index build",
+    "index sign",
+    "split",
+)
 
 
 @pytest.mark.parametrize("verb", QUICK)
@@ -17,10 +27,10 @@ def test_after_a_kill_at_any_moment_it_is_old_or_new(tmp_path: Path, verb: str) 
     assert tally.old + tally.new + tally.between == tally.rounds == 2
 
 
-@pytest.mark.parametrize("what", ["verbs of the stack", "wheels", "index build"])
+@pytest.mark.parametrize("what", ["verbs of the stack", "wheels", "index build", "split"])
 def test_four_at_once_leave_what_one_would(tmp_path: Path, what: str) -> None:
     told = at_once.run(f"{at_once.FOUR}{what}", tmp_path / "world", 1, seed=7)
-    assert told["well"] >= 1
+    assert told["well"] >= (4 if what == "split" else 1)
 
 
 def test_the_loop_finds_a_verb_that_writes_in_place(tmp_path: Path) -> None:

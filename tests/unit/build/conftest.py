@@ -14,12 +14,7 @@ from decouple.build.environment import HostEnvironment, Places
 from decouple.build.stages import Provenance
 
 SETUP = """
-import os, shutil, subprocess, sys
-from setuptools import Distribution, setup
-
-class Binary(Distribution):
-    def has_ext_modules(self):
-        return True
+import os, subprocess, sys
 
 configure_only = "--cmake-only" in sys.argv
 sys.argv = [word for word in sys.argv if word not in ("--cmake", "--cmake-only")]
@@ -27,6 +22,13 @@ if configure_only:
     launcher = os.environ.get("CMAKE_C_COMPILER_LAUNCHER", "")
     flags = ["-DCMAKE_INSTALL_PREFIX=" + os.path.abspath("tiny"), "-DCMAKE_C_COMPILER_LAUNCHER=" + launcher]
     sys.exit(subprocess.call(["cmake", "-GNinja", "-S.", "-Bbuild", *flags]))
+
+from setuptools import Distribution, setup
+
+class Binary(Distribution):
+    def has_ext_modules(self):
+        return True
+
 setup(name="tiny", version=os.environ["PYTORCH_BUILD_VERSION"], packages=["tiny"],
       package_data={"tiny": ["lib/*.so"]}, distclass=Binary)
 """
