@@ -15,6 +15,7 @@ _STARLARK = ("BUILD", "BUILD.bazel", "BUILD.oss", "BUCK", "BUCK.oss", "WORKSPACE
 
 UNCONDITIONAL = "unconditional"
 """How the detail starts of what every build does, whatever USE_CUDA says."""
+_BELOW = re.compile(r"^\$\{\w+\}/")
 _BINDING = frozenset({"add_subdirectory", "enable_language", "find_package", "project", "target_link_libraries"})
 
 
@@ -28,6 +29,13 @@ def is_build_file(path: str) -> bool:
         or path in ("setup.py", "tools/build_pytorch_libs.py")
         or path.startswith("tools/setup_helpers/")
     )
+
+
+def is_of_every_build(path: str) -> bool:
+    """Whether every build of PyTorch reads ``path``; of a component, only where something adds it."""
+    if path.startswith("third_party/"):
+        return False
+    return path.rpartition("/")[2] == "CMakeLists.txt" or path == "cmake/Dependencies.cmake"
 
 
 def scan(path: str, text: str, taxonomy: Taxonomy) -> list[Raw]:
@@ -73,7 +81,8 @@ def _needs(command: CMakeCommand, taxonomy: Taxonomy) -> str:
         words = words[1:]
     if command.name in ("add_subdirectory", "find_package"):
         words = words[:1]
-    plain = (word for word in words if "$" not in word)  # what a variable holds is decided elsewhere
+    below = (_BELOW.sub("", word) for word in words)
+    plain = (word for word in below if "$" not in word)  # what a variable holds is decided elsewhere
     return next((word for word in plain if taxonomy.build_variables.search(word)), "")
 
 

@@ -16,6 +16,7 @@ NVCC_ONLY = "nvcc's branch"
 CONFIGURED = "under a build macro"
 """How it begins where stage 1 never compiles, but because of the configuration."""
 SUFFIXES = (".h", ".hpp", ".hh", ".inl", ".c", ".cc", ".cpp", ".cu", ".cuh", ".mm", ".m", ".hip", ".h.in")
+_DEFINING = ("define", "cmakedefine")
 _INCLUDE = re.compile(r"""[<"]([^>"]+)[>"]""")
 
 
@@ -132,7 +133,7 @@ def _words(
     """CUDA macros used outside conditionals, CUDA-named code and string literals: one finding per name and file.
 
     Candidates come first, from the text as it is, and where each of them stands is asked then: few files have many.
-    Directives but ``#define`` have findings of their own. A name cannot reach into a comment or a string, so that
+    Directives that define nothing have findings of their own. A name cannot reach into a comment or a string, so that
     none is cut off or grows by what is hidden beside it.
     """
     uses: dict[str, list[int]] = {}
@@ -180,9 +181,9 @@ def _words(
 
 
 def _other_lines(lines: list[Directive]) -> frozenset[int]:
-    """The lines of all directives but ``#define``."""
+    """The lines of all directives but ``#define`` and CMake's form of it, which asks the configuration for a macro."""
     return frozenset(
-        line for found in lines if found.word != "define" for line in range(found.line, found.end_line + 1)
+        line for found in lines if found.word not in _DEFINING for line in range(found.line, found.end_line + 1)
     )
 
 

@@ -202,7 +202,7 @@ def _verdict(raw: Raw, origin: str, context: ScannedTree, taxonomy: Taxonomy) ->
         keep = context.keeps(origin)
         if keep:
             return "stays", keep
-    if raw.category == "build" and raw.needs_cuda and origin.rpartition("/")[2] == "CMakeLists.txt":
+    if raw.category == "build" and raw.needs_cuda and build_files.is_of_every_build(origin):
         return "open", ""
     for rule in taxonomy.stays:
         if rule.covers(raw, origin):

@@ -38,11 +38,32 @@ def test_what_is_left_after_the_series_fails(tree: Path, capsys: pytest.CaptureF
     assert "torch/csrc/planted_include.cpp:1: include cuda_runtime.h: unguarded" in lines
 
 
-def test_what_every_build_does_is_left_after_the_series(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with (tree / "CMakeLists.txt").open("a") as file:
-        file.write("add_subdirectory(third_party/cudaFHE)\n")
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("CMakeLists.txt", "add_subdirectory(third_party/cudaFHE)"),
+        ("cmake/Dependencies.cmake", 'add_subdirectory("${PROJECT_SOURCE_DIR}/third_party/cudaFHE")'),
+    ],
+)
+def test_what_every_build_does_is_left_after_the_series(
+    tree: Path, capsys: pytest.CaptureFixture[str], file: str, line: str
+) -> None:
+    (tree / file).parent.mkdir(exist_ok=True)
+    with (tree / file).open("a") as there:
+        there.write(f"{line}\n")
     assert main(["census", "2.6", "--tree", str(tree), "--applied", str(tree), "--couplings"]) == 1
     assert "build third_party/cudaFHE: unconditional: add_subdirectory in every build" in capsys.readouterr().out
+
+
+def test_what_a_component_does_in_its_own_project_is_no_coupling(tree: Path) -> None:
+    """A tree with its submodules has cutlass: nothing of it is built where nothing adds it."""
+    (tree / "third_party/cutlass").mkdir(parents=True)
+    (tree / "third_party/cutlass/CMakeLists.txt").write_text("project(CUTLASS)\nfind_package(CUDAToolkit REQUIRED)\n")
+    where = tree.parent / "census.json"
+    assert main(["census", "2.6", "--tree", str(tree), "--json", str(where)]) == 0
+    found = [one for one in json.loads(where.read_text())["findings"] if one["path"].startswith("third_party/")]
+    assert found
+    assert {one["verdict"] for one in found} == {"stays"}
 
 
 def test_a_file_that_no_rule_places_stops_no_census(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,6 +33,17 @@ def test_guarded_regions(text: str, symbol: str, extent: tuple[int, int], lines:
     assert (found.symbol, (found.line, found.end_line), found.lines, found.needs_cuda) == (symbol, extent, lines, True)
 
 
+@pytest.mark.parametrize("text", ["#cmakedefine CAFFE2_USE_CUDNN\n", "#cmakedefine01 CAFFE2_USE_CUDNN\n"])
+def test_a_macro_that_cmake_fills_in(text: str) -> None:
+    (found,) = cpp.scan("caffe2/core/macros.h.in", f"{text}#cmakedefine CAFFE2_USE_MKL\n", TAXONOMY, MOVED, names=True)
+    assert (found.symbol, found.line, found.needs_cuda) == ("CAFFE2_USE_CUDNN", 1, True)
+
+
+def test_what_kineto_was_built_with_is_a_build_macro() -> None:
+    (found,) = in_cpp("#if A && \\\n  !defined(LIBKINETO_NOCUPTI)\na\n#elif A\nb\n#endif\n")
+    assert (found.symbol, found.line, found.end_line, found.needs_cuda) == ("LIBKINETO_NOCUPTI", 1, 6, True)
+
+
 def test_a_nested_conditional_is_a_finding_of_its_own() -> None:
     found = in_cpp("#ifdef USE_CUDA\n#ifdef USE_NCCL\na\n#endif\n#endif\n")
     assert [(raw.symbol, raw.line, raw.end_line) for raw in found] == [("USE_CUDA", 1, 5), ("USE_NCCL", 2, 4)]
