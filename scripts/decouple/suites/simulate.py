@@ -13,11 +13,11 @@ from decouple.base.errors import DecoupleError
 
 #: Words of `simcuda` that name the folders of a torch that Debian packaged, per word of ``--torch``.
 FOLDERS = {
-    word: (
-        "--torch-include", f"{prefix}/include", "--torch-include", f"{prefix}/include/torch/csrc/api/include",
-        "--torch-lib", f"{prefix}/lib/x86_64-linux-gnu",
+    "monolith": (
+        "--torch-include", "/opt/monolith/usr/include",
+        "--torch-include", "/opt/monolith/usr/include/torch/csrc/api/include",
+        "--torch-lib", "/opt/monolith/usr/lib/x86_64-linux-gnu",
     )
-    for word, prefix in (("monolith", "/opt/monolith/usr"),)
 }  # fmt: skip
 
 
