@@ -1,13 +1,14 @@
 """The checkout: where its series, patches and trees are, which releases it has, which of them are partial.
 
-Needs nothing but the standard library, so that ``noxfile.py`` can ask it before anything is installed.
+Needs nothing but the standard library, so that ``noxfile.py`` can ask it before anything is installed, and of that no
+``dataclasses``, which every verb would wait for.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from decouple.base.errors import DecoupleError, UsageError
 
@@ -29,8 +30,7 @@ def version_key(release: str) -> tuple[bool, tuple[int, ...], str]:
     return bool(_RELEASE.fullmatch(release)), numbers, release
 
 
-@dataclass(frozen=True)
-class SeriesPlaces:
+class SeriesPlaces(NamedTuple):
     """Where one series lives: its files in the project, its tree below ``build``."""
 
     release: str
@@ -44,8 +44,7 @@ class SeriesPlaces:
     """The checkout with ``third_device/``; None: no overlay."""
 
 
-@dataclass(frozen=True)
-class Checkout:
+class Checkout(NamedTuple):
     """A checkout of this project."""
 
     root: Path

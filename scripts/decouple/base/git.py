@@ -18,9 +18,10 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 
@@ -71,8 +72,7 @@ _FULL = re.compile("No space left on device|Out of diskspace|Disk quota exceeded
 _WHOLE_ID = re.compile("[0-9a-f]{40}")
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a git command said."""
 
     status: int

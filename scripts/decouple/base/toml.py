@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import tomllib
 from collections.abc import Iterator
@@ -54,7 +55,7 @@ def typed(data: dict[str, Any], kind: type[T], path: Path, *, mend: str, at: str
     """The same for what was parsed already, the table ``at`` of the file. Raises DecoupleError."""
     import msgspec  # takes longer to import than all of base: only for who reads a file
 
-    for place, key, known in _strange(data, msgspec.inspect.type_info(kind), at):
+    for place, key, known in _strange(data, _seen(kind), at):  # type: ignore[arg-type]  # mypy: type[T] is no Hashable
         near = difflib.get_close_matches(key, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(known))}"
         raise DecoupleError(f"{path}: {place}.{key}: no such key ({hint})", next_step=mend)
@@ -63,6 +64,14 @@ def typed(data: dict[str, Any], kind: type[T], path: Path, *, mend: str, at: str
     except msgspec.ValidationError as error:
         said, _, place = str(error).partition(" - at ")
         raise DecoupleError(f"{path}: {at}{place.strip('`')[1:]}: {said}", next_step=mend) from None
+
+
+@functools.cache
+def _seen(kind: type) -> Any:
+    """``kind`` as msgspec sees it, which takes longer to make than a small file to read."""
+    import msgspec
+
+    return msgspec.inspect.type_info(kind)
 
 
 def _special(kind: Any, value: Any) -> Any:

@@ -16,16 +16,17 @@ The global files stay as they are; ``census --also FILE`` lays these on top::
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base import toml
 from decouple.census.taxonomy import MacroFamily, NameRule, StayRule, Taxonomy, any_of
 from decouple.inventory.rules import Keep, Rule, RuleFile
 
 
-@dataclass(frozen=True)
-class Also:
+class Also(Struct, frozen=True):
     """The keys of the file; each adds to what the global files say."""
 
     words: tuple[str, ...] = ()

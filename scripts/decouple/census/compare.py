@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.census.finding import IN_BUILD, Census, Finding
 
@@ -12,16 +14,14 @@ from decouple.census.finding import IN_BUILD, Census, Finding
 COUPLINGS = ("inter-file", "macro", "include", "name", "python", "build")
 
 
-@dataclass(frozen=True)
-class Removal:
+class Removal(Struct, frozen=True):
     """One patch's effect on one file: which lines' text it takes away."""
 
     patch: str
     removed: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class ModuleCount:
+class ModuleCount(Struct, frozen=True):
     """Couplings of one module that stand in the core, and of these the ones that need CUDA at compile time."""
 
     module: str
@@ -31,8 +31,7 @@ class ModuleCount:
     needing_after: int | None
 
 
-@dataclass(frozen=True)
-class CensusComparison:
+class CensusComparison(Struct, frozen=True):
     """The report's content. ``after`` is None when the series is not applied."""
 
     release: str

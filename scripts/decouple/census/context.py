@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.inventory.rules import RuleFile
 from decouple.inventory.stage1 import stage1_closure, stage1_units
@@ -13,8 +14,7 @@ from decouple.syntax.globs import matches
 from decouple.syntax.include_graph import Edge
 
 
-@dataclass(frozen=True)
-class ScannedTree:
+class ScannedTree(Struct, frozen=True):
     """One tree, before or after relocation.
 
     ``origins`` maps a moved file's new path to its old one; it is empty for a tree that is not relocated, in which
@@ -27,7 +27,7 @@ class ScannedTree:
     origins: Mapping[str, str]
     stage1: Mapping[str, Edge | None]
     moved_headers: frozenset[str]
-    membership: Mapping[str, str] = field(default_factory=dict)
+    membership: Mapping[str, str] = {}
     """Suspects of this tree (old path) and what makes them one: directory, file-name, suffix or build-list."""
 
     def origin(self, path: str) -> str:

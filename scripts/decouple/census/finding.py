@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 CATEGORIES = ("inter-file", "macro", "include", "name", "dispatch", "mention", "python", "build")
 """inter-file: the file as a whole is CUDA's; macro: a conditional or a use of a CUDA macro; include: of a CUDA header;
 name: CUDA-only code by name; dispatch: legitimate device dispatch; mention: a name of the core's own with the word in
@@ -17,8 +20,7 @@ IN_BUILD = ("stage-1", "codegen", "build")
 """The stages whose couplings can be in the key number; the others: stage-2, python, test, neither."""
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(Struct, frozen=True):
     """A finding as a scanner sees it, before it has a module, a stage and a verdict."""
 
     category: str
@@ -35,8 +37,7 @@ class Raw:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A Raw with everything the report says about it."""
 
     id: str
@@ -59,7 +60,7 @@ class Finding:
 
     def as_json(self) -> dict[str, Any]:
         """For the report; keys in the order of the fields."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from decouple.base import toml
 from decouple.census.finding import CATEGORIES, Raw
@@ -18,8 +19,7 @@ DEFAULT = Path(__file__).with_name("taxonomy.toml")
 JUDGEMENTS = {"dispatch": "dispatch", "coupling": "name", "mention": "mention"}
 
 
-@dataclass(frozen=True)
-class NameRule:
+class NameRule(Struct, frozen=True):
     """How a CUDA-named piece of code is judged."""
 
     judged: Literal["dispatch", "coupling", "mention"]
@@ -32,8 +32,7 @@ class NameRule:
         return JUDGEMENTS[self.judged]
 
 
-@dataclass(frozen=True)
-class StayRule:
+class StayRule(Struct, frozen=True):
     """Why a finding that relocation does not move stays."""
 
     name: str
@@ -57,8 +56,7 @@ class StayRule:
         )
 
 
-@dataclass(frozen=True)
-class Taxonomy:
+class Taxonomy(Struct, frozen=True, dict=True):
     """All of ``taxonomy.toml``, patterns compiled."""
 
     prefilter: tuple[bytes, ...]
@@ -144,43 +142,36 @@ class Taxonomy:
         return any(word in lowered for word in self.prefilter)
 
 
-@dataclass(frozen=True)
-class MacroFamily:
+class MacroFamily(Struct, frozen=True):
     """Macros that are judged alike."""
 
     family: str
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Includes:
+class _Includes(Struct, frozen=True):
     external: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Names:
+class _Names(Struct, frozen=True):
     words: tuple[str, ...]
     macro_words: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Strings:
+class _Strings(Struct, frozen=True):
     dispatch: re.Pattern[str]
 
 
-@dataclass(frozen=True)
-class _Python:
+class _Python(Struct, frozen=True):
     bindings: re.Pattern[str]
     in_cpu_build: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Build:
+class _Build(Struct, frozen=True):
     variables: re.Pattern[str]
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     """The keys of the file, which explains them."""
 
     prefilter: tuple[str, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+
+from msgspec import to_builtins
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
@@ -40,7 +41,7 @@ def _status(arguments: argparse.Namespace) -> int:
     """Exit 0 if everything agrees, 1 if not."""
     found = tree_status(*release_alone(arguments))
     if arguments.json:
-        print(json.dumps(asdict(found) | {"clean": found.clean}, indent=2, default=str))
+        print(json.dumps(to_builtins(found, enc_hook=str) | {"clean": found.clean}, indent=2))
         return OK if found.clean else CHECK_FAILED
     wide = max((len(patch.name) for patch in found.patches), default=0)
     print(f"{'patch':<{wide}}  {'+':>6} {'-':>6} {'quoted':>6} {'renames':>7}  state")

@@ -12,8 +12,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
@@ -25,8 +27,7 @@ from decouple.stack.trees import differences
 from decouple.upstream import words
 
 
-@dataclass(frozen=True)
-class Apply:
+class Apply(Struct, frozen=True):
     """Which series, and on which source."""
 
     project: Path

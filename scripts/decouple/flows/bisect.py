@@ -12,8 +12,9 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
@@ -36,8 +37,7 @@ CONFIGURE = "python3 setup.py build --cmake --cmake-only"
 """How ``build`` configures stage 1."""
 
 
-@dataclass(frozen=True)
-class Bisect:
+class Bisect(Struct, frozen=True):
     """Which series, and by what its trees are judged: at least one of the three questions."""
 
     project: Path
@@ -54,8 +54,7 @@ class Bisect:
     """Configure with this shell command, on this machine and not in the build environment."""
 
 
-@dataclass(frozen=True)
-class Culprit:
+class Culprit(Struct, frozen=True):
     """The patch that broke it: ``first_bad``, what the oracle said there, and how many trees were looked at."""
 
     first_bad: str
@@ -103,8 +102,7 @@ def compiles(run: Run, build: str = "build") -> Oracle:
     return look
 
 
-@dataclass(frozen=True)
-class CompileCommand:
+class CompileCommand(Struct, frozen=True):
     """An entry of CMake's ``compile_commands.json``."""
 
     file: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
@@ -46,8 +46,7 @@ SMOKE = "smoke"
 _PASSED = ("USE_", "CMAKE_", "BUILD_TEST")  # as upstream; other BUILD_* are mostly a CI host's own
 
 
-@dataclass(frozen=True)
-class Build(Work):
+class Build(Work, frozen=True):
     """What to build. Variables of the environment that upstream's build reads (USE_*, MAX_JOBS, …) count too."""
 
     stage: int | None = None

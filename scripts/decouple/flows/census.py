@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
@@ -30,8 +31,7 @@ from decouple.relocate.plan import make_plan
 from decouple.syntax.include_graph import Edge
 
 
-@dataclass(frozen=True)
-class TakeCensus:
+class TakeCensus(Struct, frozen=True):
     """Which trees are counted."""
 
     of: Pristine
@@ -46,8 +46,7 @@ class TakeCensus:
     """Words, macros and rules of this tree alone; see ``decouple.census.also``."""
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """The census of each tree, and the two side by side."""
 
     before: Census

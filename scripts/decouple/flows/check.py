@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.remake import Workshop
@@ -18,8 +19,7 @@ from decouple.series.check import Fit, PatchFit
 from decouple.upstream.source_word import open_named, read_series
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Struct, frozen=True):
     """Which series, on which source."""
 
     project: Path
@@ -32,8 +32,7 @@ class Check:
     offline: bool = False
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """The source in words, and a verdict per patch."""
 
     described: str

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
@@ -21,8 +20,7 @@ from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
 
 
-@dataclass(frozen=True)
-class Clean(Work):
+class Clean(Work, frozen=True):
     """Of which stage (None: all that was built, smoke tests too), and whether the Debian root goes as well."""
 
     stage: int | None = None

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import UsageError
 from decouple.build import settings
@@ -22,8 +23,7 @@ from decouple.release import status
 from decouple.verify import venvs
 
 
-@dataclass(frozen=True)
-class Contract(Work):
+class Contract(Work, frozen=True):
     """Which backend, on which PyTorch."""
 
     device: str = "sim"
@@ -39,8 +39,7 @@ class Contract(Work):
     """Further arguments for pytest."""
 
 
-@dataclass(frozen=True)
-class ContractRun:
+class ContractRun(Struct, frozen=True):
     """Whether every test passed, and the folder of the report."""
 
     ok: bool

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
@@ -16,8 +17,7 @@ from decouple.flows.apply import Apply, apply
 from decouple.flows.listener import Listener
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """What every flow that builds, or tries what was built, is told."""
 
     project: Path

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
@@ -19,8 +20,7 @@ from decouple.upstream.fetched import Fetched
 from decouple.upstream.manifests import load_release
 
 
-@dataclass(frozen=True)
-class Fetch:
+class Fetch(Struct, frozen=True):
     """Which release, and where from."""
 
     project: Path

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
@@ -23,8 +24,7 @@ from decouple.upstream.readers import OpenedSource
 from decouple.upstream.source_word import open_named
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """Which series, on what."""
 
     project: Path

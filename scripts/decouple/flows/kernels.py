@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
@@ -35,8 +36,7 @@ from decouple.verify.kernels.look import Look
 OFFICIAL = "official:"
 
 
-@dataclass(frozen=True)
-class Compare:
+class Compare(Struct, frozen=True):
     """Two sides, each a library, a wheel, a folder, a dump, or "official:RELEASE"."""
 
     project: Path

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from decouple.base.progress import SILENT, Progress
 
 
-@dataclass(frozen=True)
-class Listener:
+class Listener(Struct, frozen=True):
     """``say`` gets whole lines, ``warn`` those that a reader must see, ``progress`` how far a long piece of work is.
 
     The default hears nothing.

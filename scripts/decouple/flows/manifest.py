@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
@@ -22,8 +23,7 @@ from decouple.upstream.manifests import load, parse
 from decouple.upstream.providers.github import GITHUB
 
 
-@dataclass(frozen=True)
-class ReadFacts:
+class ReadFacts(Struct, frozen=True):
     """Which release; what is no upstream release is read off a tree, or off ``ref`` of a repository."""
 
     project: Path
@@ -34,8 +34,7 @@ class ReadFacts:
     """A tag, branch or commit; None: upstream's tag of a release candidate."""
 
 
-@dataclass(frozen=True)
-class FactsRead:
+class FactsRead(Struct, frozen=True):
     """The manifest as it is ("" where there is none), as it should be, and remarks on how far that could be checked."""
 
     path: Path

@@ -8,10 +8,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from packaging.version import Version
 
 from decouple.base.paths import cache_dir
@@ -26,8 +27,7 @@ from decouple.upstream.download import Downloader
 KIND = "portable"
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """What stands below third_party in a build: the folder (None: the tree's own) and what the build is told of it."""
 
     third_party: ThirdParty | None

@@ -7,8 +7,9 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import UsageError
 from decouple.flows.listener import QUIET, Listener
@@ -17,8 +18,7 @@ from decouple.upstream.fetching import fetch
 from decouple.upstream.manifests import load_release
 
 
-@dataclass(frozen=True)
-class Pristine:
+class Pristine(Struct, frozen=True):
     """Which release, and where its source comes from."""
 
     project: Path

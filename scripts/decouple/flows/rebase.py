@@ -9,11 +9,10 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct, structs
 from packaging.version import Version
 
 from decouple.base.checkout import Checkout
@@ -48,8 +47,7 @@ from decouple.upstream.readers import paths_of
 from decouple.upstream.source_word import open_named
 
 
-@dataclass(frozen=True)
-class Rebase:
+class Rebase(Struct, frozen=True):
     """What is carried where; or how to go on with the rebase that waits for a person."""
 
     project: Path
@@ -77,8 +75,7 @@ class Rebase:
         return Checkout(self.project).rebase
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """What becomes of every patch between two versions of PyTorch."""
 
     outcome: RebaseOutcome
@@ -86,8 +83,7 @@ class Judged:
     new: str
 
 
-@dataclass(frozen=True)
-class Rebased:
+class Rebased(Struct, frozen=True):
     """How far it came: given up (no ``judged``), stopped at a patch, judged, or written."""
 
     judged: Judged | None = None
@@ -208,7 +204,7 @@ def _go(
     work, (old, new), tree = prepare(project, waiting, request.from_source, listener)
     if request.step == "restart":
         _drop_conflict(request, waiting)
-        waiting = dataclasses.replace(waiting, decisions={}, stopped_at=None, tip=None)
+        waiting = structs.replace(waiting, decisions={}, stopped_at=None, tip=None)
     elif request.step in ("skip", "continue") and waiting.stopped_at:
         waiting = _decide(request, work, waiting)
     work.decisions = waiting.decisions
@@ -220,15 +216,15 @@ def _go(
     if request.report:
         return Rebased(judged, waiting.new)
     if outcome.stopped and outcome.waiting:
-        dataclasses.replace(waiting, stopped_at=None, tip=None).save(state_file)  # so that --abort always can
+        structs.replace(waiting, stopped_at=None, tip=None).save(state_file)  # so that --abort always can
         stop.show_conflict(_work_tree(work, source), outcome.tips[-1], outcome.waiting)
         name = outcome.stopped.name
-        dataclasses.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
+        structs.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
         return Rebased(judged, waiting.new, stopped_at=name, tree=source)
     made = result.new_series(outcome, waiting.new, work.partial)
     if tree is not None:
         near = _likeness(project, new, tree, listener)
-        made = dataclasses.replace(
+        made = structs.replace(
             made, made_on=work.repository.tree_of(work.sides.new), likeness=near.text() if near else ""
         )
     result.prove(work.repository, work.sides, outcome, result.texts(project, made))
@@ -255,7 +251,7 @@ def _decide(request: Rebase, work: series.RebaseWork, waiting: Waiting) -> Waiti
     )
     resolutions.remember(resolutions.path_for(request.project, waiting.old, waiting.new), kept)
     _drop_conflict(request, waiting)
-    return dataclasses.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
+    return structs.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
 
 
 def _drop_conflict(request: Rebase, waiting: Waiting) -> None:
@@ -394,4 +390,4 @@ def _explained(clone: Path, work: series.RebaseWork, outcome: RebaseOutcome) -> 
     files = [file for patch in work.patches for file in patch.files]
     moved = {f.new_path: f.old_path for f in files if f.new_path and f.old_path and f.new_path != f.old_path}
     old, new = (tag.split("+")[0] for tag in (work.sides.old_tag, work.sides.new_tag))
-    return dataclasses.replace(outcome, carried=tuple(explained(outcome.carried, clone, old, new, moved)))
+    return structs.replace(outcome, carried=tuple(explained(outcome.carried, clone, old, new, moved)))

@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
@@ -36,8 +37,7 @@ from decouple.upstream.source_word import open_named
 _FINE = {"clean", "offset"}
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Struct, frozen=True):
     """Which series, and what else is known of it."""
 
     project: Path
@@ -49,8 +49,7 @@ class Record:
     """Where the pristine tree of a whole series comes from, as for ``check``."""
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """What was written: the file, how each patch fares on each source, and what a partial series lacks."""
 
     path: Path

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.files import write_atomically
@@ -24,16 +25,14 @@ from decouple.relocate.plan import Plan
 PATCH = "0001-relocate-cuda-sources.patch"
 
 
-@dataclass(frozen=True)
-class Relocate:
+class Relocate(Struct, frozen=True):
     """Which tree; ``write`` replaces the patch by what the rules generate."""
 
     of: Pristine
     write: bool = False
 
 
-@dataclass(frozen=True)
-class Relocation:
+class Relocation(Struct, frozen=True):
     """What moves, by which rules; ``same``: whether the patch was what they generate."""
 
     plan: Plan

@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import REGULAR
@@ -27,8 +28,7 @@ RELOCATION = "relocate-cuda-sources"
 """The Decouple-Id of the patch that `decouple relocate` generates."""
 
 
-@dataclass(frozen=True)
-class Workshop:
+class Workshop(Struct, frozen=True):
     """What can be made anew of a checkout's patches."""
 
     recipes: Mapping[str, Recipe]

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
@@ -22,8 +23,7 @@ from decouple.inventory import rules
 from decouple.relocate.plan import make_plan
 
 
-@dataclass(frozen=True)
-class Reuse:
+class Reuse(Struct, frozen=True):
     """Which tree, and a vendor's names (TOML), which ``header`` is then to map."""
 
     of: Pristine
@@ -33,8 +33,7 @@ class Reuse:
     """Folders of headers: only names that they hold are a library's."""
 
 
-@dataclass(frozen=True)
-class Reused:
+class Reused(Struct, frozen=True):
     """What was counted; with names given, which stay ``open`` and how often they are used."""
 
     report: ReuseReport

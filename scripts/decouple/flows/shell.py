@@ -11,7 +11,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from decouple.base.errors import DecoupleError
 from decouple.build import settings
@@ -22,8 +21,7 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import provenance
 
 
-@dataclass(frozen=True)
-class Shell(Work):
+class Shell(Work, frozen=True):
     """Whose environment, and what runs there."""
 
     stage: int = 1

@@ -8,8 +8,9 @@ decouple.base.errors.UsageError: ...python: no libtorch_cpu and libc10 in it (..
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import cache_dir
@@ -23,8 +24,7 @@ from decouple.upstream.providers.wheel import of_manifest
 from decouple.upstream.ranges import RemoteZip
 
 
-@dataclass(frozen=True)
-class Stage2Symbols:
+class Stage2Symbols(Struct, frozen=True):
     """Whose kernels, on whose core."""
 
     project: Path
@@ -35,8 +35,7 @@ class Stage2Symbols:
     """A folder of libraries; None: the official wheel's."""
 
 
-@dataclass(frozen=True)
-class Looked:
+class Looked(Struct, frozen=True):
     """What the core lacks, and how many bytes were fetched to know."""
 
     report: SymbolReport

@@ -10,8 +10,10 @@ decouple.base.errors.UsageError: ...2.6: not built yet (nox -s build-2.6)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
@@ -29,8 +31,7 @@ from decouple.verify import checks, venvs
 from decouple.verify.venvs import Workplace
 
 
-@dataclass(frozen=True)
-class SuiteChoice:
+class SuiteChoice(Struct, frozen=True):
     """What the user asked for.
 
     ``suites`` by name (empty: all), ``words`` further words of pytest's ``-k``, ``slice`` that many tests of at most
@@ -50,8 +51,7 @@ class SuiteChoice:
     again: bool = False
 
 
-@dataclass(frozen=True)
-class SuiteRun:
+class SuiteRun(Struct, frozen=True):
     """What was run now, and every result that is stored of the chosen tests."""
 
     ran: int
@@ -150,8 +150,7 @@ IN_ROOT = ("built", "smoke", "monolith")
 """Torches that live in the Debian root: the wheels of ``build`` and of ``smoke``, and upstream's single-stage build."""
 
 
-@dataclass(frozen=True)
-class Torch:
+class Torch(Struct, frozen=True):
     """Which torch: a word of `IN_ROOT`, or a Python's path; what it is called, and on which device it is tested."""
 
     word: str

@@ -8,8 +8,9 @@ decouple.base.errors.DecoupleError: ...compile_commands.json: ...
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from decouple.base.errors import UsageError
 from decouple.build.environment import Places
@@ -43,8 +44,7 @@ TOUCHED = (
 )
 
 
-@dataclass(frozen=True)
-class Units(Work):
+class Units(Work, frozen=True):
     """Which units, and how they are looked at."""
 
     count: int | None = None
@@ -54,8 +54,7 @@ class Units(Work):
     jobs: int = 1
 
 
-@dataclass(frozen=True)
-class UnitsRun:
+class UnitsRun(Struct, frozen=True):
     """What the units opened, the build's record where it was asked, what keeps the tree from being the series."""
 
     report: UnitsReport

@@ -15,9 +15,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from email.utils import parseaddr
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
@@ -34,8 +35,7 @@ from decouple.upstream.source_word import open_named
 _LETTER = "pull-request.md"
 
 
-@dataclass(frozen=True)
-class ToUpstream:
+class ToUpstream(Struct, frozen=True):
     """Which patch of which series, on what."""
 
     project: Path
@@ -50,8 +50,7 @@ class ToUpstream:
     offline: bool = False
 
 
-@dataclass(frozen=True)
-class UpstreamPatches:
+class UpstreamPatches(Struct, frozen=True):
     """What was made."""
 
     described: str
@@ -61,8 +60,7 @@ class UpstreamPatches:
     """Mails for ``git am``, in order, and the text of the pull request."""
 
 
-@dataclass(frozen=True)
-class UpstreamVerdict:
+class UpstreamVerdict(Struct, frozen=True):
     """What one patch is for upstream."""
 
     id: str

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from decouple.base.errors import UsageError
 from decouple.base.paths import cache_dir
@@ -41,8 +43,7 @@ Heard = Callable[[Sequence[ElfAudit]], None]
 """Gets the audits as soon as they are there: what follows takes minutes and may fail."""
 
 
-@dataclass(frozen=True)
-class Verify(Work):
+class Verify(Work, frozen=True):
     """Which checks, of the wheels of the last build."""
 
     core: str = "built"
@@ -57,8 +58,7 @@ class Verify(Work):
     """Compare the machine code with that of "official", "monolith" (the root's), or a file."""
 
 
-@dataclass(frozen=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """Everything that was looked at."""
 
     audits: tuple[ElfAudit, ...]
@@ -74,8 +74,7 @@ class Verified:
         return clean and same and all(one.ok for one in self.checks)
 
 
-@dataclass(frozen=True)
-class Smoke(Work):
+class Smoke(Work, frozen=True):
     """A quick check: stage 2's runtime part against a stock core, given up after ``minutes``."""
 
     archs: str = ""
@@ -172,8 +171,7 @@ def smoke(request: Smoke, listener: Listener = QUIET, heard: Heard = lambda repo
         return Verified(reports, tuple(found), kernels=code)
 
 
-@dataclass(frozen=True)
-class _Trial:
+class _Trial(Struct, frozen=True):
     """Wheels tried in one environment."""
 
     environment: Environment

@@ -12,7 +12,6 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from decouple.base.errors import UsageError
@@ -34,8 +33,7 @@ from decouple.verify.checks import Promise
 from decouple.verify.venvs import Tried
 
 
-@dataclass(frozen=True)
-class VerifyOfficial(Work):
+class VerifyOfficial(Work, frozen=True):
     """Which wheel: the last one that was built in ``env``. ``python`` has the official torch with all that it needs."""
 
     python: Path | None = None

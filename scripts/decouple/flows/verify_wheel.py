@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
@@ -23,8 +24,7 @@ from decouple.index.wheel import Wheel
 from decouple.series.digest import series_digest
 
 
-@dataclass(frozen=True)
-class VerifyWheel:
+class VerifyWheel(Struct, frozen=True):
     """Which wheel, against which checkout."""
 
     project: Path

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
@@ -27,8 +28,7 @@ from decouple.series.digest import series_digest
 from decouple.upstream.download import Downloader
 
 
-@dataclass(frozen=True)
-class Wheels:
+class Wheels(Struct, frozen=True):
     """Which release, from where, for which machine, and whom to trust."""
 
     project: Path
@@ -52,8 +52,7 @@ class Wheels:
     offline: bool = False
 
 
-@dataclass(frozen=True)
-class FoundWheels:
+class FoundWheels(Struct, frozen=True):
     """What to fetch, from which index, and the ones to ask for a file that it does not give."""
 
     packages: ChosenPackages

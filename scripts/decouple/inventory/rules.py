@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from decouple.base import toml
 
@@ -43,8 +43,7 @@ class Rule(msgspec.Struct, frozen=True, rename={"origin": "from", "target": "to"
         return str(PurePosixPath(self.target) / rest)
 
 
-@dataclass(frozen=True)
-class Keep:
+class Keep(Struct, frozen=True):
     """Files that stay although they look like CUDA's."""
 
     name: str
@@ -52,8 +51,7 @@ class Keep:
     reason: str
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """Includes of ``header`` in core files that a later patch of the series takes out."""
 
     header: str
@@ -61,8 +59,7 @@ class Cut:
     reason: str
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """What counts as CUDA-looking, and where to look."""
 
     folders: tuple[str, ...]
@@ -78,8 +75,7 @@ class Scope:
             raise ValueError("words are written in lower case")
 
 
-@dataclass(frozen=True)
-class Stage1Sources:
+class Stage1Sources(Struct, frozen=True):
     """What is known of the stage-1 build (``USE_CUDA=0``) without running it."""
 
     undefined: frozenset[str]
@@ -89,8 +85,7 @@ class Stage1Sources:
     globs: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class PatchHeader:
+class PatchHeader(Struct, frozen=True):
     """The fixed values of the generated patch's header."""
 
     decouple_id: str
@@ -107,8 +102,7 @@ class PatchHeader:
     python_verify: str
 
 
-@dataclass(frozen=True)
-class RuleFile:
+class RuleFile(Struct, frozen=True):
     """All of ``rules.toml``."""
 
     root: str
@@ -121,8 +115,7 @@ class RuleFile:
     cuts: tuple[Cut, ...]
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     """The keys of the file."""
 
     root: str

@@ -17,11 +17,11 @@ character and leaves the rest to ``str.find``, which is linear (two-way search) 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct, structs
 
 from decouple.base.git import REGULAR, SYMLINK, TREE
 from decouple.patch.lines import lines_of
@@ -86,8 +86,7 @@ class Tree:
         self.changed.update(changes)
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A hunk that applies."""
 
     hunk: Hunk
@@ -101,8 +100,7 @@ class Placed:
     """At how many places it would have applied; counted only if the offset is not 0."""
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Why one section does not apply."""
 
     kind: str
@@ -116,8 +114,7 @@ class Failure:
     """The file's lines there, as many as the hunk has old lines."""
 
 
-@dataclass(frozen=True)
-class FileResult:
+class FileResult(Struct, frozen=True):
     """What became of one section."""
 
     file: FilePatch
@@ -125,8 +122,7 @@ class FileResult:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True)
-class PatchResult:
+class PatchResult(Struct, frozen=True):
     """What became of one patch."""
 
     files: tuple[FileResult, ...]
@@ -170,7 +166,7 @@ def reversed_section(file: FilePatch) -> FilePatch:
         for hunk in file.hunks
     )
     swaps_modes = bool(file.new_mode) or file.deletes is not False
-    return dataclasses.replace(
+    return structs.replace(
         file,
         old_path=file.new_path,
         new_path=file.old_path,
@@ -183,6 +179,7 @@ def reversed_section(file: FilePatch) -> FilePatch:
     )
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def path_fault(path: str) -> str:
     """Why a path must not be written, or an empty string; git's rules for index entries, a little stricter."""
     if path.startswith("/"):

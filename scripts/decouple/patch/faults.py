@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 CODES: dict[str, str] = {
     # series files
@@ -32,8 +32,7 @@ CODES: dict[str, str] = {
 """Every code and what it stands for: what reading finds; the rules of ``patch/lint`` and ``series/lint`` add theirs."""
 
 
-@dataclass(frozen=True, order=True)
-class Fault:
+class Fault(Struct, frozen=True, order=True):
     """One thing that is wrong. Sorted by file and line."""
 
     file: str

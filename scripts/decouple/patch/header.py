@@ -9,7 +9,9 @@ patch without ``From``. A header that is read and written without a change is th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.patch.lines import lines_of
 
@@ -39,8 +41,7 @@ _BUG_VENDOR = re.compile(r"bug-[a-z0-9]+\Z")
 _LOWER = {name.lower(): name for name in KNOWN}
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """One field as it stands in the file."""
 
     name: str
@@ -60,15 +61,13 @@ class Field:
         return "\n".join(unfolded).strip("\n")
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(Struct, frozen=True):
     """Lines that are no field: blank lines, free text, an mbox ``From`` line, a ``---`` and what follows."""
 
     raw: str
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(Struct, frozen=True):
     """Everything in front of the first diff of a patch. Changes give a new Header."""
 
     items: tuple[Field | Text, ...] = ()
@@ -176,8 +175,7 @@ def parse(text: str, *, first_line: int = 1) -> Header:
     return Header(tuple(item.closed() for item in items))
 
 
-@dataclass
-class _Open:
+class _Open(Struct):
     """An item while lines are added to it; ``name`` is empty for text."""
 
     name: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from msgspec import Struct
 
 from decouple.patch.parse import FilePatch, Hunk, Patch
 
@@ -20,16 +21,14 @@ LEAST = 6
 """Lines with words that must have come for a run to count as moved; fewer come by chance, as imports do."""
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """Lines that stand together: ``start`` is the 1-based line of the first."""
 
     start: int
     lines: tuple[bytes, ...]
 
 
-@dataclass(frozen=True)
-class MovedRun:
+class MovedRun(Struct, frozen=True):
     """A run that went from ``source`` and came in ``target``."""
 
     source: str

@@ -14,8 +14,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
@@ -28,8 +29,7 @@ _LONGEST_NAME_LINE = 16384  # twice PATH_MAX and its quotes; bounds the search f
 _LARGEST = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Text that makes a patch unreadable; ``git apply`` refuses it as well unless the message says otherwise."""
 
     line: int
@@ -37,8 +37,7 @@ class Problem:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class HunkLine:
+class HunkLine(Struct, frozen=True):
     """One line of a hunk."""
 
     kind: str
@@ -47,8 +46,7 @@ class HunkLine:
     """The line itself, with its newline unless ``\\ No newline at end of file`` follows it."""
 
 
-@dataclass(frozen=True)
-class Hunk:
+class Hunk(Struct, frozen=True, dict=True):
     """One ``@@`` block."""
 
     old_start: int
@@ -87,8 +85,7 @@ class Hunk:
         return any(line.kind != " " for line in self.lines)
 
 
-@dataclass(frozen=True)
-class FilePatch:
+class FilePatch(Struct, frozen=True):
     """What a patch does to one file. Paths have their prefix stripped."""
 
     old_path: str | None
@@ -147,8 +144,7 @@ class FilePatch:
         return b"".join((self.preamble, self.raw_header, *(hunk.raw for hunk in self.hunks), self.raw_tail))
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(Struct, frozen=True):
     """What the bytes of a patch say, as far as they can be read; `Patch` has the same names."""
 
     header: Header
@@ -159,8 +155,7 @@ class Read:
     problems: tuple[Problem, ...]
 
 
-@dataclass(frozen=True)
-class Patch:
+class Patch(Struct, frozen=True, dict=True):
     """One patch file: its name, its bytes, and what they say, which is read when it is asked for."""
 
     name: str
@@ -288,8 +283,7 @@ class _Bad(Exception):
         self.problem = Problem(line, code, message)
 
 
-@dataclass
-class _Section:
+class _Section(Struct):
     """The header of a file section while it is read; see FilePatch for the fields."""
 
     old_path: str | None = None

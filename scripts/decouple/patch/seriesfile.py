@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from decouple.base.checkout import NOT_CARRIED
 from decouple.base.errors import DecoupleError
@@ -27,8 +28,7 @@ _MADE_ON = re.compile(MADE_ON + r"([0-9a-f]{40}): (\S.*)\Z")
 _NOT_CARRIED = re.compile(NOT_CARRIED + r"(\S+): (\S.*)\Z")
 
 
-@dataclass(frozen=True)
-class SeriesEntry:
+class SeriesEntry(Struct, frozen=True):
     """One patch of a series."""
 
     name: str
@@ -47,8 +47,7 @@ class SeriesEntry:
         return self.name if self.strip == 1 else f"{self.name} -p{self.strip}"
 
 
-@dataclass(frozen=True)
-class SeriesProblem:
+class SeriesProblem(Struct, frozen=True):
     """Something wrong with one line of a series file."""
 
     line: int
@@ -57,8 +56,7 @@ class SeriesProblem:
     message: str
 
 
-@dataclass(frozen=True)
-class NotCarried:
+class NotCarried(Struct, frozen=True):
     """A patch that a partial series lacks: its name in the series it was carried from, and why, in one line."""
 
     name: str
@@ -69,14 +67,12 @@ class NotCarried:
         return f"{NOT_CARRIED}{self.name}: {self.why}"
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(Struct, frozen=True):
     raw: str
     entry: SeriesEntry | None = None
 
 
-@dataclass(frozen=True)
-class SeriesFile:
+class SeriesFile(Struct, frozen=True):
     """A series: its entries in order, and every other line where it stood. Changes give a new SeriesFile."""
 
     lines: tuple[_Line, ...] = ()

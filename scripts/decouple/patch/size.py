@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from decouple.patch.parse import Patch
 
 
-@dataclass(frozen=True)
-class PatchSize:
+class PatchSize(Struct, frozen=True):
     """How big a patch is, in lines; renames without hunks count nothing."""
 
     name: str

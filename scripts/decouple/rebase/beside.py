@@ -18,9 +18,10 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.git import Repository
 from decouple.patch.lines import lines_of
@@ -30,8 +31,7 @@ _TELLING = re.compile(rb"\w\w")
 """A line with a word in it; blank lines and brackets prove no place."""
 
 
-@dataclass(frozen=True)
-class ChangedRun:
+class ChangedRun(Struct, frozen=True):
     """One run of changed lines of a hunk. ``at``: 0-based line of the old file; context is what the hunk quotes."""
 
     at: int
@@ -41,8 +41,7 @@ class ChangedRun:
     after: tuple[bytes, ...]
 
 
-@dataclass(frozen=True)
-class Addition:
+class Addition(Struct, frozen=True):
     """Lines that upstream put right beside what a patch takes out, and where (0-based) in the three texts they go."""
 
     lines: tuple[bytes, ...]
@@ -51,8 +50,7 @@ class Addition:
     new: int
 
 
-@dataclass(frozen=True)
-class Settled:
+class Settled(Struct, frozen=True):
     """The file as the merge leaves it, and what upstream had added beside the patch's lines."""
 
     data: bytes

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import SUBMODULE, Repository
@@ -33,8 +35,7 @@ _ASKED = 8
 _PLAIN = CommitText("decouple <decouple@localhost>", "0 +0000", "rebase\n")
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """A patch in its old series: the commits before and after it."""
 
     patch: Patch
@@ -67,8 +68,7 @@ class TreeSource:
         return self._blobs[entry.id]
 
 
-@dataclass(frozen=True)
-class Merge:
+class Merge(Struct, frozen=True):
     """A 3-way merge: the tree it made (with conflict markers where it could not), and git's words on each conflict."""
 
     tree: str

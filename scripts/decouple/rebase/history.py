@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from msgspec import structs
 
 from decouple.base.errors import UsageError
 from decouple.base.git import ask
@@ -28,7 +29,7 @@ def explained(
     for one in carried:
         if one.verdict.stops:
             notes = tuple(_explained(note, clone, span, origins.get(note.path, note.path)) for note in one.notes)
-            one = dataclasses.replace(one, notes=notes)
+            one = structs.replace(one, notes=notes)
         result.append(one)
     return result
 
@@ -43,7 +44,7 @@ def _explained(note: Note, clone: Path, span: str, path: str) -> Note:
         last = note.line + count - 1
         found = _log(clone, "--no-patch", f"-L{note.line},{last}:{path}", span)
     found = found or _log(clone, span, "--", path)
-    return dataclasses.replace(note, commits=tuple(found[:MOST]))
+    return structs.replace(note, commits=tuple(found[:MOST]))
 
 
 def _log(clone: Path, *arguments: str) -> list[str]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 from functools import cached_property
+
+from msgspec import Struct
 
 _SHOWN = 3  # lines of context around what upstream did
 
 
-@dataclass(frozen=True)
-class Across:
+class Across(Struct, frozen=True, dict=True):
     """The lines of a file in two releases."""
 
     old: Sequence[bytes]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+
+from msgspec import structs
 
 from decouple.base.git import REGULAR, Repository
 from decouple.rebase.carry import TreeSource, tree_after
@@ -34,7 +35,7 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried)
     except RecipeError as error:
         if not merged.verdict.stops:
             return merged
-        return dataclasses.replace(merged, notes=(*merged.notes, Note(error.path, 0, f"its recipe: {error.what}")))
+        return structs.replace(merged, notes=(*merged.notes, Note(error.path, 0, f"its recipe: {error.what}")))
     changes = _written(repository, tip, texts)
     tree = tree_after(repository, tip, changes)
     if merged.changes is not None and tree == tree_after(repository, tip, merged.changes):

@@ -9,7 +9,8 @@ a conflict, or a person is shown what upstream did.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from decouple.base.git import Repository
 from decouple.patch.lines import lines_of
@@ -20,8 +21,7 @@ from decouple.rebase.lines import Across
 from decouple.rebase.verdicts import Note
 
 
-@dataclass(frozen=True)
-class Texts:
+class Texts(Struct, frozen=True):
     """A file before the patch, after it, and in the release that it is carried to."""
 
     old: bytes
@@ -29,8 +29,7 @@ class Texts:
     new: bytes
 
 
-@dataclass(frozen=True)
-class Ported:
+class Ported(Struct, frozen=True):
     """The text of each file that changes, and what was brought where."""
 
     texts: Mapping[str, bytes]

@@ -7,7 +7,8 @@ file. A patch is carried only when each file that it changes is there; of the ot
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from decouple.base.git import Repository
 from decouple.patch.apply import Source
@@ -23,8 +24,7 @@ _PACKAGES = ("torch/", "torchgen/", "functorch/", "third_device/")
 _WHO = "decouple <decouple@localhost>"
 
 
-@dataclass(frozen=True)
-class Partial:
+class Partial(Struct, frozen=True):
     """What a rebase onto a wheel knows besides the commit: the wheel's name, and what the old series left out."""
 
     wheel: str

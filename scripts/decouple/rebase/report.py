@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Sequence
+
+from msgspec import to_builtins
 
 from decouple.rebase.verdicts import Carried, Note, Verdict
 
@@ -43,10 +44,7 @@ def markdown(carried: Sequence[Carried], old: str, new: str) -> str:
 
 def as_json(carried: Sequence[Carried], old: str, new: str) -> str:
     """Everything but the bodies of patches."""
-    rows = [
-        {"patch": one.name, "verdict": one.verdict.value, "notes": [dataclasses.asdict(note) for note in one.notes]}
-        for one in carried
-    ]
+    rows = [{"patch": one.name, "verdict": one.verdict.value, "notes": to_builtins(one.notes)} for one in carried]
     return json.dumps({"from": old, "to": new, "patches": rows}, indent=1, ensure_ascii=False) + "\n"
 
 

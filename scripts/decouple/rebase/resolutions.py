@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.checkout import Checkout
@@ -25,8 +26,7 @@ _HEAD = """\
 """
 
 
-@dataclass(frozen=True)
-class SettledFile:
+class SettledFile(Struct, frozen=True):
     """What was made of one file."""
 
     path: str
@@ -37,8 +37,7 @@ class SettledFile:
     """All of it, where it is a file of ours that the merge did not make."""
 
 
-@dataclass(frozen=True)
-class Resolution:
+class Resolution(Struct, frozen=True):
     """A settled conflict of one patch."""
 
     patch: str
@@ -55,8 +54,7 @@ class Resolution:
     file: tuple[SettledFile, ...] = ()
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     resolution: tuple[Resolution, ...] = ()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
@@ -21,8 +22,7 @@ from decouple.stack import applier
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 
 
-@dataclass(frozen=True)
-class NewSeries:
+class NewSeries(Struct, frozen=True):
     """The files of the new series: ``lines`` of ``series/<release>``, ``bodies`` by path below ``patches/``."""
 
     lines: tuple[str, ...]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, structs
 
 from decouple.base.git import Repository
 from decouple.base.progress import SILENT, Progress
@@ -32,16 +32,14 @@ Regenerate = Callable[[Patch], "Regenerated | None"]
 """Makes a generated patch anew for the new release; None for a patch that is written by hand."""
 
 
-@dataclass(frozen=True)
-class Regenerated:
+class Regenerated(Struct, frozen=True):
     """A generated patch for the new release. ``data`` is None where the rules do not cover it; ``notes`` say why."""
 
     data: bytes | None
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What a person decided about one patch: leave it out, or the tree id it shall lead to."""
 
     tree: str | None
@@ -52,8 +50,7 @@ class Decision:
     """Why, in a person's words."""
 
 
-@dataclass(frozen=True)
-class Sides:
+class Sides(Struct, frozen=True):
     """The releases: their tags, and the commits that their series starts from."""
 
     old_tag: str
@@ -62,8 +59,7 @@ class Sides:
     new: str
 
 
-@dataclass(frozen=True)
-class RebaseOutcome:
+class RebaseOutcome(Struct, frozen=True):
     """How far a rebase got. ``tips`` holds the commit after each carried patch, the new release itself first."""
 
     carried: tuple[Carried, ...]
@@ -77,8 +73,7 @@ class RebaseOutcome:
         return self.steps[len(self.carried) - 1] if self.stopped else None
 
 
-@dataclass
-class RebaseWork:
+class RebaseWork(Struct, dict=True):
     """The work, with everything that it depends on. ``run`` may be called again with more decisions."""
 
     repository: Repository
@@ -86,8 +81,8 @@ class RebaseWork:
     patches: Sequence[Patch]
     regenerate: Regenerate = lambda patch: None
     memory: Sequence[Resolution] = ()
-    decisions: Mapping[str, Decision] = field(default_factory=dict)
-    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    decisions: Mapping[str, Decision] = {}
+    recipes: Mapping[str, Recipe] = {}
     """By the Decouple-Id of the patch that each makes."""
     partial: Partial | None = None
     """Set when the new release is known from its wheel only."""
@@ -110,7 +105,7 @@ class RebaseWork:
                 without[identity] = step.patch.name
             progress.advance()
             if result.verdict.stops:
-                result = dataclasses.replace(result, notes=(*result.notes, *self._about(step)))
+                result = structs.replace(result, notes=(*result.notes, *self._about(step)))
                 carried[-1] = result
             if result.verdict.stops and stop:
                 progress.finish(f"stopped at {step.patch.name}")

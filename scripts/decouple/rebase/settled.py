@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
+
+from msgspec import Struct
 
 from decouple.patch.lines import lines_of
 
@@ -23,8 +24,7 @@ _BEGIN, _BASE, _MIDDLE, _END = (
 )
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(Struct, frozen=True):
     """One line, or one conflict with the lines of its sides: the release's, the base's, the patch's."""
 
     key: str
@@ -32,8 +32,7 @@ class Token:
     sides: tuple[tuple[bytes, ...], ...] = ()
 
 
-@dataclass(frozen=True)
-class SettledChange:
+class SettledChange(Struct, frozen=True):
     """Tokens that went, between tokens that stayed, and what came: ``=HASH`` of upstream's lines, ``+`` and ours."""
 
     before: tuple[str, ...]

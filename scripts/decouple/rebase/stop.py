@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
@@ -21,22 +22,21 @@ from decouple.rebase.series import Decision
 _VERSION = 1
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A rebase under way: from which release to which, with which source, and what was decided so far."""
 
     old: str
     new: str
     source: str
     debian_patches: bool
-    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    decisions: Mapping[str, Decision] = {}
     stopped_at: str | None = None
     tip: str | None = None
     """Commit that the work tree stands on while a conflict is open."""
 
     def save(self, path: Path) -> None:
         """Replace the state file."""
-        write_atomically(path, json.dumps({"version": _VERSION, **asdict(self)}, indent=1, sort_keys=True) + "\n")
+        write_atomically(path, json.dumps({"version": _VERSION, **to_builtins(self)}, indent=1, sort_keys=True) + "\n")
 
 
 def load(path: Path) -> Waiting | None:

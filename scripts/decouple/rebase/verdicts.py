@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from decouple.stack.trees import TreeEntry
 
@@ -50,8 +51,7 @@ class Verdict(enum.Enum):
         return not self.stops and self not in (Verdict.ALREADY_UPSTREAM, Verdict.NOT_SEEN, Verdict.SKIPPED)
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Struct, frozen=True):
     """One piece of evidence: a file, where in it (1-based line of the new release, 0: the whole file), what it is."""
 
     path: str
@@ -67,13 +67,12 @@ class Note:
     """Upstream commits that touched these lines between the releases, newest first, as "<id> <subject>"."""
 
 
-@dataclass(frozen=True)
-class Carried:
+class Carried(Struct, frozen=True):
     """A patch on the new release. ``changes`` is what it does to the new tree, None where a person must decide."""
 
     name: str
     verdict: Verdict
     changes: Mapping[str, TreeEntry | None] | None = None
-    notes: tuple[Note, ...] = field(default_factory=tuple)
+    notes: tuple[Note, ...] = ()
     body: bytes | None = None
     """New diff text; None where the old file serves or there is nothing to apply."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from decouple.recipes.model import RecipeError, Selector
 from decouple.syntax.build_lists import read_cmake
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     import tree_sitter
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Struct, frozen=True):
     """Lines ``start`` to ``stop`` (excluded) of a text, from 0."""
 
     start: int

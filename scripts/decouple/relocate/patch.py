@@ -7,10 +7,11 @@ commit message.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Sequence
 from email.utils import format_datetime
+
+from msgspec import structs
 
 from decouple.base.errors import DecoupleError
 from decouple.inventory.rules import PatchHeader, RuleFile
@@ -35,7 +36,7 @@ def render_python(moves: Sequence[Move], rules: RuleFile, release: str, wheel: s
     """
     if not moves:
         raise DecoupleError(f"{wheel} has none of the Python files that move", next_step="give an official wheel")
-    fixed = dataclasses.replace(
+    fixed = structs.replace(
         rules.patch,
         subject=rules.patch.python_subject,
         description=rules.patch.python_description.replace("{wheel}", wheel),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.inventory.rules import Rule, RuleFile
@@ -15,8 +16,7 @@ from decouple.syntax.globs import matches
 from decouple.syntax.include_graph import Edge, chain
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(Struct, frozen=True):
     """``origin`` becomes ``target`` (both relative to the tree); ``rules`` agreed on it."""
 
     origin: str
@@ -24,8 +24,7 @@ class Move:
     rules: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Stay:
+class Stay(Struct, frozen=True):
     """A suspect that stays: by which entry, why, and the include chain if stage 1 needs it."""
 
     path: str
@@ -34,8 +33,7 @@ class Stay:
     chain: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What `decouple relocate` prints; everything sorted by path."""
 
     moves: tuple[Move, ...]

@@ -7,8 +7,9 @@ so they are held against the pristine tree.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base import toml
 from decouple.syntax.build_lists import read_bzl, read_cmake
@@ -18,16 +19,14 @@ UNITS = (".cpp", ".cu", ".cc", ".c")
 _DATA = Path(__file__).with_name("stage2.toml")
 
 
-@dataclass(frozen=True)
-class Left:
+class Left(Struct, frozen=True):
     """Units that stage 2 does not compile, and why."""
 
     paths: list[str]
     reason: str
 
 
-@dataclass(frozen=True)
-class Stage2Sources:
+class Stage2Sources(Struct, frozen=True):
     """``stage2.toml``."""
 
     sources: str
@@ -35,8 +34,7 @@ class Stage2Sources:
     left: list[Left]
 
 
-@dataclass(frozen=True)
-class ListsReport:
+class ListsReport(Struct, frozen=True):
     """What stage 2's lists make of one tree. Each fault is a line with what to do about it."""
 
     units: int

@@ -5,11 +5,12 @@ The number of patches must shrink as upstream takes things over; this is where o
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
+
+from msgspec import Struct, to_builtins
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
@@ -19,8 +20,7 @@ from decouple.patch.size import measure
 from decouple.series import check
 
 
-@dataclasses.dataclass(frozen=True)
-class BurnDownRow:
+class BurnDownRow(Struct, frozen=True):
     """One series. ``couplings`` is the census's key number after the series, None where no census was given."""
 
     release: str
@@ -68,7 +68,7 @@ def row(project: Path, release: str, census: Path | None = None) -> BurnDownRow:
 
 def as_json(rows: Sequence[BurnDownRow]) -> str:
     """One object per series."""
-    return json.dumps([dataclasses.asdict(one) for one in rows], indent=1) + "\n"
+    return json.dumps(to_builtins(rows), indent=1) + "\n"
 
 
 def as_svg(rows: Sequence[BurnDownRow]) -> str:

@@ -6,11 +6,11 @@ apply the check goes on with the tree as it was before it, and says which of the
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct, structs
 
 from decouple.base.checkout import Checkout
 from decouple.patch import seriesfile
@@ -43,8 +43,7 @@ Remade = Callable[[Patch, Tree], tuple[Fit, Mapping[str, File | None]] | None]
 """What a patch whose text does not apply is on a tree when it is made anew, and what it changes; None: it cannot be."""
 
 
-@dataclass(frozen=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """One section of a patch that does not apply."""
 
     path: str
@@ -53,8 +52,7 @@ class Conflict:
     """Whether the reverse of this section applies: this part of the patch is in the source already."""
 
 
-@dataclass(frozen=True)
-class PatchFit:
+class PatchFit(Struct, frozen=True):
     """What would become of one patch."""
 
     patch: Patch
@@ -112,7 +110,7 @@ def check(
             verdict, changes = PatchFit(patch, made[0]), dict(made[1])
         before = tuple(dict.fromkeys(name for path in patch.touched for name in failed.get(path, ())))
         bad = verdict.status in (Fit.CONFLICT, Fit.GONE)
-        verdicts.append(dataclasses.replace(verdict, unseen=unseen, after=before if bad else ()))
+        verdicts.append(structs.replace(verdict, unseen=unseen, after=before if bad else ()))
         tree.update(changes)
         if bad:
             for path in patch.touched:

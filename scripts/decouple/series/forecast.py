@@ -9,8 +9,9 @@ from __future__ import annotations
 import html
 import json
 from collections import Counter
-from dataclasses import dataclass
 from importlib import resources
+
+from msgspec import Struct
 
 from decouple.patch.parse import Patch
 from decouple.series.check import Fit, PatchFit
@@ -22,8 +23,7 @@ _ORDER = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """One release: its name, what was read of it, and one verdict per patch; or why there is no source."""
 
     release: str
@@ -32,8 +32,7 @@ class Column:
     missing: str = ""
 
 
-@dataclass(frozen=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """The matrix: one verdict per patch and release."""
 
     series: str

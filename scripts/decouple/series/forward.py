@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -69,16 +69,14 @@ class _Names(msgspec.Struct, frozen=True):
     name: list[OnlyHere]
 
 
-@dataclass(frozen=True)
-class UpstreamTexts:
+class UpstreamTexts(Struct, frozen=True):
     """What ``series/upstream`` says."""
 
     texts: Mapping[str, UpstreamText]
     only_here: tuple[OnlyHere, ...]
 
 
-@dataclass(frozen=True)
-class UpstreamCommit:
+class UpstreamCommit(Struct, frozen=True):
     """One commit that upstream could take."""
 
     patch: Patch

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
@@ -35,8 +36,7 @@ CODES.update(
 _NAME = re.compile(r"(\d{4})-[a-z0-9]+(-[a-z0-9]+)*\.patch\Z")
 
 
-@dataclass(frozen=True)
-class LintReport:
+class LintReport(Struct, frozen=True):
     """What lint looked at and what it found."""
 
     series: tuple[str, ...]

@@ -13,15 +13,15 @@ behind it, along renames, by the line numbers of their hunks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from decouple.patch.parse import FilePatch, Hunk, Patch
 
 _WHOLE_FILE = 2**31
 
 
-@dataclass(frozen=True)
-class Overlap:
+class Overlap(Struct, frozen=True):
     """A hunk of ``later`` that contains lines of ``earlier``."""
 
     later: Patch
@@ -30,8 +30,7 @@ class Overlap:
     hunk: Hunk
 
 
-@dataclass(frozen=True)
-class _Range:
+class _Range(Struct, frozen=True):
     """Lines ``begin`` up to, not including, ``end`` that ``owner`` wrote; empty where it only took lines away."""
 
     begin: int

@@ -6,7 +6,8 @@ import difflib
 import enum
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.patch.parse import Patch
@@ -28,8 +29,7 @@ class PatchChange(enum.Enum):
     NEW = "new"
 
 
-@dataclass(frozen=True)
-class RangeRow:
+class RangeRow(Struct, frozen=True):
     """One ``Decouple-Id`` in both series. ``difference``: the patches' texts compared, as unified diff lines."""
 
     identity: str

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import TREE, Repository
@@ -23,8 +24,7 @@ _OFFSET = re.compile(r"Hunk #(\d+) succeeded at (\d+) \(offset (-?\d+) lines?\)"
 _FAILED = re.compile(r"error: patch failed: (.*):(\d+)\Z")
 
 
-@dataclass(frozen=True)
-class Offset:
+class Offset(Struct, frozen=True):
     """A hunk that git found away from where the patch says it is."""
 
     path: str
@@ -38,8 +38,7 @@ class Offset:
         return f"{self.path}: hunk {self.hunk} at line {self.line} (offset {self.lines:+d})"
 
 
-@dataclass(frozen=True)
-class AppliedPatch:
+class AppliedPatch(Struct, frozen=True):
     """One patch that applied: what it made of each path it touches (None: deleted), and its offsets."""
 
     patch: Patch
@@ -60,10 +59,9 @@ class ApplyError(DecoupleError):
         self.applied: tuple[AppliedPatch, ...] = ()
 
 
-@dataclass
-class _Batch:
-    patches: list[Patch] = field(default_factory=list)
-    paths: set[str] = field(default_factory=set)
+class _Batch(Struct):
+    patches: list[Patch] = []
+    paths: set[str] = set()
 
     def takes(self, patch: Patch) -> bool:
         return not self.patches or (self.patches[0].strip == patch.strip and self.paths.isdisjoint(patch.changed))
@@ -102,8 +100,7 @@ def apply(repository: Repository, tree: str, patches: Sequence[Patch], scratch: 
     return outcomes
 
 
-@dataclass(frozen=True)
-class _Base:
+class _Base(Struct, frozen=True):
     """The tree that patches go onto, and what it holds at every path they name."""
 
     repository: Repository

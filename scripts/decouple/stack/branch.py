@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import UsageError
@@ -32,8 +34,7 @@ from decouple.stack.trees import TreeEntry, differences
 from decouple.stack.writeback import ID, DraftPatch, Written, write
 
 
-@dataclass(frozen=True)
-class SeriesBranch:
+class SeriesBranch(Struct, frozen=True):
     """A branch made from a series."""
 
     repository: Path

@@ -18,7 +18,8 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository, fast_import_path
@@ -44,8 +45,7 @@ _DIFFSTAT = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class CommitText:
+class CommitText(Struct, frozen=True):
     """What a commit says besides its tree and parent."""
 
     author: str
@@ -193,8 +193,7 @@ def raw_date(value: str) -> str:
     return f"{max(seconds - offset, 0)} {zone}"
 
 
-@dataclass(frozen=True)
-class NewCommit:
+class NewCommit(Struct, frozen=True):
     """A commit to write: its text and what it changes against its parent (None: deleted; bytes: a new blob)."""
 
     text: CommitText

@@ -6,8 +6,10 @@ import re
 import shutil
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
@@ -34,8 +36,7 @@ from decouple.stack.writeback import (
 )
 
 
-@dataclass(frozen=True)
-class Refreshed:
+class Refreshed(Struct, frozen=True):
     """What a refresh did."""
 
     written: Written

@@ -10,8 +10,10 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
@@ -38,13 +40,12 @@ Files = Mapping[Path, bytes | None]
 NO_FILES: Files = {}
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """What a verb did."""
 
     pushed: tuple[str, ...] = ()
     popped: tuple[str, ...] = ()
-    offsets: Mapping[str, tuple[Offset, ...]] = field(default_factory=dict)
+    offsets: Mapping[str, tuple[Offset, ...]] = {}
     files: int = 0
     """Paths of the work tree that changed."""
     overlay: str = ""

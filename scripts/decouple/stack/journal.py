@@ -12,9 +12,10 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
@@ -30,8 +31,7 @@ _BOUND = 64 << 20  # bytes of a state file or journal
 _ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-@dataclass(frozen=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """A patch on the stack: the bytes it was made from and the commit it became."""
 
     name: str
@@ -40,16 +40,14 @@ class Applied:
     offsets: tuple[Offset, ...] = ()
 
 
-@dataclass(frozen=True)
-class Overlaid:
+class Overlaid(Struct, frozen=True):
     """The overlay commit on top of a complete series, and the digest of the files in it."""
 
     commit: str
     digest: str
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True):
     """The stack as the last transaction left it."""
 
     release: str
@@ -59,7 +57,7 @@ class State:
     """Commit the patches stand on: ``upstream``, or the commit of Debian's patches on top of it."""
     applied: tuple[Applied, ...] = ()
     overlay: Overlaid | None = None
-    source: Mapping[str, str] = field(default_factory=dict)
+    source: Mapping[str, str] = {}
     """What ``apply`` was asked for, so that it knows when nothing changed."""
 
     @property
@@ -74,7 +72,7 @@ class State:
 
     def to_json(self) -> str:
         """As text for the state file."""
-        return json.dumps({"version": _VERSION, **asdict(self)}, indent=1) + "\n"
+        return json.dumps({"version": _VERSION, **to_builtins(self)}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> State:
@@ -107,13 +105,12 @@ class State:
         return made
 
 
-@dataclass(frozen=True)
-class Transaction:
+class Transaction(Struct, frozen=True):
     """One transaction."""
 
     verb: str
     state: State
-    files: Mapping[Path, bytes | None] = field(default_factory=dict)
+    files: Mapping[Path, bytes | None] = {}
     """Files of the project to write (None: to delete)."""
     index: Path | None = None
     """An index to put in place first: it holds edits that go into a patch."""

@@ -10,8 +10,9 @@ import hashlib
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK, Repository
@@ -23,8 +24,7 @@ FOLDER = "third_device"
 PATCHES = "third_device/torch_cuda/torch_patches"
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(Struct, frozen=True):
     """What the overlay holds: path in the tree -> git mode and content."""
 
     content: Mapping[str, tuple[int, bytes]]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.patch import seriesfile
@@ -11,8 +12,7 @@ from decouple.patch.size import PatchSize, measure
 from decouple.stack.engine import Stack
 
 
-@dataclass(frozen=True)
-class PatchStatus:
+class PatchStatus(Struct, frozen=True):
     """One line of ``decouple status``."""
 
     name: str
@@ -22,8 +22,7 @@ class PatchStatus:
     offsets: int = 0
 
 
-@dataclass(frozen=True)
-class StackStatus:
+class StackStatus(Struct, frozen=True):
     """What ``decouple status`` says."""
 
     release: str

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import TREE, Repository
 
 
-@dataclass(frozen=True)
-class TreeEntry:
+class TreeEntry(Struct, frozen=True):
     """A file, link or submodule in a tree: its mode and its object id."""
 
     mode: int
@@ -20,8 +20,7 @@ class TreeEntry:
     id: str
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """What happened to one path between two trees; None stands for "is not there"."""
 
     path: str

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
@@ -38,8 +40,7 @@ from decouple.stack.trees import TreeEntry, differences
 ID = "Decouple-Id"
 
 
-@dataclass(frozen=True)
-class DraftPatch:
+class DraftPatch(Struct, frozen=True):
     """One patch to be: its commit's text and what it changes, by path: (before, after)."""
 
     text: CommitText
@@ -57,8 +58,7 @@ class DraftPatch:
         return self.text.trailer(ID)
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(Struct, frozen=True):
     """The patch files that a list of items makes."""
 
     state: State
@@ -69,7 +69,7 @@ class Written:
     changed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = {}
     newer: tuple[str, ...] = ()
     """Patches whose file changed since they were applied; kept, and not in the tree yet."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError, UsageError
@@ -13,8 +14,7 @@ from decouple.base.errors import DecoupleError, UsageError
 _FILE = Path(__file__).with_name("suites.toml")
 
 
-@dataclass(frozen=True)
-class Suite:
+class Suite(Struct, frozen=True):
     """Test files of upstream and how they are run.
 
     ``files`` are names or patterns below ``test/``, ``select`` is pytest's ``-k``, ``process`` the largest number of
@@ -41,8 +41,7 @@ class Suite:
         return sorted(names)
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     environment: dict[str, str]
     simulated: dict[str, str]
     suite: tuple[Suite, ...]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base import toml
 from decouple.suites.store import OUTCOMES, SuiteResult
@@ -17,8 +19,7 @@ _FILE = Path(__file__).with_name("known.toml")
 _COUNTS = ("launches", "copies", "sets", "allocations", "calls", "graphs", "events")
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """A test that is not the same on both: ``what`` is "outcome" or "ledger", ``reason`` stands in ``known.toml``."""
 
     test: str
@@ -29,8 +30,7 @@ class Difference:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class SuiteComparison:
+class SuiteComparison(Struct, frozen=True):
     """Tests that both ran, how many ended the same, of how many both have a ledger, and how many of those are the same.
 
     ``exact`` counts ledgers that are the same to the last byte with pointers as (allocation, offset), ``loose`` those
@@ -110,8 +110,7 @@ def _counts(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, st
     return said[0], said[1]
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Struct, frozen=True):
     """Tests (a pattern on their ids) of which it is known, and why, that they differ or fail.
 
     ``what`` is "outcome", "ledger" or "failure"; ``sides`` two builds ("built/official"), or of a failure the devices.
@@ -123,8 +122,7 @@ class Known:
     reason: str
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     known: tuple[Known, ...] = ()
 
 

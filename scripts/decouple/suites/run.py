@@ -15,9 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.progress import SILENT, Progress
 from decouple.suites.catalog import Suite
@@ -32,8 +34,7 @@ _PYTEST = ("-m", "pytest", "-q", "-c", "/dev/null", "--noconftest", "-p", "no:ca
 _BAD = {"failed", "died", "too slow"}
 
 
-@dataclass(frozen=True)
-class Collected:
+class Collected(Struct, frozen=True):
     """The tests of one file; ``why`` says why there is none."""
 
     suite: Suite

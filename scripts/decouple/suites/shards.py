@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(Struct, frozen=True):
     """Tests of one file that run one after another in one process; ``name`` tells shards apart in logs."""
 
     suite: str

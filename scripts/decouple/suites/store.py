@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
@@ -16,8 +17,7 @@ from decouple.base.files import write_atomically
 OUTCOMES = ("passed", "xfailed", "skipped", "failed", "too slow", "died")
 
 
-@dataclass(frozen=True)
-class SuiteResult:
+class SuiteResult(Struct, frozen=True):
     """One test: its id below upstream's ``test/``, what became of it, and the ledger of what it would have launched.
 
     ``attempts`` counts the processes it was run in; ``flaky`` is one that failed and then passed alone. ``why`` is the
@@ -33,7 +33,7 @@ class SuiteResult:
     flaky: bool = False
     suite: str = ""
     known: str = ""
-    ledger: Mapping[str, Any] | None = field(default=None)
+    ledger: Mapping[str, Any] | None = None
 
 
 class Store:
@@ -66,7 +66,7 @@ class Store:
         with self._file.open("a", encoding="utf-8") as file:
             for one in found:
                 self.results[one.id] = one
-                file.write(json.dumps(asdict(one), sort_keys=True) + "\n")
+                file.write(json.dumps(to_builtins(one), sort_keys=True) + "\n")
 
     def collected(self) -> dict[str, list[str]]:
         """What pytest was asked before: which tests of a file are chosen."""
@@ -112,9 +112,7 @@ def _result(row: dict[str, Any]) -> SuiteResult | None:
     """A stored result, or a line of the plug-in's (``simcuda.plugin``); None for one that says that a test began."""
     if row["outcome"] == "started":
         return None
-    known = {
-        name: value for name, value in row.items() if name in SuiteResult.__dataclass_fields__ and value is not None
-    }
+    known = {name: value for name, value in row.items() if name in SuiteResult.__struct_fields__ and value is not None}
     known["id"] = row["id"].removeprefix("test/")  # when pytest was started above upstream's test/
     return SuiteResult(**{"suite": known["id"].partition("::")[0], **known})
 
@@ -125,7 +123,7 @@ def keep(found: Iterable[SuiteResult], path: Path, *, ledgers: bool = True) -> N
     Without ``ledgers`` a small one: outcomes, and whole seconds.
     """
     rows = (
-        json.dumps(asdict(one) if ledgers else _brief(one), sort_keys=True)
+        json.dumps(to_builtins(one) if ledgers else _brief(one), sort_keys=True)
         for one in sorted(found, key=lambda one: one.id)
     )
     write_atomically(path, lzma.compress("".join(f"{row}\n" for row in rows).encode()))

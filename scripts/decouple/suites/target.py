@@ -6,9 +6,10 @@ import hashlib
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
 
@@ -25,8 +26,7 @@ print("decouple:" + json.dumps({"torch": torch.__version__, "git": torch.version
 """
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """A torch and the device that its tests see.
 
     ``enter`` is the command line that enters the environment of the torch (empty on this machine), ``python`` what
@@ -43,7 +43,7 @@ class Target:
     folder: Path
     work: str
     project: str
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = {}
     enter: tuple[str, ...] = ()
     simulation: tuple[str, ...] = ()
     recorded: bool = False

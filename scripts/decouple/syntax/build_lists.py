@@ -12,8 +12,9 @@ import bisect
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.syntax.globs import matches
@@ -57,8 +58,7 @@ def _value(node: ast.expr, lists: Mapping[str, list[str]]) -> list[str] | None:
     return None
 
 
-@dataclass(frozen=True)
-class CMakeCommand:
+class CMakeCommand(Struct, frozen=True):
     """One command: its name in lower case, its arguments, the lines it spans (from 1)."""
 
     name: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>0[xX][0-9a-fA-F']+|\d[\d']*)[uUlLzZ]*|(?P<char>'(?:[^'\\]|\\.)+')"""
@@ -31,13 +32,12 @@ _BINARY = (
 Value = int | None  # None: not known
 
 
-@dataclass(frozen=True)
-class Macros:
+class Macros(Struct, frozen=True):
     """What is known: ``defined`` maps a name to its value, ``undefined`` names are certainly not defined."""
 
-    defined: Mapping[str, int] = field(default_factory=dict)
+    defined: Mapping[str, int] = {}
     undefined: frozenset[str] = frozenset()
-    _verdicts: dict[str, bool | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _verdicts: dict[str, bool | None] = {}
 
 
 class _Parser:

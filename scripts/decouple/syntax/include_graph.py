@@ -5,15 +5,15 @@ from __future__ import annotations
 import posixpath
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.syntax.conditions import Macros
 from decouple.syntax.preprocessor import includes
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """``includer`` includes ``target`` at ``line``."""
 
     includer: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from decouple.syntax.conditions import Macros, evaluate
 
@@ -68,8 +69,7 @@ def hidden(text: str) -> list[tuple[int, int]]:
     return [found.span() for found in _HIDING.finditer(text)]
 
 
-@dataclass(frozen=True)
-class Directive:
+class Directive(Struct, frozen=True):
     """One preprocessor line: ``word`` without '#', ``rest`` with line splices joined, ``line`` from 1."""
 
     word: str
@@ -147,8 +147,7 @@ def _uncovered(text: str, begin: int, end: int, covers: Spans, nth: int) -> tupl
     return "".join(parts), end
 
 
-@dataclass
-class Branch:
+class Branch(Struct):
     """One branch of a conditional: ``#if`` up to the next ``#elif``/``#else``/``#endif`` of the same level.
 
     ``condition`` is what holds for exactly this branch, earlier siblings negated; ``own`` only the expression
@@ -163,7 +162,7 @@ class Branch:
     line: int
     end: int
     opened: int
-    parent: Branch | None = field(default=None, repr=False)
+    parent: Branch | None = None
 
     def conditions(self) -> list[str]:
         """The condition of this branch and of all around it, outermost first."""
@@ -205,8 +204,7 @@ def branches(found: list[Directive], last_line: int) -> list[Branch]:
     return out
 
 
-@dataclass(frozen=True)
-class Include:
+class Include(Struct, frozen=True):
     """``#include``: the name as written, whether with quotes, its line, and whether it can be compiled at all."""
 
     name: str

@@ -52,7 +52,7 @@ class Folder:
 
     def mode(self, path: str) -> int | None:
         try:
-            found = os.lstat(self.root / path)
+            found = os.lstat(f"{self.root}/{path}")
         except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISLNK(found.st_mode):

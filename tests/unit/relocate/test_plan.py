@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from decouple.base.errors import DecoupleError
 from decouple.inventory import rules as rule_files
@@ -70,13 +70,13 @@ def test_an_unclassified_cuda_file_is_an_error_that_names_it(tree: Path, rules: 
 def test_two_rules_that_disagree_are_an_error_that_names_the_file(tree: Path, rules: RuleFile) -> None:
     other = Rule("other", "directory", "aten", "csrc/elsewhere", "a mistake", ("aten/src/THC/**",))
     with pytest.raises(DecoupleError, match=r"aten/src/THC/THCAtomics\.cuh: rules disagree"):
-        make_plan(tree, dataclasses.replace(rules, rules=(*rules.rules, other)))
+        make_plan(tree, structs.replace(rules, rules=(*rules.rules, other)))
 
 
 def test_two_files_that_would_get_one_name_are_an_error(tree: Path, rules: RuleFile) -> None:
     write(tree, {"c10/cuda/x/A.h": "", "c10/hip/cuda/A.h": ""})
     flat = Rule("flat", "directory", "c10/hip/cuda", "csrc/framework/c10/cuda/x", "", ("c10/hip/cuda/**",))
-    crowded = dataclasses.replace(rules, rules=(*rules.rules, flat), keeps=())
+    crowded = structs.replace(rules, rules=(*rules.rules, flat), keeps=())
     with pytest.raises(DecoupleError, match="would both become"):
         make_plan(tree, crowded)
 
@@ -84,13 +84,13 @@ def test_two_files_that_would_get_one_name_are_an_error(tree: Path, rules: RuleF
 def test_a_cut_that_no_longer_stands_is_an_error(tree: Path, rules: RuleFile) -> None:
     cut = Cut("c10/cuda/CUDAStream.h", ("aten/src/ATen/native/Add.cpp",), "")
     with pytest.raises(DecoupleError, match=r"Add\.cpp does not include c10/cuda/CUDAStream\.h"):
-        make_plan(tree, dataclasses.replace(rules, cuts=(cut,)))
+        make_plan(tree, structs.replace(rules, cuts=(cut,)))
 
 
 def test_a_cut_lets_a_header_go_that_the_core_still_includes(tree: Path, rules: RuleFile) -> None:
     write(tree, {"torch/csrc/a.cpp": UNGUARDED})
     cut = Cut("c10/cuda/CUDAStream.h", ("torch/csrc/a.cpp",), "a patch takes the include out")
-    assert "c10/cuda/CUDAStream.h" in make_plan(tree, dataclasses.replace(rules, cuts=(cut,))).mapping
+    assert "c10/cuda/CUDAStream.h" in make_plan(tree, structs.replace(rules, cuts=(cut,))).mapping
 
 
 def test_not_a_pytorch_tree(tmp_path: Path, rules: RuleFile) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from decouple import cli
 from decouple.base.errors import DecoupleError, UsageError
@@ -69,7 +69,7 @@ def here(tmp_path: Path) -> Target:
 
 def test_collecting_asks_pytest_and_says_why_there_is_nothing(here: Target) -> None:
     assert len(run.collect(here, SUITE, "test_things.py").ids) == 8
-    chosen = run.collect(here, dataclasses.replace(SUITE, select="TestGood"), "test_things.py").ids
+    chosen = run.collect(here, structs.replace(SUITE, select="TestGood"), "test_things.py").ids
     assert chosen == ("test_things.py::TestGood::test_one", "test_things.py::TestGood::test_two")
     Path(here.tests, "test_broken.py").write_text("import nothing_of_that_name\n")
     assert "nothing_of_that_name" in run.collect(here, SUITE, "test_broken.py").why
@@ -98,7 +98,7 @@ def test_each_test_has_an_outcome_whatever_the_one_before_did(here: Target) -> N
 
 @needs_plugin
 def test_a_run_goes_on_where_it_was_stopped(here: Target) -> None:
-    collected = [run.collect(here, dataclasses.replace(SUITE, select="TestGood"), "test_things.py")]
+    collected = [run.collect(here, structs.replace(SUITE, select="TestGood"), "test_things.py")]
     assert run.run(here, collected, Store(here.folder, ABOUT, "d"), only=lambda test: "two" in test) == 1
     (here.folder / "results.jsonl").open("a").write('{"id": "cut o')  # the line that a kill left
     again = Store(here.folder, ABOUT, "d")
@@ -115,7 +115,7 @@ def test_an_interrupt_ends_the_tests_and_keeps_what_was_done(here: Target, numbe
         os.kill(os.getpid(), number)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    patient = dataclasses.replace(SUITE, select="test_c_skipped or test_e_hangs", seconds=500.0)
+    patient = structs.replace(SUITE, select="test_c_skipped or test_e_hangs", seconds=500.0)
     collected = [run.collect(here, patient, "test_things.py")]
     threading.Thread(target=interrupt, daemon=True).start()
     try:
@@ -141,7 +141,7 @@ def test_what_is_a_device_of_its_own_has_a_digest_of_its_own() -> None:
 
 
 def test_a_python_without_torch_is_told_in_its_own_words(here: Target) -> None:
-    bare = dataclasses.replace(here, python=(sys.executable, "-S", "-E"))
+    bare = structs.replace(here, python=(sys.executable, "-S", "-E"))
     with pytest.raises(
         DecoupleError, match="here: torch cannot be asked: ModuleNotFoundError: No module named 'torch'"
     ):
@@ -170,7 +170,7 @@ def test_what_the_simulated_device_cannot_pass_is_known_by_its_own_list(
     found = store.read(here.folder / "rows")
     assert cli_test_cuda._print(found, "simulated", None)
     assert "1 failures are known" in capsys.readouterr().out
-    unknown = {"t.py::A::x": dataclasses.replace(found["t.py::A::x"], known="")}
+    unknown = {"t.py::A::x": structs.replace(found["t.py::A::x"], known="")}
     assert not cli_test_cuda._print(unknown, "simulated", None)
     assert cli_test_cuda._print(unknown, "simulated", None, theirs=unknown)
 
@@ -246,7 +246,7 @@ def results(**changed: Any) -> Mapping[str, SuiteResult]:
         SuiteResult("t.py::A::x", "passed", suite="s", ledger=ledger),
         SuiteResult("t.py::A::y", "skipped", suite="s"),
     ]
-    return {row.id: dataclasses.replace(row, **(changed if row.id.endswith("x") else {})) for row in rows}
+    return {row.id: structs.replace(row, **(changed if row.id.endswith("x") else {})) for row in rows}
 
 
 def ledger(**changed: Any) -> dict[str, Any]:
