@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from decouple.base.errors import CHECK_FAILED
-from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.flows.bisect import Bisect, find
 from decouple.flows.listener import Listener
 
@@ -44,15 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     late = argparse.ArgumentParser(prog="decouple bisect RELEASE", add_help=False)
     _options(late)
     late.parse_args(words[:at], namespace=arguments)
-    request = Bisect(
-        find_project(),
-        arguments.release,
-        configure=arguments.configure,
-        compile=arguments.compile,
-        command=tuple(words[at:][1:] if "--" in words else words[at:]),
-        env=arguments.env,
-        here=arguments.here,
-    )
+    request = asked(Bisect, arguments, command=words[at:][1:] if "--" in words else words[at:])
     found = find(request, Listener(lambda line: print(line, file=sys.stderr), output.progress()))
     print(f"{found.first_bad} breaks it ({found.looked_at} trees looked at): {found.said}")
     return CHECK_FAILED

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import OK
-from decouple.base.paths import find_project
 from decouple.build import remote_cache
 from decouple.build.shards import ObjectShard
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.cli.verify import print_audit, print_verdict
 from decouple.flows import build as flow
 from decouple.flows import shell, verify
@@ -37,7 +37,12 @@ def register(subparsers: Any) -> None:
         help="compile them, or take those of the release's official wheel and compile bindings only",
     )
     build.add_argument("--profile", default="core", help="core (no CUPTI) or kineto-cupti")
-    build.add_argument("--arch", help="CUDA architectures, e.g. '8.0;9.0+PTX' (default: TORCH_CUDA_ARCH_LIST, or 9.0)")
+    build.add_argument(
+        "--arch",
+        dest="archs",
+        metavar="ARCH",
+        help="CUDA architectures, e.g. '8.0;9.0+PTX' (default: TORCH_CUDA_ARCH_LIST, or 9.0)",
+    )
     build.add_argument("--no-flash", action="store_true", help="leave flash and memory-efficient attention out")
     build.add_argument("--slice", choices=["all", "runtime"], default="all", help=argparse.SUPPRESS)
     build.add_argument(
@@ -92,23 +97,7 @@ def _shared(parser: argparse.ArgumentParser) -> None:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    request = flow.Build(
-        find_project(),
-        arguments.release,
-        arguments.env,
-        arguments.tree,
-        arguments.third_party,
-        stage=arguments.stage,
-        core=arguments.core,
-        kernels=arguments.kernels,
-        profile=arguments.profile,
-        archs=arguments.arch or "",
-        flash=not arguments.no_flash,
-        part=arguments.slice,
-        jobs=arguments.jobs,
-        revision=arguments.revision,
-        cache=arguments.cache,
-    )
+    request = asked(flow.Build, arguments, archs=arguments.arch, flash=not arguments.no_flash, part=arguments.slice)
     if arguments.estimate:
         print("\n".join(cost.line() for cost in flow.estimates(request)))
     elif arguments.shard:
@@ -119,15 +108,7 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _smoke(arguments: argparse.Namespace) -> int:
-    request = verify.Smoke(
-        find_project(),
-        arguments.release,
-        arguments.env,
-        arguments.tree,
-        archs=arguments.arch or "",
-        jobs=arguments.jobs,
-        minutes=arguments.minutes,
-    )
+    request = asked(verify.Smoke, arguments, archs=arguments.arch)
     found = verify.smoke(request, output.listener(), print_audit)
     if arguments.record and found.kernels:
         verify.record_kernels(request.project, request.release, "smoke", found.kernels)
@@ -135,13 +116,4 @@ def _smoke(arguments: argparse.Namespace) -> int:
 
 
 def _shell(arguments: argparse.Namespace) -> int:
-    request = shell.Shell(
-        find_project(),
-        arguments.release,
-        arguments.env,
-        arguments.tree,
-        stage=arguments.stage,
-        core=arguments.core,
-        command=arguments.command,
-    )
-    return shell.run(request, output.listener())
+    return shell.run(asked(shell.Shell, arguments), output.listener())

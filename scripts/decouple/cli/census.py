@@ -15,6 +15,7 @@ from decouple.census.compare import CensusComparison
 from decouple.census.html import as_html
 from decouple.census.report import as_json, summary
 from decouple.cli import output, source_options
+from decouple.cli.request import asked
 from decouple.cli.shown import bare
 from decouple.flows.census import TakeCensus, census
 
@@ -38,14 +39,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """1 when the series is applied and something in the core still needs CUDA at compile time."""
-    request = TakeCensus(
-        source_options.pristine(arguments),
-        arguments.applied,
-        arguments.before,
-        arguments.after,
-        arguments.jobs,
-        arguments.also,
-    )
+    request = asked(TakeCensus, arguments, of=source_options.pristine(arguments))
     taken = census(request, output.listener())
     if arguments.json:
         write_atomically(arguments.json, as_json(taken.comparison))

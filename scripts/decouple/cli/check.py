@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.cli.source_word import source_option
 from decouple.flows.check import Check, check
 from decouple.series.check import Conflict, PatchFit
@@ -40,14 +40,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Check and print; 1 if the series would not apply."""
-    request = Check(
-        find_project(),
-        arguments.release,
-        arguments.source,
-        arguments.debian_patches,
-        arguments.under,
-        arguments.offline,
-    )
+    request = asked(Check, arguments)
     found = check(request, output.listener())
     if arguments.json:
         print(json.dumps([_record(verdict) for verdict in found.verdicts], indent=2))

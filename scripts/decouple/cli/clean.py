@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from decouple.base.errors import OK
-from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.flows.clean import Clean
 from decouple.flows.clean import clean as delete
 
@@ -23,6 +23,6 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Delete; says what."""
-    request = Clean(find_project(), arguments.release, stage=arguments.stage, rootfs=arguments.rootfs)
+    request = asked(Clean, arguments)
     delete(request, output.listener())
     return OK

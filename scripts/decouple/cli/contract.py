@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.flows.contract import Contract, check
 
 
@@ -34,18 +34,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Install, build, check; 1 when a test fails, 2 when a wheel is missing."""
-    request = Contract(
-        find_project(),
-        arguments.release,
-        arguments.env,
-        arguments.tree,
-        device=arguments.device,
-        core=arguments.core,
-        beside_cuda=arguments.beside_cuda,
-        upstream=arguments.upstream,
-        jobs=arguments.jobs,
-        pytest=tuple(shlex.split(arguments.pytest)),
-    )
+    request = asked(Contract, arguments, pytest=shlex.split(arguments.pytest))
     found = check(request, output.listener())
     print(f"report: {found.report}")
     return OK if found.ok else CHECK_FAILED

@@ -6,8 +6,8 @@ import argparse
 import json
 
 from decouple.base.errors import OK
-from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.cli.source_word import source_option
 from decouple.flows.fetch import Fetch, fetch
 from decouple.upstream import content
@@ -33,12 +33,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Fetch, make the baseline, say what was taken, why, and from where. Raises DecoupleError."""
-    project = find_project()
-    request = Fetch(project, arguments.release, arguments.source, arguments.debian_patches, arguments.offline)
+    request = asked(Fetch, arguments)
     fetched, base = fetch(request, output.listener())
     if fetched.identity:  # a tree of ours: its path is told to be read
         content.check(fetched.path)
-    version = load_release(project, arguments.release).version
+    version = load_release(request.project, arguments.release).version
     if arguments.json:
         document = fetched.to_json() | {"version": version}
         if base:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
-from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.flows import forecast as flow
 from decouple.series import forecast
 from decouple.series.check import Fit
@@ -38,9 +38,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge and print; with --strict 1 when a patch conflicts, is ambiguous, or its target is gone."""
-    request = flow.Request(
-        find_project(), arguments.release, tuple(arguments.on or ()), arguments.full, arguments.offline
-    )
+    request = asked(flow.Request, arguments)
     result = flow.forecast(request, output.listener())
     print("\n".join(forecast.text_table(result)))
     for column in result.columns:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.flows import kernels
 from decouple.verify.kernels import dump
 from decouple.verify.kernels.compare import KernelComparison, demangled, readable
@@ -63,14 +63,7 @@ def _dump(arguments: argparse.Namespace) -> int:
 
 
 def _compare(arguments: argparse.Namespace) -> int:
-    request = kernels.Compare(
-        find_project(),
-        arguments.ours,
-        arguments.theirs,
-        tuple(arguments.arch or ()),
-        part=arguments.part,
-        sides=arguments.sides,
-    )
+    request = asked(kernels.Compare, arguments, archs=arguments.arch)
     found = kernels.compare(request, output.listener())
     print_comparison(found, None if arguments.all else 10)
     if arguments.bytes:

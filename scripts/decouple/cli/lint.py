@@ -7,6 +7,8 @@ import json
 from collections import Counter
 from functools import partial
 
+from msgspec import to_builtins
+
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.patch.faults import CODES, Fault
@@ -42,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _text(report: LintReport, form: str) -> str:
     if form == "json":
-        return json.dumps([vars(fault) for fault in report.faults], indent=2) + "\n"
+        return json.dumps(to_builtins(report.faults), indent=2) + "\n"
     if form == "github":
         return "".join(_annotation(fault) + "\n" for fault in report.faults)
     counts = Counter(fault.code for fault in report.faults)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
-from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.cli.source_word import source_option
 from decouple.flows.rebase import Judged, Rebase, Rebased, rebase
 from decouple.rebase import report
@@ -43,18 +43,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """One call: start, go on, or give up; 1 while a patch waits for a person or --report found one that would."""
-    request = Rebase(
-        find_project(),
-        tuple(arguments.releases),
-        arguments.source,
-        arguments.from_source,
-        arguments.debian_patches,
-        arguments.report,
-        arguments.history,
-        arguments.step,
-        reason=arguments.reason,
-        replace=arguments.replace,
-    )
+    request = asked(Rebase, arguments)
     found = rebase(request, output.listener(), lambda judged: _tell(arguments, judged))
     if found.judged is None:
         print("rebase: given up; no series was written")

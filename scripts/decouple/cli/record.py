@@ -8,6 +8,7 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
+from decouple.cli.request import asked
 from decouple.cli.source_word import source_option
 from decouple.flows.record import Record, record, record_seconds
 
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         path, measured = record_seconds(find_project(), arguments.release, arguments.seconds)
         print(f"{path}: {measured} objects")
         return OK
-    found = record(Record(find_project(), arguments.release, arguments.census, arguments.offline, arguments.source))
+    found = record(asked(Record, arguments))
     count = len(found.applies)
     said = f"{count - len(found.bad)} of {count} patches apply to {' and '.join(found.sources)}"
     print(f"{found.path}: {said}{f'; {found.not_carried} are not carried' if found.not_carried else ''}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output, source_options
+from decouple.cli.request import asked
 from decouple.flows.reuse import Reuse, Reused, reuse
 
 MEANINGS = {
@@ -43,8 +44,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Count, print, and write the header; 1 when ``--names`` leaves a name open."""
-    toolkit = tuple(arguments.toolkit or ())
-    request = Reuse(source_options.pristine(arguments), arguments.names, arguments.header, toolkit)
+    request = asked(Reuse, arguments, of=source_options.pristine(arguments))
     found = reuse(request, output.listener())
     if arguments.json:
         print(json.dumps(_as_json(found), indent=1))

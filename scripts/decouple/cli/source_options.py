@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from decouple.base.paths import find_project
+from decouple.cli.request import asked
 from decouple.cli.source_word import source_option
 from decouple.flows.pristine import Pristine
 
@@ -19,4 +19,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def pristine(arguments: argparse.Namespace) -> Pristine:
     """What they ask for, of ``arguments.release``."""
-    return Pristine(find_project(), arguments.release, arguments.tree, arguments.source, arguments.offline)
+    return asked(Pristine, arguments)

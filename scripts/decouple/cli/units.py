@@ -7,8 +7,8 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
-from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.flows.units import Units, UnitsRun, check
 
 
@@ -34,15 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     The tree differs when it is not the series: a patch missing or edited, a commit or an uncommitted edit besides.
     """
-    request = Units(
-        find_project(),
-        arguments.release,
-        arguments.env,
-        arguments.tree,
-        count=arguments.count,
-        preprocess=arguments.preprocess,
-        jobs=arguments.jobs,
-    )
+    request = asked(Units, arguments)
     found = check(request, output.listener())
     for line in (*found.differences, *found.report.findings):
         print(line)

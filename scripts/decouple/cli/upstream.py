@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from decouple.base.errors import OK
-from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.cli.source_word import source_option
 from decouple.flows.upstream import ToUpstream, to_upstream, verdicts
 
@@ -30,9 +30,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Write and name the files, or print the list."""
-    request = ToUpstream(
-        find_project(), arguments.id, arguments.release, arguments.on, arguments.out, arguments.offline
-    )
+    request = asked(ToUpstream, arguments, source=arguments.on)
     if not request.id:
         for verdict in verdicts(request, output.listener()):
             after = f", after {', '.join(verdict.needs)}" if verdict.needs else ""

@@ -11,6 +11,7 @@ from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import output
 from decouple.cli.kernels import print_comparison
+from decouple.cli.request import asked
 from decouple.flows import verify as flow
 from decouple.flows import verify_official, verify_wheel
 from decouple.verify.audit import ElfAudit
@@ -77,16 +78,12 @@ def _verify(arguments: argparse.Namespace) -> int:
         return _verify_official(arguments)
     if arguments.env == "portable" or arguments.python:
         raise UsageError("--env portable and --python: of --core official alone", next_step="add --core official")
-    request = flow.Verify(
-        find_project(),
-        arguments.release,
-        arguments.env,
-        arguments.tree,
-        core=arguments.core,
+    request = asked(
+        flow.Verify,
+        arguments,
         parity=not arguments.no_parity,
         extensions=not arguments.no_extensions,
         tests=not arguments.no_tests,
-        kernels=arguments.kernels,
     )
     found = flow.verify(request, output.listener(), print_audit)
     return print_verdict(found, None if arguments.all else 10)
@@ -95,14 +92,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 def _verify_official(arguments: argparse.Namespace) -> int:
     if arguments.kernels not in (None, "official"):
         raise UsageError(f"--kernels {arguments.kernels}: these are the official ones", next_step="--kernels official")
-    request = verify_official.VerifyOfficial(
-        find_project(),
-        arguments.release,
-        arguments.env,
-        arguments.tree,
-        python=arguments.python,
-        kernels=arguments.kernels is not None,
-    )
+    request = asked(verify_official.VerifyOfficial, arguments, kernels=arguments.kernels is not None)
     found = verify_official.verify(request, output.listener(), print_audit)
     return print_verdict(found, None if arguments.all else 10)
 

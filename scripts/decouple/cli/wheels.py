@@ -8,6 +8,7 @@ from pathlib import Path
 from decouple.base.errors import OK
 from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.flows.wheels import Wheels, active_python, choose, take
 
 
@@ -48,19 +49,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def _get(arguments: argparse.Namespace) -> int:
-    project, listener = find_project(), output.listener()
-    request = Wheels(
-        project,
-        arguments.release,
-        tuple(arguments.index),
-        cuda=arguments.cuda,
-        python=arguments.python,
-        into=arguments.into or (active_python(project) if arguments.install else None),
+    listener = output.listener()
+    request = asked(
+        Wheels,
+        arguments,
+        indexes=arguments.index,
+        into=arguments.into or (active_python(find_project()) if arguments.install else None),
         folder=arguments.dest,
-        key=arguments.key,
-        root=arguments.root,
         any_series=arguments.trust_index,
-        offline=arguments.offline,
     )
     found = choose(request, listener)
     print(f"{arguments.release}, {found.packages.reason}")
