@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from msgspec import Struct, to_builtins
+from msgspec import Meta, Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
@@ -28,7 +27,7 @@ from decouple.stack.trees import Change, differences
 
 _VERSION = 1
 _BOUND = 64 << 20  # bytes of a state file or journal
-_ID = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+Id = Annotated[str, Meta(pattern=r"\A([0-9a-f]{40}|[0-9a-f]{64})\Z")]
 
 
 class Applied(Struct, frozen=True):
@@ -36,24 +35,24 @@ class Applied(Struct, frozen=True):
 
     name: str
     sha256: str
-    commit: str
+    commit: Id
     offsets: tuple[Offset, ...] = ()
 
 
 class Overlaid(Struct, frozen=True):
     """The overlay commit on top of a complete series, and the digest of the files in it."""
 
-    commit: str
+    commit: Id
     digest: str
 
 
-class State(Struct, frozen=True):
+class State(Struct, frozen=True, forbid_unknown_fields=True):
     """The stack as the last transaction left it."""
 
     release: str
-    upstream: str
+    upstream: Id
     """Commit of the pristine source."""
-    base: str
+    base: Id
     """Commit the patches stand on: ``upstream``, or the commit of Debian's patches on top of it."""
     applied: tuple[Applied, ...] = ()
     overlay: Overlaid | None = None
@@ -79,30 +78,15 @@ class State(Struct, frozen=True):
         """Read :meth:`to_json`. Raises DecoupleError for a version this program does not know, and for anything that
         is not what it wrote."""
         try:
-            data: dict[str, Any] = parse_json(text)
+            data = parse_json(text)
             version = data.pop("version", None)
             if version != _VERSION and isinstance(version, int):
                 raise DecoupleError(
                     "the applied tree was made by another version of decouple", next_step="apply it anew"
                 )
-            data["applied"] = tuple(
-                Applied(**{**item, "offsets": tuple(Offset(**offset) for offset in item["offsets"])})
-                for item in data["applied"]
-            )
-            data["overlay"] = Overlaid(**data["overlay"]) if data["overlay"] else None
-            made = cls(**data)
-            ids = (made.upstream, made.base, made.head, *(item.commit for item in made.applied))
-            good = (
-                all(isinstance(one, str) and _ID.fullmatch(one) for one in ids)
-                and all(isinstance(word, str) for item in made.applied for word in (item.name, item.sha256))
-                and isinstance(made.release, str)
-                and isinstance(made.source, dict)
-            )
-            if not good:
-                raise ValueError("an id that is none")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return convert(data, cls)
+        except (ValueError, TypeError, AttributeError) as error:
             raise DecoupleError(f"not a state of the stack: {error!r}"[:200], next_step="apply it anew") from error
-        return made
 
 
 class Transaction(Struct, frozen=True):
@@ -116,6 +100,25 @@ class Transaction(Struct, frozen=True):
     """An index to put in place first: it holds edits that go into a patch."""
     worktree: str | None = None
     """The tree that index and work tree hold, where it is not HEAD's."""
+
+
+class _File(Struct, frozen=True):
+    """A file of the project: its path, and the name of what it becomes among the staged ones (None: it goes)."""
+
+    path: str
+    staged: Annotated[str, Meta(pattern=r"\A[0-9]+\Z")] | None
+
+
+class _Record(Struct, frozen=True):
+    """The journal: the verb, what index and work tree held and will hold, HEAD before, and the state to come."""
+
+    verb: str
+    old: str
+    new: str
+    head: str
+    files: tuple[_File, ...]
+    index: bool
+    state: str
 
 
 class Journal:
@@ -202,18 +205,12 @@ class Journal:
             next_step="mend that (a full disk: free some) and run any command on the tree: it finishes this one first",
         )
 
-    def _record(self) -> dict[str, Any]:
+    def _record(self) -> _Record:
         """The journal. Raises FileNotFoundError, DecoupleError when it is damaged."""
         try:
-            record: dict[str, Any] = parse_json(read_bounded(self._path, _BOUND))
-            State.from_json(record["state"])
-            files = [(item["path"], item["staged"]) for item in record["files"]]
-            words = (record["verb"], record["old"], record["new"], record["head"], *(path for path, _ in files))
-            if not all(isinstance(word, str) for word in words) or not isinstance(record["index"], bool):
-                raise TypeError("a value of another type")
-            if any(name is not None and not (isinstance(name, str) and name.isdecimal()) for _, name in files):
-                raise ValueError("a staged file of an odd name")
-        except (ValueError, KeyError, TypeError, AttributeError, DecoupleError) as error:
+            record = convert(parse_json(read_bounded(self._path, _BOUND)), _Record)
+            State.from_json(record.state)
+        except (ValueError, DecoupleError) as error:
             raise DecoupleError(
                 f"{self._path}: damaged, so what a command was in the middle of is not known: {error!r}"[:300],
                 next_step=f"`git -C {self.repository.root} status` shows what moved; remove the file when that is well",
@@ -228,7 +225,7 @@ class Journal:
         except FileNotFoundError:
             shutil.rmtree(self._staged, ignore_errors=True)
             return []
-        verb = record["verb"]
+        verb = record.verb
         if self._drop_if_not_begun():
             return [f"an earlier `{verb}` was cut off before it changed anything: dropped"]
         try:
@@ -245,7 +242,7 @@ class Journal:
 
     def _stage(self, plan: Transaction, head: str) -> None:
         shutil.rmtree(self._staged, ignore_errors=True)
-        files: list[dict[str, str | None]] = []
+        files = []
         for number, (path, data) in enumerate(plan.files.items()):
             if data == (path.read_bytes() if path.is_file() else None):
                 continue  # only real changes: whether one is done tells a later command whether the move had begun
@@ -253,50 +250,43 @@ class Journal:
             if data is not None:
                 name = str(number)
                 write_atomically(self._staged / name, data)
-            files.append({"path": str(path), "staged": name})
+            files.append(_File(str(path), name))
         if plan.index:
             self._staged.mkdir(parents=True, exist_ok=True)
             step("stage the index")
             plan.index.replace(self._staged / "index")
-        record = {
-            "verb": plan.verb,
-            "old": plan.worktree or head,
-            "new": plan.state.head,
-            "head": head,
-            "files": files,
-            "index": bool(plan.index),
-            "state": plan.state.to_json(),
-        }
-        write_atomically(self._path, json.dumps(record))
+        new, text = plan.state.head, plan.state.to_json()
+        record = _Record(plan.verb, plan.worktree or head, new, head, tuple(files), bool(plan.index), text)
+        write_atomically(self._path, json.dumps(to_builtins(record)))
 
-    def _perform(self, record: dict[str, Any], *, resumed: bool) -> list[Change]:
+    def _perform(self, record: _Record, *, resumed: bool) -> list[Change]:
         repository = self.repository
         staged_index = self._staged / "index"
-        if record["index"] and staged_index.exists():
+        if record.index and staged_index.exists():
             step("put the index in place")
             staged_index.replace(repository.git_dir / "index")
         if resumed:
-            changes = differences(repository, record["old"], record["new"])
+            changes = differences(repository, record.old, record.new)
             rescued = set(worktree.settle(repository, changes, self._rescue, self._path.stat().st_mtime))
             changes = [change for change in changes if change.path in rescued]
         else:
-            changes = worktree.move(repository, record["old"], record["new"])
-        for item in record["files"]:
-            path = Path(item["path"])
-            if item["staged"] is None:
+            changes = worktree.move(repository, record.old, record.new)
+        for item in record.files:
+            path = Path(item.path)
+            if item.staged is None:
                 step(f"delete {path.name}")
                 path.unlink(missing_ok=True)
             else:
-                data = (self._staged / item["staged"]).read_bytes()
+                data = (self._staged / item.staged).read_bytes()
                 write_atomically(path, data)
-        if record["new"] != record["head"]:
+        if record.new != record.head:
             step("move HEAD")
             if resumed:
                 branch = repository.try_run("symbolic-ref", "-q", "HEAD").out.decode().strip()
                 for name in filter(None, ("HEAD", branch)):
                     worktree.forget_stale_lock(repository, f"{name}.lock", self._path.stat().st_mtime)
-            repository.run("update-ref", "-m", f"decouple: {record['verb']}", "HEAD", record["new"])
-        write_atomically(self._own / "state.json", record["state"])
+            repository.run("update-ref", "-m", f"decouple: {record.verb}", "HEAD", record.new)
+        write_atomically(self._own / "state.json", record.state)
         self._drop()
         return changes
 
@@ -306,16 +296,16 @@ class Journal:
             record = self._record()
         except FileNotFoundError:
             return True
-        if record["index"] and not (self._staged / "index").exists():
+        if record.index and not (self._staged / "index").exists():
             return False
-        if self.repository.head() != record["head"]:
+        if self.repository.head() != record.head:
             return False
-        changes = differences(self.repository, record["old"], record["new"])
+        changes = differences(self.repository, record.old, record.new)
         if worktree.begun(self.repository, changes):
             return False
-        for item in record["files"]:
-            path = Path(item["path"])
-            wanted = (self._staged / item["staged"]).read_bytes() if item["staged"] is not None else None
+        for item in record.files:
+            path = Path(item.path)
+            wanted = (self._staged / item.staged).read_bytes() if item.staged is not None else None
             now = path.read_bytes() if path.is_file() else None
             if now == wanted:
                 return False
