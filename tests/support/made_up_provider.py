@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,8 +11,7 @@ from decouple.upstream.fetched import Fetched
 from decouple.upstream.providers.context import FetchContext, Provider
 
 
-@dataclass(frozen=True)
-class ShareSource(ManifestSource):
+class ShareSource(ManifestSource, frozen=True):
     """A folder on a share that everybody in the house can read."""
 
     path: str

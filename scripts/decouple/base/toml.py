@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 import tomllib
@@ -56,6 +55,8 @@ def typed(data: dict[str, Any], kind: type[T], path: Path, *, mend: str, at: str
     import msgspec  # takes longer to import than all of base: only for who reads a file
 
     for place, key, known in _strange(data, _seen(kind), at):  # type: ignore[arg-type]  # mypy: type[T] is no Hashable
+        import difflib  # only for a mistake
+
         near = difflib.get_close_matches(key, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(sorted(known))}"
         raise DecoupleError(f"{path}: {place}.{key}: no such key ({hint})", next_step=mend)

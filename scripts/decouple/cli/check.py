@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 from collections import Counter
 from pathlib import Path
@@ -95,6 +94,8 @@ def _conflict(conflict: Conflict, verdict: PatchFit, *, verbose: bool) -> list[s
 
 def _compared(expected: list[str], found: list[str]) -> list[str]:
     """The lines that differ, each with ``<`` or ``>``."""
+    import difflib  # only for a conflict
+
     compared = difflib.ndiff(expected, found, linejunk=None, charjunk=None)
     return [
         line.replace("-", "<", 1) if line[0] == "-" else line.replace("+", ">", 1)

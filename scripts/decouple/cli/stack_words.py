@@ -14,7 +14,10 @@ from pathlib import Path
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
-from decouple.stack.engine import Stack
+
+TYPE_CHECKING = False  # as typing has it
+if TYPE_CHECKING:
+    from decouple.stack.engine import Stack
 
 _OF_A_RELEASE = ("apply", "status", "refresh", "branch", "from-branch")
 """The verbs whose first word can be nothing but a release."""
@@ -67,6 +70,8 @@ def opened(arguments: argparse.Namespace, most: int = 0, least: int = 0) -> Iter
 @contextmanager
 def open_at(places: SeriesPlaces) -> Iterator[Stack]:
     """Open a stack and say what was done about a command that had been cut off."""
+    from decouple.stack.engine import Stack  # here: `series` needs none
+
     with Stack.open(places) as stack:
         for line in stack.recovered:
             print(f"decouple: {line}", file=sys.stderr)

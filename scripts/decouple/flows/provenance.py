@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from msgspec.structs import astuple
+
 from decouple.base.git import git, names
 from decouple.build.environment import Places
 from decouple.build.stages import Provenance
@@ -18,7 +20,7 @@ def provenance(places: Places) -> Provenance:
     manifest = load_release(places.project, places.release)
     sources = []
     for source in manifest.sources:
-        for file in vars(source).values():
+        for file in astuple(source):
             if hasattr(file, "sha256") and file.sha256:
                 sources.append({"name": file.name, "url": file.urls[0], "size": file.size, "sha256": file.sha256})
     patches = patch_digests(places.project, places.release)

@@ -14,13 +14,9 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import REGULAR
-from decouple.inventory import rules as rule_files
 from decouple.patch.apply import File, Tree, apply
 from decouple.patch.parse import Patch, parse
-from decouple.recipes.make import done_upstream, make
 from decouple.recipes.model import Recipe, RecipeError, load_all
-from decouple.relocate.patch import render
-from decouple.relocate.plan import make_plan
 from decouple.series.check import Fit, Remade
 from decouple.upstream.readers import Folder, OpenedSource
 
@@ -59,6 +55,10 @@ def _relocated(patch: Patch, tree: Tree, opened: OpenedSource) -> tuple[Fit, Map
     """The relocation by the rules, where a whole tree lies on disk; None elsewhere, or where no rule places a file."""
     if not isinstance(opened.source, Folder) or opened.partial:
         return None
+    from decouple.inventory import rules as rule_files  # here: most series fit as they are
+    from decouple.relocate.patch import render
+    from decouple.relocate.plan import make_plan
+
     rules = rule_files.load()
     try:
         text = render(make_plan(opened.source.root, rules), rules, patch.name.partition("/")[0])
@@ -69,6 +69,8 @@ def _relocated(patch: Patch, tree: Tree, opened: OpenedSource) -> tuple[Fit, Map
 
 
 def _made(recipe: Recipe, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
+    from decouple.recipes.make import done_upstream, make
+
     def read(path: str) -> str | None:
         file = tree.get(path)
         return None if file is None else file.data.decode("utf-8")

@@ -1,4 +1,4 @@
-"""Release manifests: ``series/<release>.toml`` as frozen dataclasses.
+"""Release manifests: ``series/<release>.toml`` as frozen records.
 
 A manifest holds facts that were read off published files by ``decouple manifest fill`` and nothing else: which commit a
 release is, where its source can be had with which size and SHA-256, and which toolchain the official wheel was made
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from packaging.version import InvalidVersion, Version
 
 from decouple.base.checkout import Checkout, is_name
@@ -30,8 +29,7 @@ Count = Annotated[int, Meta(ge=1)]
 TreeId = Annotated[str, Meta(pattern=r"\A[0-9a-f]{40}\Z")]
 
 
-@dataclass(frozen=True)
-class RemoteFile:
+class RemoteFile(Struct, frozen=True):
     """One file to download. ``urls`` are tried in order; ``size`` in bytes; None means not known."""
 
     name: FileName
@@ -40,15 +38,13 @@ class RemoteFile:
     sha256: Sha256 | None
 
 
-@dataclass(frozen=True)
-class ManifestSource:
+class ManifestSource(Struct, frozen=True):
     """One ``[[source]]``; its keys are a class of its provider's, in ``upstream/providers``."""
 
     provider: ClassVar[str]
 
 
-@dataclass(frozen=True)
-class Toolchain:
+class Toolchain(Struct, frozen=True):
     """What the official wheel was made with and for. None: not known."""
 
     #: Python versions that have an official Linux x86-64 wheel, e.g. ("3.9", "3.10").
@@ -81,8 +77,7 @@ class Toolchain:
         return self.library("nccl")
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """Everything known about one upstream release."""
 
     release: str

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from decouple.base.toml import SCHEMA
 from decouple.release.manifest import NOT_KNOWN, Manifest, RemoteFile
 
@@ -24,7 +27,7 @@ def render(manifest: Manifest) -> str:
         lines.append(f"{name} = {_value(getattr(manifest, name))}")
     for source in manifest.sources:
         lines += ["", "[[source]]", f"provider = {_value(source.provider)}"]
-        values = {name: value for name, value in vars(source).items() if value is not None or name not in PINS}
+        values = {name: value for name, value in asdict(source).items() if value is not None or name not in PINS}
         lines += [f"{name} = {_value(value)}" for name, value in values.items() if not isinstance(value, RemoteFile)]
         for name, value in values.items():
             if isinstance(value, RemoteFile):
@@ -34,8 +37,8 @@ def render(manifest: Manifest) -> str:
     return head + "\n".join(lines) + "\n"
 
 
-def _table(item: object) -> list[str]:
-    return [f"{name} = {_value(value)}" for name, value in vars(item).items()]
+def _table(item: Struct) -> list[str]:
+    return [f"{name} = {_value(value)}" for name, value in asdict(item).items()]
 
 
 def _value(value: object) -> str:

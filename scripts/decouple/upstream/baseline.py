@@ -18,9 +18,10 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
@@ -48,8 +49,7 @@ _WHO = {
 }
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """What a series starts from.
 
     ``repo``: bare repository in the cache, never changed by others. ``commit`` and ``tree``: the start of the series

@@ -10,17 +10,18 @@ A file whose SHA-256 nobody published can only be trusted on first use: what cam
 from __future__ import annotations
 
 import contextlib
-import email.utils
 import errno
 import hashlib
 import json
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple import __version__
 from decouple.base.errors import DecoupleError
@@ -73,8 +74,7 @@ class Again(Exception):
         self.connected = connected
 
 
-@dataclass
-class Downloader:
+class Downloader(Struct):
     """Gets files into ``cache``. ``attempts`` are per URL; waits double from ``first_wait`` seconds with some jitter.
 
     ``connect_attempts`` is the same for a host to which no connection can be made.
@@ -90,8 +90,8 @@ class Downloader:
     longest_wait: float = 120.0
     timeout: tuple[float, float] = (15.0, 60.0)
     sleep: Callable[[float], None] = time.sleep
-    _session: list[requests.Session] = field(default_factory=list, init=False)
-    _resumed: bool = field(default=False, init=False)
+    _session: list[requests.Session] = []
+    _resumed: bool = False
     """Whether the last request went on with bytes of an earlier one."""
 
     @property
@@ -474,6 +474,8 @@ def _retry_after(value: str | None) -> float | None:
     if is_count(value.strip()):
         return float(value)
     try:
+        import email.utils  # only for a server that asks to wait
+
         moment = email.utils.parsedate_to_datetime(value)
     except ValueError:
         return None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import is_count
 
 
-@dataclass(frozen=True)
-class DscFile:
+class DscFile(Struct, frozen=True):
     """One file of a source package; ``size`` in bytes; ``sha1`` only finds it at snapshot.debian.org."""
 
     name: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
@@ -14,8 +15,7 @@ from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 RECORD = "provenance.json"
 
 
-@dataclass(frozen=True)
-class VerifiedFile:
+class VerifiedFile(Struct, frozen=True):
     """One downloaded file. ``verified`` says against what: "manifest", "manifest and .dsc", "first use", ..."""
 
     name: str
@@ -25,8 +25,7 @@ class VerifiedFile:
     verified: str
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     """An unpacked release.
 
     ``kind`` is "source" (can be built) or "python" (Python files, headers and other text of a wheel only).
@@ -46,9 +45,7 @@ class Fetched:
 
     def to_json(self) -> dict[str, Any]:
         """For records and for ``--json``; paths as text."""
-        record = asdict(self)
-        record["path"] = str(self.path)
-        record["debian"] = str(self.debian) if self.debian else None
+        record: dict[str, Any] = to_builtins(self, enc_hook=str)
         return record
 
 

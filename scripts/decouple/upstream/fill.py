@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from email.parser import HeaderParser
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -28,8 +29,7 @@ from decouple.upstream.providers.wheel import git_version
 from decouple.upstream.ranges import RemoteZip
 
 
-@dataclass(frozen=True)
-class Filled:
+class Filled(Struct, frozen=True):
     """The facts, and remarks on how far each could be checked."""
 
     manifest: Manifest

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from packaging.version import InvalidVersion, Version
 
 from decouple.base import toml
@@ -48,8 +47,7 @@ def load_release(project: Path, release: str) -> Manifest:
     return load(manifest_path(project, release if exact else release_of(release)))
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     """The keys of the file; a source's are those of its provider."""
 
     release: str

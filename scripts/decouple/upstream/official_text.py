@@ -6,8 +6,9 @@ so a file that the tree lacks says nothing; a file that both have and that diffe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
@@ -16,8 +17,7 @@ from decouple.upstream.fetching import fetch
 from decouple.upstream.providers.wheel import of_manifest
 
 
-@dataclass(frozen=True)
-class Likeness:
+class Likeness(Struct, frozen=True):
     """A tree against the text of ``wheel``: how many files of both are the same, and which are not."""
 
     wheel: str

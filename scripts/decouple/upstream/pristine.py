@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK, git, names
@@ -25,8 +26,7 @@ def left_out(parts: Sequence[str]) -> bool:
     return parts[0] in _TOP_LEVEL or any(part.startswith(".git") for part in parts)
 
 
-@dataclass(frozen=True)
-class PristineFile:
+class PristineFile(Struct, frozen=True):
     """One file of a tree: ``path`` relative with ``/``, ``mode`` as in `base.git`."""
 
     path: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from urllib.parse import urldefrag, urljoin, urlsplit
 
+from msgspec import Struct
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
@@ -20,8 +20,7 @@ _ADDRESS_BOUND = 2000  # characters
 _ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 
 
-@dataclass(frozen=True)
-class PypiWheel:
+class PypiWheel(Struct, frozen=True):
     """One wheel of a project; ``tags`` as "cp312-cp312-manylinux_2_28_x86_64" strings."""
 
     file: RemoteFile

@@ -11,8 +11,9 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import is_count
@@ -33,8 +34,7 @@ _LOCAL = 30
 GAP = 1 << 20
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True):
     """One member; ``first`` and ``end`` bound it in the file, local header included."""
 
     info: zipfile.ZipInfo

@@ -16,8 +16,9 @@ import subprocess
 import weakref
 import zipfile
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
@@ -33,8 +34,7 @@ _MOST_END = 64 << 20  # bytes behind the end of a tar
 _CACHE_VERSION = 1
 
 
-@dataclass(frozen=True)
-class OpenedSource:
+class OpenedSource(Struct, frozen=True):
     """A source that is ready to be read."""
 
     source: Source

@@ -14,8 +14,9 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
@@ -28,8 +29,7 @@ _BLOCK = 1 << 20
 _ODD = re.compile(r"[\\\x00-\x1f\x7f]")
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """How large an archive may become: ``size`` in bytes over all files, ``members`` in entries.
 
     PyTorch with all submodules is about 1.4 GB in 60,000 files.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import git, text
@@ -119,7 +119,7 @@ def test_the_manifest_of_this_checkout_pins_what_can_be_had_here() -> None:
     assert debian is not None and not isinstance(debian, GitSource)
     assert getattr(debian, "tree", None) and getattr(debian, "patched_tree", None)
     assert render(release) == (project / "series/2.6.toml").read_text()
-    assert dataclasses.is_dataclass(debian)
+    assert isinstance(debian, Struct)
 
 
 def edited(tree: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from decouple.cli import main
 from decouple.patch import seriesfile
@@ -72,7 +72,7 @@ class Project:
         self.server.files[f"/{name}"] = wheel
         source = WheelSource(releases.remote(self.server.url(f"/{name}"), wheel))
         made: Manifest = releases.manifest(source)
-        made = dataclasses.replace(made, release=release, version=f"{release}.0", tag=f"v{release}.0")
+        made = structs.replace(made, release=release, version=f"{release}.0", tag=f"v{release}.0")
         self.write(f"series/{release}.toml", render(made))
 
     def publish(self, changes: dict[str, str]) -> None:

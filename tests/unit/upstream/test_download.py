@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.upstream.download import Downloader
@@ -164,7 +165,7 @@ def test_without_content_length(server: FaultyServer, downloader: Downloader) ->
 
 
 def test_without_content_length_and_cut_off(server: FaultyServer, downloader: Downloader) -> None:
-    server.fault(PATH, replace(http.without_length(), after=500), times=1)
+    server.fault(PATH, dataclasses.replace(http.without_length(), after=500), times=1)
     assert downloader.get(remote(server.url(PATH), DATA))[0].read_bytes() == DATA
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.upstream.baseline import ensure_baseline

@@ -7,10 +7,11 @@ import errno
 import os
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
 from packaging.version import InvalidVersion, Version
 
 from decouple.base.errors import DecoupleError
@@ -25,8 +26,7 @@ from decouple.upstream.readers import OpenedSource, unpacked
 from decouple.upstream.unpack import new_folder
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(Struct, frozen=True):
     """What a provider is told when the facts of an upstream release are read: its version ("2.6.0") and official wheel.
 
     ``known`` is the manifest as it is, for what is not published anywhere; ``remarks`` are for whoever reads the facts.
@@ -36,7 +36,7 @@ class Published:
     downloader: Downloader
     known: Manifest | None
     wheel: RemoteFile
-    remarks: list[str] = field(default_factory=list)
+    remarks: list[str] = []
 
     def pinned(self, source: ManifestSource) -> ManifestSource:
         """The source with the tree ids that the manifest had for these very files."""
@@ -45,8 +45,7 @@ class Published:
         return known if known and {**asdict(known), **ids} == {**asdict(source), **ids} else source
 
 
-@dataclass(frozen=True)
-class FetchContext:
+class FetchContext(Struct, frozen=True):
     """The cache, the way into it, and who is told how far things are."""
 
     cache: Path
@@ -102,8 +101,7 @@ class FetchContext:
             raise storage_error(OSError(full, os.strerror(full)), self.cache, doing) from None
 
 
-@dataclass(frozen=True)
-class Provider:
+class Provider(Struct, frozen=True):
     """What can be done with a source of one kind; each function is given the manifest, its own source, the context."""
 
     keys: type[ManifestSource]

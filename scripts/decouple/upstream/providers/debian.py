@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile, TreeId
@@ -27,8 +27,7 @@ from decouple.upstream.unpack import unpack_tar
 SNAPSHOT = "https://snapshot.debian.org/file"
 
 
-@dataclass(frozen=True)
-class DebianSource(ManifestSource):
+class DebianSource(ManifestSource, frozen=True):
     """Debian's source package ``pytorch``: ``orig`` is upstream without third_party, ``debian`` Debian's own folder."""
 
     version: Annotated[str, Meta(pattern=r"\A\S+\Z")]

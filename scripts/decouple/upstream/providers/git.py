@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -21,8 +20,7 @@ from decouple.upstream.providers.context import FetchContext, Provider, Publishe
 from decouple.upstream.providers.github import GITHUB
 
 
-@dataclass(frozen=True)
-class GitSource(ManifestSource):
+class GitSource(ManifestSource, frozen=True):
     """The repository; the manifest's tag is checked out with its submodules and must be the manifest's commit."""
 
     url: Annotated[str, Meta(pattern=r"\A(https?|ssh|git|file)://\S+\Z")]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile, TreeId
 from decouple.upstream import pristine
@@ -17,8 +18,7 @@ from decouple.upstream.unpack import unpack_tar
 GITHUB = "https://github.com/pytorch/pytorch"
 
 
-@dataclass(frozen=True)
-class GithubSource(ManifestSource):
+class GithubSource(ManifestSource, frozen=True):
     """The release archive with all submodules in it, as the project publishes it on GitHub."""
 
     archive: RemoteFile

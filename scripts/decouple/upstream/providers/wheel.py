@@ -13,7 +13,6 @@ import io
 import re
 import zipfile
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -52,8 +51,7 @@ _GUARD = (
 )
 
 
-@dataclass(frozen=True)
-class WheelSource(ManifestSource):
+class WheelSource(ManifestSource, frozen=True):
     """An official wheel on PyPI, of which only Python files, headers and other text are read, by HTTP range."""
 
     wheel: RemoteFile
