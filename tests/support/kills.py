@@ -538,7 +538,7 @@ def _build(folder: Path) -> Scene:
     from tests.unit.build.conftest import make_tree
 
     places = Places.of(folder, RELEASE, folder / "cache", folder / "src")
-    places = places._replace(project=ROOT)
+    places = dataclasses.replace(places, project=ROOT)
     here = f"{Path(sys.executable).parent}{os.pathsep}"  # this Python is the one that builds
     os.environ["PATH"] = here + os.environ["PATH"].removeprefix(here)
     upstream = {"version": "2.6.0", "tag": "v2.6.0", "commit": "0" * 40}

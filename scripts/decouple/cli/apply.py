@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.cli.source_word import source_option
 from decouple.cli.stack_words import release_alone
 from decouple.cli.verbs import verb
@@ -33,7 +34,7 @@ def _apply(arguments: argparse.Namespace) -> int:
         project, release = find_project(), arguments.words[0]
     else:
         project, release = release_alone(arguments)
-    bring(Apply(project, release, arguments.source, arguments.debian_patches, arguments.offline), output.listener())
+    bring(asked(Apply, arguments, project=project, release=release), output.listener())
     return OK
 
 

@@ -37,12 +37,7 @@ def register(subparsers: Any) -> None:
         help="compile them, or take those of the release's official wheel and compile bindings only",
     )
     build.add_argument("--profile", default="core", help="core (no CUPTI) or kineto-cupti")
-    build.add_argument(
-        "--arch",
-        dest="archs",
-        metavar="ARCH",
-        help="CUDA architectures, e.g. '8.0;9.0+PTX' (default: TORCH_CUDA_ARCH_LIST, or 9.0)",
-    )
+    build.add_argument("--arch", help="CUDA architectures, e.g. '8.0;9.0+PTX' (default: TORCH_CUDA_ARCH_LIST, or 9.0)")
     build.add_argument("--no-flash", action="store_true", help="leave flash and memory-efficient attention out")
     build.add_argument("--slice", choices=["all", "runtime"], default="all", help=argparse.SUPPRESS)
     build.add_argument(

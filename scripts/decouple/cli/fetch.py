@@ -9,7 +9,8 @@ from decouple.base.errors import OK
 from decouple.cli import output
 from decouple.cli.request import asked
 from decouple.cli.source_word import source_option
-from decouple.flows.fetch import Fetch, fetch
+from decouple.flows.fetch import fetch
+from decouple.flows.source import OfBaseline
 from decouple.upstream import content
 from decouple.upstream.manifests import load_release
 
@@ -33,7 +34,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Fetch, make the baseline, say what was taken, why, and from where. Raises DecoupleError."""
-    request = asked(Fetch, arguments)
+    request = asked(OfBaseline, arguments)
     fetched, base = fetch(request, output.listener())
     if fetched.identity:  # a tree of ours: its path is told to be read
         content.check(fetched.path)

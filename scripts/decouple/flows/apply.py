@@ -14,32 +14,21 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.source import OfBaseline
 from decouple.stack.engine import Moved, Stack, create, link_objects
 from decouple.stack.journal import State
 from decouple.stack.trees import differences
 from decouple.upstream import words
 
 
-class Apply(Struct, frozen=True):
-    """Which series, and on which source."""
-
-    project: Path
-    """The checkout; the tree is its ``build/<release>/src``."""
-    release: str
-    source: str = "auto"
-    """A word of ``decouple.upstream.words``."""
-    debian_patches: bool = False
-    """Lay Debian's own patches under the series."""
-    offline: bool = False
-    cache: Path | None = None
-    """Where sources are unpacked; None: the cache that all checkouts share."""
+class Apply(OfBaseline, frozen=True):
+    """Which series, on which source; the tree is the checkout's ``build/<release>/src``."""
 
     @property
     def wanted(self) -> dict[str, str]:
@@ -101,10 +90,9 @@ def _make(places: SeriesPlaces, request: Apply, listener: Listener) -> bool:
 
 def _baseline(request: Apply, listener: Listener) -> tuple[str, str, Path]:
     """The commit to stand on, upstream's own one below it, and the repository that has both."""
-    from decouple.flows.fetch import Fetch, fetch  # here: a run with nothing to fetch does not pay for it
+    from decouple.flows.fetch import fetch  # here: a run with nothing to fetch does not pay for it
 
-    wanted = (request.project, request.release, request.source, request.debian_patches, request.offline, request.cache)
-    fetched, base = fetch(Fetch(*wanted), listener)
+    fetched, base = fetch(request, listener)
     if base is None:
         raise DecoupleError(
             f"source {fetched.provider} has no sources to build from", next_step="use --source auto, or another one"

@@ -14,22 +14,18 @@ from msgspec import Struct
 
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.remake import Workshop
+from decouple.flows.source import OfRelease
 from decouple.series import check as judging
 from decouple.series.check import Fit, PatchFit
 from decouple.upstream.source_word import open_named, read_series
 
 
-class Check(Struct, frozen=True):
+class Check(OfRelease, frozen=True):
     """Which series, on which source."""
 
-    project: Path
-    release: str
-    source: str = "auto"
-    """"auto", a provider of the manifest, a folder, an archive, a repository, or REPOSITORY@REVISION."""
     debian_patches: bool = False
     under: Path | None = None
     """A folder with a series that is applied first."""
-    offline: bool = False
 
 
 class Checked(Struct, frozen=True):

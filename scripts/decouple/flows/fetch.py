@@ -1,40 +1,24 @@
 """A release's source in the cache that all checkouts share, and the git baseline of it.
 
->>> from decouple.flows.fetch import Fetch, fetch
->>> fetched, base = fetch(Fetch(project, "2.6", source=f"local:{source}"))
+>>> from decouple.flows.fetch import fetch
+>>> from decouple.flows.source import OfBaseline
+>>> fetched, base = fetch(OfBaseline(project, "2.6", source=f"local:{source}"))
 >>> fetched.provider, base is not None
 ('local', True)
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from msgspec import Struct
-
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.source import OfBaseline
 from decouple.upstream import fetching
 from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetched import Fetched
 from decouple.upstream.manifests import load_release
 
 
-class Fetch(Struct, frozen=True):
-    """Which release, and where from."""
-
-    project: Path
-    release: str
-    source: str = "auto"
-    """A word of ``decouple.upstream.words``."""
-    debian_patches: bool = False
-    """The baseline with Debian's own patches; of ``auto``, Debian's source then."""
-    offline: bool = False
-    cache: Path | None = None
-    """Another cache than the one that all checkouts share."""
-
-
-def fetch(request: Fetch, listener: Listener = QUIET) -> tuple[Fetched, Baseline | None]:
+def fetch(request: OfBaseline, listener: Listener = QUIET) -> tuple[Fetched, Baseline | None]:
     """What was taken, and its baseline where it is a whole source. What is there is not fetched again.
 
     Raises DecoupleError.

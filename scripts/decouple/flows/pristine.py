@@ -9,25 +9,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msgspec import Struct
-
 from decouple.base.errors import UsageError
 from decouple.flows.listener import QUIET, Listener
+from decouple.flows.source import OfRelease
 from decouple.upstream import content
 from decouple.upstream.fetching import fetch
 from decouple.upstream.manifests import load_release
 
 
-class Pristine(Struct, frozen=True):
+class Pristine(OfRelease, frozen=True):
     """Which release, and where its source comes from."""
 
-    project: Path
-    release: str
     tree: Path | None = None
     """Look at this tree instead of fetching the release."""
-    source: str = "auto"
-    """"auto", a provider, or "local:PATH"."""
-    offline: bool = False
 
 
 def tree(request: Pristine, listener: Listener = QUIET) -> Path:

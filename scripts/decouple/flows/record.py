@@ -19,6 +19,7 @@ from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 from decouple.base.paths import cache_dir
 from decouple.build import seconds
 from decouple.build.environment import Places
+from decouple.flows.source import OfRelease
 from decouple.patch import parse as patches
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
@@ -37,16 +38,11 @@ from decouple.upstream.source_word import open_named
 _FINE = {"clean", "offset"}
 
 
-class Record(Struct, frozen=True):
-    """Which series, and what else is known of it."""
+class Record(OfRelease, frozen=True):
+    """Which series (the source is of the pristine tree of a whole one), and what else is known of it."""
 
-    project: Path
-    release: str
     census: Path | None = None
     """What ``census --json`` wrote."""
-    offline: bool = False
-    source: str = "auto"
-    """Where the pristine tree of a whole series comes from, as for ``check``."""
 
 
 class Recorded(Struct, frozen=True):
