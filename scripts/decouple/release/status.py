@@ -353,12 +353,19 @@ def _couplings(status: ReleaseStatus) -> str:
     return f"{status.census.after} of {status.census.before}" if status.census else "not counted"
 
 
-def _stage(stage: StageSection | None) -> str:
+def _earlier(status: ReleaseStatus, *stages: StageSection | None) -> str:
+    """Words for what was seen of wheels that another series made than the one that is recorded now."""
+    digest = status.series.digest if status.series else ""
+    old = digest and any(stage and stage.series != digest for stage in stages)
+    return ", of an earlier series" if old else ""
+
+
+def _stage(status: ReleaseStatus, stage: StageSection | None) -> str:
     if not stage:
         return "not built"
     size, spent = stage.wheel_bytes / (1 << 20), stage.object_seconds
     cost = f"at least {spent / 60 / stage.cores:.0f} min of compiling on {stage.cores} cores, " if spent else ""
-    return f"{stage.objects} objects, {cost}{size:.0f} MiB"
+    return f"{stage.objects} objects, {cost}{size:.0f} MiB{_earlier(status, stage)}"
 
 
 def _parity(status: ReleaseStatus) -> str:
@@ -368,7 +375,8 @@ def _parity(status: ReleaseStatus) -> str:
     total = sum(one.total for one in found)
     short = sum(len(one.missing) + len(one.different) for one in found)
     extra = sum(len(one.extra) for one in found)
-    return f"{100 * (total - short) / total:.2f} % of {total}" + (f", {extra} extra" if extra else "")
+    of_earlier = _earlier(status, status.stage1, status.stage2)
+    return f"{100 * (total - short) / total:.2f} % of {total}{f', {extra} extra' if extra else ''}{of_earlier}"
 
 
 def _kernels(status: ReleaseStatus) -> str:
@@ -408,7 +416,8 @@ def _audit(status: ReleaseStatus) -> str:
         return "not checked"
     faults = sum(len(one.faults) for one in found)
     # every rule looks at the libraries anew, the last ones at those of both wheels
-    return f"{faults} faults" if faults else f"clean ({max(one.files for one in found)} files)"
+    said = f"{faults} faults" if faults else f"clean ({max(one.files for one in found)} files)"
+    return said + _earlier(status, status.stage1, status.stage2)
 
 
 def _contract(status: ReleaseStatus) -> str:
@@ -426,8 +435,8 @@ COLUMNS: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "proven": _proven,
     "apply to": _applies,
     "couplings left": _couplings,
-    "stage 1": lambda status: _stage(status.stage1),
-    "stage 2": lambda status: _stage(status.stage2),
+    "stage 1": lambda status: _stage(status, status.stage1),
+    "stage 2": lambda status: _stage(status, status.stage2),
     "parity with Debian's monolith": _parity,
     "kernels identical to the official": _kernels,
     "CUDA suites": _suites,

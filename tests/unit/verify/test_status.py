@@ -79,6 +79,15 @@ def test_built_is_said_only_of_the_series_that_was_built() -> None:
         assert status.levels(replace(document, stage2=other))["one"] == level
 
 
+def test_figures_of_wheels_that_another_series_made_say_so() -> None:
+    stages = (replace(STAGE, series="aa"), replace(STAGE, series="an older one"))
+    document = status.ReleaseStatus(status.SeriesSection(2, "aa"), stage1=stages[0], stage2=stages[1])
+    row = status.table({"1.0": document}).splitlines()[2]
+    assert row.count("MiB |") == 1 and row.count("MiB, of an earlier series |") == 1
+    audited = status.VerifySection(audit=(status.AuditSection(9, ()),))
+    assert "clean (9 files), of an earlier series" in status.table({"1.0": replace(document, verify=audited)})
+
+
 def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
     whole = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("applied to the full tree"))
     partial = status.ReleaseStatus(status.SeriesSection(1, "bb", 1), proven=proven("Python only"))
