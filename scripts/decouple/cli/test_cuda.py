@@ -44,7 +44,9 @@ def register(subparsers: Any) -> None:
     tests.add_argument("--tests", type=Path, help="upstream's test/ (default: that of build/<release>/src)")
     tests.add_argument("--results", type=Path, help="where results are kept (default: build/<release>/verify/suites)")
     tests.add_argument(
-        "--against", metavar="LABEL|FILE", help="compare with stored results of another build; official's are kept"
+        "--against",
+        metavar="LABEL|FILE",
+        help="compare with stored results of another build; outcomes of the official wheel are kept (official)",
     )
     tests.add_argument("--record", action="store_true", help="write the figures to ci/status/, for the status table")
     tests.add_argument(
@@ -65,7 +67,9 @@ def register(subparsers: Any) -> None:
     )
     tests.add_argument("--files", type=int, default=0, metavar="M", help="with --slice: of M files, chosen by --seed")
     tests.add_argument("--seed", default="", help="for --slice (default: the checkout's commit)")
-    tests.add_argument("--jobs", type=int, default=1)
+    tests.add_argument(
+        "--jobs", type=int, help="processes at a time (default: as many as processors on the simulated device, else 1)"
+    )
     tests.add_argument("--retries", type=int, default=1, help="how often a failure is tried again alone")
     tests.add_argument(
         "--patience", type=float, default=1.0, help="how many times longer a test may take (busy machine)"
@@ -106,7 +110,7 @@ def _run(arguments: argparse.Namespace) -> int:
         slice=arguments.slice,
         files=arguments.files,
         seed=arguments.seed or _commit(project),
-        jobs=arguments.jobs,
+        jobs=arguments.jobs or test_cuda.jobs(wanted.device),
         retries=arguments.retries,
         minutes=arguments.minutes,
         patience=arguments.patience,
@@ -142,6 +146,8 @@ def _print(
     for suite, counts in compare.tally(results.values()).items():
         said = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
         print(f"{suite:<14} {sum(counts.values()) - counts['flaky']} tests: {said}")
+    for why, number in compare.skips(results.values()).most_common(limit):
+        print(f"       {number} skipped: {why[:200]}")
     bad = [one for one in results.values() if one.outcome in ("failed", "died", "too slow")]
     known = {one.id for one in bad if one.known or compare.reason(one.id, "failure", device)}
     same = {one.id for one in bad if theirs and one.id in theirs and theirs[one.id].outcome == one.outcome} - known

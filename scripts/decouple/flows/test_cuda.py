@@ -9,6 +9,7 @@ decouple.base.errors.UsageError: ...2.6: not built yet (nox -s build-2.6)
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -60,7 +61,8 @@ class SuiteRun(Struct, frozen=True):
 
 
 QUICK = 10.0
-"""A slice has only tests that took the other build less than so many seconds: it is for every commit."""
+"""A slice of what another build ran has only tests that passed there in less than so many seconds: it is for every
+commit, and a test that is skipped there, or fails, says little."""
 
 
 def suites(
@@ -73,7 +75,8 @@ def suites(
 ) -> SuiteRun:
     """Collect and run the chosen suites; ``tests`` is upstream's ``test/`` as this machine sees it.
 
-    A slice is chosen from what ``theirs``, another build, ran, where that is given: then nothing is collected first.
+    A slice is chosen from what passed on ``theirs``, another build, where that is given: nothing is collected then.
+
     Raises DecoupleError when the torch cannot be imported, sees no device, or no test was collected: nothing run is no
     success.
     """
@@ -88,8 +91,9 @@ def suites(
     before = store.collected()
     known: dict[str, list[str]] = {}
     if theirs and choice.slice and not choice.words:
-        for test in (one.id for one in theirs.values() if one.seconds < QUICK):
-            known.setdefault(test.partition("::")[0], []).append(test)
+        for one in theirs.values():
+            if one.outcome in ("passed", "xfailed") and one.seconds < QUICK:
+                known.setdefault(one.id.partition("::")[0], []).append(one.id)
         files = [(suite, file) for suite, file in files if file in known]
     for suite, file in files:
         if known:
@@ -130,6 +134,11 @@ def suites(
     results = {test: one for test, one in store.results.items() if test in wanted}
     junit.write(results.values(), torch.folder / "junit.xml")
     return SuiteRun(ran, results, torch.folder)
+
+
+def jobs(device: str) -> int:
+    """How many processes at a time where nobody said it: a GPU is one, simulated ones are this machine's processors."""
+    return (os.cpu_count() or 1) if device == "simulated" else 1
 
 
 def record(

@@ -148,3 +148,9 @@ def tally(results: Iterable[SuiteResult]) -> dict[str, dict[str, int]]:
         counts[one.outcome] += 1
         counts["flaky"] += one.flaky
     return {suite: {name: counts[name] for name in (*OUTCOMES, "flaky")} for suite, counts in found.items()}
+
+
+def skips(results: Iterable[SuiteResult]) -> Counter[str]:
+    """Why tests were skipped, with how many were for each reason."""
+    first = ((one.why.strip().splitlines() or [""])[0] for one in results if one.outcome == "skipped")
+    return Counter(why.removeprefix("Skipped: ") or "no reason given" for why in first)

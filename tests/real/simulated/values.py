@@ -48,6 +48,15 @@ def attention(on: torch.device) -> torch.Tensor:
     return q.grad
 
 
+def half_to_single(on: torch.device) -> torch.Tensor:
+    """Softmax and its gradient, from half precision to single in one kernel: what autocast makes of every softmax."""
+    x = numbers(3, 7, on=on).half().requires_grad_()
+    y, z = torch.softmax(x, 1, dtype=torch.float32), torch.log_softmax(x, 0, dtype=torch.float32)
+    (y.square().sum() + z.sin().sum()).backward()
+    assert x.grad is not None
+    return torch.cat([y.detach().flatten(), z.detach().flatten(), x.grad.float().flatten()])
+
+
 def operators() -> None:
     """Libraries, sizes that depend on values, sparse layouts, types that the CPU lacks, kernels made at run time."""
     same(lambda on: numbers(4, 5, on=on) @ numbers(5, 6, on=on, seed=1))
@@ -63,8 +72,34 @@ def operators() -> None:
     same(convolution)
     same(recurrent)
     same(attention, 1e-4)
+    same(half_to_single, 1e-3)
+    lazy = numbers(5, on=CUDA)
+    clone = torch._lazy_clone(lazy)
+    assert torch.equal((lazy + clone).cpu(), 2 * numbers(5, on=torch.device("cpu")))
+    assert torch._C._is_cow_tensor(lazy) and torch._C._is_cow_tensor(clone)  # type: ignore[attr-defined]
+    clone.zero_()
+    assert torch.equal(lazy.cpu(), numbers(5, on=torch.device("cpu"))) and not clone.any()
     with torch.inference_mode():
         same(lambda on: numbers(7, on=on).softmax(0))
+
+
+def own_errors() -> None:
+    """What the real operator refuses is refused, also where the CPU's would take it."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        torch.bincount(torch.tensor([1, 2], device=CUDA), torch.ones(2, device=CUDA))
+    except RuntimeError as error:
+        assert "does not have a deterministic implementation" in str(error)
+    else:
+        raise AssertionError("bincount with weights is not deterministic")
+    finally:
+        torch.use_deterministic_algorithms(False)
+    try:
+        torch.ones(3, 3)[torch.tensor([0, 2], device=CUDA)]
+    except RuntimeError as error:
+        assert "indices should be either on" in str(error)
+    else:
+        raise AssertionError("an index on another device")
 
 
 def graph() -> None:
@@ -111,6 +146,6 @@ def asserts() -> None:
 
 
 if __name__ == "__main__":
-    for part in (operators, graph, random, threads, asserts):
+    for part in (operators, own_errors, graph, random, threads, asserts):
         part()
         print(f"ok {part.__name__}", flush=True)

@@ -219,11 +219,12 @@ def test_a_slice_of_what_another_build_ran_is_quick_and_collects_nothing(
     monkeypatch.setattr(catalog, "chosen", lambda _: (SUITE,))
     monkeypatch.setattr(run, "collect", lambda *_: pytest.fail("collected"))
     theirs = {
-        f"{file}.py::TestGood::{test}": SuiteResult(f"{file}.py::TestGood::{test}", "passed", seconds)
-        for file, test, seconds in (
-            ("test_things", "test_one", 1.0),
-            ("test_things", "test_two", 500.0),
-            ("other", "test_one", 1.0),
+        f"{file}.py::{test}": SuiteResult(f"{file}.py::{test}", outcome, seconds)
+        for file, test, outcome, seconds in (
+            ("test_things", "TestGood::test_one", "passed", 1.0),
+            ("test_things", "TestGood::test_two", "passed", 500.0),
+            ("test_things", "TestMixed::test_a_fails", "failed", 1.0),
+            ("other", "TestGood::test_one", "passed", 1.0),
         )
     }
     choice = flow.SuiteChoice(slice=10, files=4, seed="x")
@@ -319,6 +320,13 @@ def test_what_the_plug_in_wrote_is_compared_on_the_command_line(
     assert cli.main([*words, str(tmp_path / "theirs")]) == 1
     assert "outcome: t.py::A::x: failed; theirs: passed" in capsys.readouterr().out
     assert cli.main([*words, str(tmp_path / "ours")]) == 0
+
+
+def test_skips_are_counted_by_their_reason() -> None:
+    rows = [
+        SuiteResult(f"t::{n}", "skipped", why=why) for n, why in enumerate(("Skipped: no SciPy\nx", "no SciPy", ""))
+    ]
+    assert compare.skips([*rows, SuiteResult("t::p", "passed")]) == {"no SciPy": 2, "no reason given": 1}
 
 
 def test_junit_says_what_failed(tmp_path: Path) -> None:

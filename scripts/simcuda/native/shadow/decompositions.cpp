@@ -248,6 +248,38 @@ void gru_cell_backward(Stack& stack) {  // grad_hy, workspace, has_bias
   stack.emplace_back(bias ? gi.sum(0) : Tensor()), stack.emplace_back(bias ? gh.sum(0) : Tensor());
 }
 
+// The device takes half precision in and gives single out in one kernel; the CPU refuses that.
+template <class Compute>
+void softmax(Stack& stack, Compute compute) {  // self, dim, half_to_float[, out]
+  Arguments a(stack);
+  auto result = compute(a.values[2].toBool() ? a.tensor(0).to(at::kFloat) : a.tensor(0), a.values[1].toInt());
+  if (a.values.size() > 3) a.tensor(3).copy_(result);
+  stack.emplace_back(a.values.size() > 3 ? a.tensor(3) : result);
+}
+template <class Compute>
+void softmax_backward(Stack& stack, Compute compute) {  // grad_output, output, dim, input_dtype[, grad_input]
+  Arguments a(stack);
+  auto result = compute(a.tensor(0), a.tensor(1), a.values[2].toInt()).to(a.values[3].toScalarType());
+  if (a.values.size() > 4) a.tensor(4).copy_(result);
+  stack.emplace_back(a.values.size() > 4 ? a.tensor(4) : result);
+}
+void any_softmax(Stack& stack) {
+  softmax(stack, [](const Tensor& x, int64_t dim) { return at::_softmax(x, dim, false); });
+}
+void log_softmax(Stack& stack) {
+  softmax(stack, [](const Tensor& x, int64_t dim) { return at::_log_softmax(x, dim, false); });
+}
+void any_softmax_backward(Stack& stack) {
+  softmax_backward(stack, [](const Tensor& grad, const Tensor& y, int64_t dim) {
+    return at::_softmax_backward_data(grad, y, dim, y.scalar_type());
+  });
+}
+void log_softmax_backward(Stack& stack) {
+  softmax_backward(stack, [](const Tensor& grad, const Tensor& y, int64_t dim) {
+    return at::_log_softmax_backward_data(grad, y, dim, y.scalar_type());
+  });
+}
+
 }  // namespace
 
 Decomposition decomposition(const std::string& name) {
@@ -275,6 +307,10 @@ Decomposition decomposition(const std::string& name) {
       {"aten::_cudnn_rnn_backward", cudnn_rnn_backward},
       {"aten::_fused_dropout", fused_dropout},
       {"aten::_masked_scale", masked_scale},
+      {"aten::_softmax", any_softmax},
+      {"aten::_log_softmax", log_softmax},
+      {"aten::_softmax_backward_data", any_softmax_backward},
+      {"aten::_log_softmax_backward_data", log_softmax_backward},
       {"aten::_thnn_fused_lstm_cell", lstm_cell},
       {"aten::_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward},
       {"aten::_thnn_fused_gru_cell", gru_cell},

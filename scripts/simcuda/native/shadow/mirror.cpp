@@ -12,8 +12,10 @@ at::Tensor strided(const at::Tensor& t) {
   auto* impl = t.unsafeGetTensorImpl();
   auto options = at::TensorOptions().dtype(at::kByte).device(at::kCPU);
   at::Tensor bytes;
+  // read, not asked for to be written: a storage that is copied when it is written would be copied now. Where the operator
+  // writes, the real one has asked by now
   if (t.storage().nbytes() && t.storage().data())
-    bytes = at::from_blob(t.storage().mutable_data(), {int64_t(t.storage().nbytes())}, options);
+    bytes = at::from_blob(const_cast<void*>(t.storage().data()), {int64_t(t.storage().nbytes())}, options);
   else
     bytes = at::empty({0}, options);
   auto keys = c10::DispatchKeySet(c10::DispatchKey::CPU);
