@@ -38,10 +38,7 @@ def untyped(text: str, path: Path, *, mend: str, schema: int | None = SCHEMA) ->
     """The tables of a text, without the key ``schema``. Raises DecoupleError where it is no TOML, or of another one."""
     try:
         data = tomllib.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # also 5,000 digits, or brackets 5,000 deep
+    except (ValueError, RecursionError) as error:  # also for 5,000 digits, or brackets 5,000 deep
         raise DecoupleError(f"{path}: not TOML: {error}", next_step=mend) from None
     if schema is not None and (found := data.pop("schema", None)) != schema:
         raise DecoupleError(

@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from packaging.utils import (
 )
 
 from decouple.base import toml
+from decouple.release import projects
 from decouple.release.wheel_manifest import WheelManifest
 
 NO_ASSERTION = "NOASSERTION"
@@ -79,7 +79,7 @@ def document(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str
     """The bill of materials of a wheel with this METADATA and these members (name to SHA-256); ``epoch`` in seconds since
     1970. Raises DecoupleError when this project's own table of licences is wrong."""
     facts = toml.read(_FACTS, _Facts, mend="git checkout scripts/decouple/build/bom.toml")
-    headers = HeaderParser().parsestr(metadata.decode())
+    headers = projects.headers(metadata)
     whole = _component(
         manifest.project,
         manifest.version,
@@ -96,7 +96,7 @@ def document(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str
     ]
     for part in parts:
         part.properties.add(Property(name="decouple:bundled", value="true"))
-    asked = [_required(Requirement(value)) for value in headers.get_all("Requires-Dist") or ()]
+    asked = [_required(one) for one in projects.requirements(headers)]
     said = {
         "decouple:series-sha256": manifest.series_digest,
         "decouple:overlay-sha256": manifest.overlay_digest,

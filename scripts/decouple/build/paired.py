@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 import zipfile
-from email.message import Message
-from email.parser import HeaderParser
 from pathlib import Path
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from decouple.base.errors import UsageError
 from decouple.base.files import work_folder
 from decouple.build import remade, split, wheels
+from decouple.release import projects
+from decouple.release.projects import CORE, CUDA, LIBRARIES, PAIRED
 from decouple.release.wheel_manifest import WheelManifest
 
-_CORE = "torch"
 _VERSION = "torch/version.py"
-_PAIRED = "paired"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,30 +39,32 @@ def pair(core: Path, bindings: Path, folder: Path) -> PairedWheels:
     when one is no wheel of decouple.
     """
     of_core, of_bindings = wheels.read_manifest(core), wheels.read_manifest(bindings)
-    if canonicalize_name(of_core.project) != _CORE or canonicalize_name(of_bindings.project) != split.WHOLE:
+    if canonicalize_name(of_core.project) != CORE or canonicalize_name(of_bindings.project) != CUDA:
         raise UsageError(
             f"{core.name}, {bindings.name}: of {of_core.project} and {of_bindings.project}",
-            next_step=f"name a wheel of {_CORE}, then one of {split.WHOLE}",
+            next_step=f"name a wheel of {CORE}, then one of {CUDA}",
         )
-    pins = {str(canonicalize_name(one.name)): str(one.specifier) for one in _requirements(bindings)}
-    if split.LIBRARIES not in pins:
+    with zipfile.ZipFile(bindings) as source:
+        asked = projects.requirements(projects.headers(source.read(f"{wheels.dist_info(source, bindings)}/METADATA")))
+    pins = {str(canonicalize_name(one.name)): str(one.specifier) for one in asked}
+    if LIBRARIES not in pins:
         raise UsageError(
             f"{bindings.name}: has the libraries in it, which two wheels would then have",
             next_step=f"decouple split {bindings}",
         )
-    if pins.get(_CORE) != f"=={of_core.version}":
+    if pins.get(CORE) != f"=={of_core.version}":
         raise UsageError(
-            f"{bindings.name}: made for torch{pins.get(_CORE, '')}, not for {of_core.version}",
+            f"{bindings.name}: made for torch{pins.get(CORE, '')}, not for {of_core.version}",
             next_step="name the core of the same build",
         )
     if core.stem.split("-")[2:4] != bindings.stem.split("-")[2:4]:
         raise UsageError(f"{core.name}, {bindings.name}: for two Pythons", next_step="name wheels of one Python")
     local, public = str(Version(of_bindings.version).local), Version(of_core.version).public
-    version, paired = f"{public}+{local}", f"{public}+{local}.{_PAIRED}"
+    version, paired = f"{public}+{local}", f"{public}+{local}.{PAIRED}"
     with work_folder(folder, "paired") as work:
         return PairedWheels(
-            _rewritten(core, of_core, version, {split.WHOLE: f"{split.WHOLE}=={paired}"}, folder, work),
-            _rewritten(bindings, of_bindings, paired, {_CORE: f"{_CORE}=={version}"}, folder, work),
+            _rewritten(core, of_core, version, {CUDA: f"{CUDA}=={paired}"}, folder, work),
+            _rewritten(bindings, of_bindings, paired, {CORE: f"{CORE}=={version}"}, folder, work),
         )
 
 
@@ -75,7 +74,7 @@ def _rewritten(
     """The same wheel as ``version``, its requirements but those in ``asks`` as they were."""
     with zipfile.ZipFile(wheel) as source:
         info = wheels.dist_info(source, wheel)
-        headers = _headers(source, info)
+        headers = projects.headers(source.read(f"{info}/METADATA"))
         fields = [
             (key, version if key == "Version" else value)
             for key, value in headers.items()
@@ -99,11 +98,3 @@ def _rewritten(
         return wheels.finish(made, folder, dataclasses.replace(manifest, version=version), epoch)
 
 
-def _requirements(wheel: Path) -> list[Requirement]:
-    with zipfile.ZipFile(wheel) as source:
-        headers = _headers(source, wheels.dist_info(source, wheel))
-    return [Requirement(value) for value in headers.get_all("Requires-Dist") or ()]
-
-
-def _headers(source: zipfile.ZipFile, info: str) -> Message:
-    return HeaderParser().parsestr(source.read(f"{info}/METADATA").decode())

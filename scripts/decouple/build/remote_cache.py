@@ -25,8 +25,6 @@ from io import BufferedIOBase
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import redis
-
 from decouple.base.errors import UsageError
 from decouple.build.environment import Environment, RootEnvironment
 from decouple.build.sandbox import Bind
@@ -68,6 +66,9 @@ class RedisStore:
     """The server behind the door. No method raises: what cannot be had is not there, and is counted."""
 
     def __init__(self, url: str, secret: bytes, tally: Tally) -> None:
+        import redis  # 0.2 s that only a build with such a cache spends
+
+        self._errors = redis.exceptions
         self._client = redis.Redis.from_url(url, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE)
         self._secret, self._tally = secret, tally
         # another secret is another cache, so that two never spoil each other's objects
@@ -110,9 +111,9 @@ class RedisStore:
             return None
         try:
             return question()
-        except redis.exceptions.OutOfMemoryError:
+        except self._errors.OutOfMemoryError:
             self._tally.count("full")
-        except (redis.RedisError, OSError) as error:
+        except (self._errors.RedisError, OSError) as error:
             self._asleep_until = time.monotonic() + _REST
             self._tally.count("failed", str(error))
         return None

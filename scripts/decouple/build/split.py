@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import zipfile
 from email.message import Message
-from email.parser import HeaderParser
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
@@ -26,10 +25,10 @@ from packaging.utils import canonicalize_name
 from decouple.base.errors import UsageError
 from decouple.base.files import work_folder
 from decouple.build import remade, wheels
+from decouple.release import projects
+from decouple.release.projects import CORE, CUDA, LIBRARIES
 from decouple.release.wheel_manifest import SUFFIX, WheelManifest
 
-WHOLE = "torch-cuda"
-LIBRARIES = "torch-cuda-libraries"
 _PACKAGE = "torch_cuda"
 _SHARED = ("include/", "licenses/", "share/")
 _NAMED = ("kernels.json",)
@@ -58,8 +57,8 @@ def split(wheel: Path, folder: Path) -> SplitWheels:
     DecoupleError when it is no wheel of decouple.
     """
     manifest = wheels.read_manifest(wheel)
-    if canonicalize_name(manifest.project) != WHOLE:
-        raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {WHOLE}")
+    if canonicalize_name(manifest.project) != CUDA:
+        raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {CUDA}")
     platform = wheel.stem.split("-")[-1]
     epoch = int(manifest.times.get("source_date_epoch", 0))
     with work_folder(folder, "split") as work, zipfile.ZipFile(wheel) as source:
@@ -68,7 +67,7 @@ def split(wheel: Path, folder: Path) -> SplitWheels:
         shared = [one for one in names if _is_shared(source, one, work)]
         if not any(one.endswith(".so") for one in shared):
             raise UsageError(f"{wheel.name}: no library for all Pythons in it", next_step="name a wheel that is whole")
-        headers = HeaderParser().parsestr(source.read(f"{info}/METADATA").decode())
+        headers = projects.headers(source.read(f"{info}/METADATA"))
         raw_libraries = remade.raw(
             work / f"{_PACKAGE}_libraries-{manifest.version}-py3-none-{platform}.whl",
             source,
@@ -128,14 +127,14 @@ def _of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
 def _libraries_metadata(headers: Message, manifest: WheelManifest) -> str:
     """Another name and text, and no core: the bindings, without which they are of no use, pin that."""
     change = {"Name": LIBRARIES, "Summary": "the libraries of PyTorch's CUDA backend, for all Pythons"}
-    fields = [(key, change.get(key, value)) for key, value in headers.items() if not asks_for(key, value, "torch")]
+    fields = [(key, change.get(key, value)) for key, value in headers.items() if not asks_for(key, value, CORE)]
     return remade.metadata(fields, _TEXT.format(version=manifest.version))
 
 
 def _bindings_metadata(headers: Message, manifest: WheelManifest) -> str:
     """As it was, but NVIDIA's packages come by way of the libraries."""
     fields = [
-        (key, value) for key, value in headers.items() if key != "Requires-Dist" or asks_for(key, value, "torch")
+        (key, value) for key, value in headers.items() if key != "Requires-Dist" or asks_for(key, value, CORE)
     ]
     fields.append(("Requires-Dist", f"{LIBRARIES}=={manifest.version}"))
     return remade.metadata(fields, str(headers.get_payload()))

@@ -22,6 +22,7 @@ from decouple.build.environment import Environment, Places, RootEnvironment, ask
 from decouple.build.estimate import objects_in
 from decouple.build.sandbox import Bind
 from decouple.build.settings import Interpreter
+from decouple.release import projects
 from decouple.release.wheel_manifest import WheelManifest
 
 _HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", *remote_cache.VARIABLES)
@@ -269,7 +270,7 @@ class Stage(ABC):
 class Stage1(Stage):
     """The core: upstream's own ``setup.py`` on the applied tree."""
 
-    number, project = 1, "torch"
+    number, project = 1, projects.CORE
 
     @property
     def version(self) -> str:
@@ -361,7 +362,7 @@ class Stage2(Stage):
     Raises DecoupleError where it is made, when the core or something of CUDA's is missing.
     """
 
-    number, project = 2, "torch-cuda"
+    number, project = 2, projects.CUDA
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -409,6 +410,11 @@ class Stage2(Stage):
         project = f"{self.names['tree']}/third_device/torch_cuda"
         self.compile()
         return self.pack([*self.backend(), "pack", "--stored"], project)  # the finished wheel is written anew
+
+
+def stage_of(number: int, job: Job) -> Stage:
+    """Stage 1 or 2 of a job, with all of its kernels compiled. Raises DecoupleError as `Stage2`."""
+    return (Stage1 if number == 1 else Stage2)(job)
 
 
 class Bindings(Stage2):

@@ -136,8 +136,9 @@ def build_shard(request: Build, shard: ObjectShard, listener: Listener = QUIET) 
     with _shared_cache(request, listener) as cache:
         environment, known, choices = _opened(request, listener, cache)
         job = stages.Job(environment, known, choices, listener.progress, listener.say)
-        stage = stages.Stage1(job) if number == 1 else stages.Stage2(job)
-        made = stage.compile_slice(shard, seconds.load(request.release, environment.kind, number))
+        made = stages.stage_of(number, job).compile_slice(
+            shard, seconds.load(request.release, environment.kind, number)
+        )
     part, whole = made.expected
     listener.say(
         f"stage {number}, shard {shard}: {made.objects} of {made.total} objects, {part / whole:.1%} of the expected "
@@ -201,7 +202,7 @@ def _build(request: Build, listener: Listener, cache: remote_cache.Door | None) 
     made = []
     for stage in request.stages:
         job = stages.Job(environment, known, choices, listener.progress, listener.say)
-        outcome = (stages.Stage1 if stage == 1 else stages.Stage2)(job).build()
+        outcome = stages.stage_of(stage, job).build()
         counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and request.env != portable.KIND
         if outcome.built and counts:  # the table has one row per stage: the usual environment's
             _record(outcome, places, known, request.jobs or cores())

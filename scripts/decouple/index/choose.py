@@ -22,7 +22,8 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.outside import is_count
 from decouple.index.offer import Offer, Page
 from decouple.index.remote import STATEMENT_BOUND, Index
-from decouple.index.site import CORE, CUDA, LIBRARIES, METADATA
+from decouple.index.site import METADATA
+from decouple.release.projects import CORE, CUDA, LIBRARIES
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,17 +36,13 @@ from decouple.index import catalog, dependencies, landing
 from decouple.index.catalog import Entry
 from decouple.index.dependencies import Linked
 from decouple.index.wheel import Wheel, read
+from decouple.release.projects import CORE, CUDA, LIBRARIES, PAIRED
 from decouple.release.wheel_manifest import SUFFIX
 
 API_VERSION = "1.1"  # PEP 700
 METADATA = ".metadata"  # PEP 658
 STATEMENT = ".intoto.json"
-CORE = "torch"
-CUDA = "torch-cuda"
-LIBRARIES = "torch-cuda-libraries"
 OURS = (CORE, CUDA, LIBRARIES)
-PAIRED = "paired"
-"""Part of the local version of bindings for a core that brings its CUDA (`decouple.build.paired`)."""
 _CUDA = re.compile(r"cu[0-9]{2,4}")
 
 
@@ -135,7 +131,7 @@ def refuse_loose_pin(wheel: Wheel) -> None:
     if wheel.manifest.flags.get("core") != "built" or wheel.name == LIBRARIES:  # whose bindings pin the core
         return
     requirements = [Requirement(text) for text in wheel.requires]
-    pins = [str(requirement.specifier) for requirement in requirements if requirement.name == "torch"]
+    pins = [str(requirement.specifier) for requirement in requirements if requirement.name == CORE]
     if len(pins) != 1 or not (pins[0].startswith("==") and "+" in pins[0]):
         asked = f"torch{pins[0] if pins else ''}"
         raise DecoupleError(

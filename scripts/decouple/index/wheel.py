@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from email.message import Message
-from email.parser import HeaderParser
 from pathlib import Path
 
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag
 from packaging.utils import canonicalize_name
@@ -17,6 +15,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of
 from decouple.index import archive
 from decouple.index.offer import parse_name
+from decouple.release import projects
 from decouple.release.wheel_manifest import MEMBER, WheelManifest
 
 _AGAIN = "build it again, or tell its publisher"
@@ -89,7 +88,7 @@ def read(path: Path) -> Wheel:
 def _headers(metadata: bytes, where: str) -> Message:
     """The header fields of METADATA, those of use checked. Raises DecoupleError naming the field."""
     try:
-        headers = HeaderParser().parsestr(metadata.decode("utf-8"))
+        headers = projects.headers(metadata)
     except ValueError as error:
         raise DecoupleError(f"{where}: METADATA: {error}", next_step=_AGAIN) from error
     for field in ("Name", "Version"):
@@ -97,8 +96,7 @@ def _headers(metadata: bytes, where: str) -> Message:
             raise DecoupleError(f"{where}: METADATA: not one {field}", next_step=_AGAIN)
     try:
         SpecifierSet(headers["Requires-Python"] or "")
-        for text in headers.get_all("Requires-Dist") or ():
-            Requirement(text)
+        projects.requirements(headers)
     except ValueError as error:  # InvalidSpecifier and InvalidRequirement are such
         raise DecoupleError(f"{where}: METADATA: {error}", next_step=_AGAIN) from error
     return headers

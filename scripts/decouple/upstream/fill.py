@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from email.parser import HeaderParser
 
 from msgspec import Struct
 from msgspec.structs import replace
-from packaging.requirements import Requirement
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, Toolchain
+from decouple.release.projects import headers, requirements
 from decouple.upstream import pypi
 from decouple.upstream.download import Downloader
 from decouple.upstream.providers.context import Published
@@ -105,21 +104,20 @@ def _toolchain(remote: RemoteZip, wheels: list[pypi.PypiWheel], downloader: Down
     return Toolchain(
         python=_pythons(wheels),
         cuda=cuda,
-        libraries=cuda_pins(remote.read(metadata).decode()),
+        libraries=cuda_pins(remote.read(metadata)),
         gcc=max((text.decode() for text in compilers), key=Version, default=None),
         cuda_max_gcc=_max_gcc(cuda, downloader) if cuda else None,
     )
 
 
-def cuda_pins(metadata: str) -> tuple[str, ...]:
+def cuda_pins(metadata: bytes) -> tuple[str, ...]:
     """The exact pins of NVIDIA's libraries in a wheel's METADATA.
 
-    >>> cuda_pins('Requires-Dist: nvidia-nccl-cu12 (==2.21.5) ; platform_system == "Linux"')
+    >>> cuda_pins(b'Requires-Dist: nvidia-nccl-cu12 (==2.21.5) ; platform_system == "Linux"')
     ('nvidia-nccl-cu12==2.21.5',)
     """
     pins = set()
-    for line in HeaderParser().parsestr(metadata).get_all("Requires-Dist", []):
-        need = Requirement(line)
+    for need in requirements(headers(metadata)):
         exact = [part.version for part in need.specifier if part.operator == "=="]
         if re.match(r"nvidia-|cuda-", need.name) and len(exact) == 1:
             pins.add(f"{need.name}=={exact[0]}")

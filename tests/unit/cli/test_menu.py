@@ -80,3 +80,9 @@ HEAVY = {
 )
 def test_a_verb_loads_only_the_heavy_libraries_that_it_needs(words: list[str], may: set[str]) -> None:
     assert HEAVY & loaded(words) - may == set()
+
+
+@pytest.mark.parametrize("verb", ["build", "verify"])
+def test_a_build_without_a_shared_cache_loads_no_client_of_one(verb: str) -> None:
+    found = loaded([verb, "--help"])
+    assert "decouple.build.remote_cache" in found and "redis" not in found

@@ -176,7 +176,7 @@ Requires-Dist: cuda-bindings<14,>=13.0.3; platform_system == "Linux"
 
 
 def test_only_exact_pins_of_cuda_are_facts() -> None:
-    assert fill.cuda_pins(METADATA) == ("cuda-toolkit==13.0.2", "nvidia-cudnn-cu12==9.1.0.70")
+    assert fill.cuda_pins(METADATA.encode()) == ("cuda-toolkit==13.0.2", "nvidia-cudnn-cu12==9.1.0.70")
 
 
 def linux_wheels(server: FaultyServer, tags: Iterable[str], data: bytes) -> str:

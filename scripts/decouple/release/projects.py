@@ -1,0 +1,25 @@
+"""The projects that wheels are made of here, and what METADATA says in a wheel."""
+
+from __future__ import annotations
+
+from email.message import Message
+from email.parser import HeaderParser
+
+from packaging.requirements import Requirement
+
+CORE = "torch"
+CUDA = "torch-cuda"
+LIBRARIES = "torch-cuda-libraries"
+"""What of torch-cuda is the same for all Pythons, where that is a wheel of its own (`decouple.build.split`)."""
+PAIRED = "paired"
+"""Part of the local version of bindings for a core that brings its CUDA (`decouple.build.paired`)."""
+
+
+def headers(metadata: bytes) -> Message:
+    """The fields of METADATA. Raises ValueError where it is no text."""
+    return HeaderParser().parsestr(metadata.decode())
+
+
+def requirements(fields: Message) -> list[Requirement]:
+    """What a wheel asks for. Raises ValueError for what is no requirement."""
+    return [Requirement(value) for value in fields.get_all("Requires-Dist") or ()]
