@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import cache_dir, find_project
@@ -106,13 +106,13 @@ def test_trixies_cpu_build_is_clean_and_its_cuda_build_is_not() -> None:
 @pytest.fixture
 def inside(tmp_path: Path) -> RootEnvironment:
     """The Debian root with the layers that the smoke test needs, too, and folders of this test's own."""
-    places = dataclasses.replace(Places.of(find_project(), "2.6", tmp_path, tmp_path), ccache=tmp_path / "ccache")
+    places = replace(Places.of(find_project(), "2.6", tmp_path, tmp_path), ccache=tmp_path / "ccache")
     places.make()
     return RootEnvironment(places, made_root("core", "cuda", "stock"))
 
 
 def test_parity_of_the_monolith_with_itself_and_with_the_cpu_build(inside: RootEnvironment) -> None:
-    inside = dataclasses.replace(inside, root=made_root("core", "cuda", "stock", "monolith"))
+    inside = replace(inside, root=made_root("core", "cuda", "stock", "monolith"))
     folder, seen = inside.places.verify, inside.names()["verify"]
     theirs = checks.monolith(Workplace(inside, folder, seen, folder / "log"))
     assert all(one.percent == 100.0 and not one.extra for one in parity.compare(theirs, theirs))
@@ -141,7 +141,7 @@ def test_a_real_nvcc_is_asked(inside: RootEnvironment) -> None:
     wanted = probe.Wanted("12.4", "2.6.0", ("9.0", "9.0a", "8.0+PTX"), "/opt/stock/usr")
     probe.check_stage2(found, wanted)
     with pytest.raises(DecoupleError, match=r"nvcc 12\.4 does not know it \(choose from 5\.0"):
-        probe.check_stage2(found, dataclasses.replace(wanted, archs=("3.5",)))
+        probe.check_stage2(found, replace(wanted, archs=("3.5",)))
     hidden = probe.ask_inside(inside, {**variables, "CUDNN_ROOT": "/nowhere"}, "/opt/stock/usr")
     with pytest.raises(DecoupleError, match="cuDNN's headers are missing"):
         probe.check_stage2(hidden, wanted)
@@ -182,8 +182,8 @@ def test_a_root_without_being_root(tmp_path: Path) -> None:
     if shutil.which("newuidmap") is None:
         pytest.skip("uidmap is not installed")
     shipped = description.load()
-    layer = dataclasses.replace(shipped.layer("core"), packages=("hello",), seen={})
-    small = dataclasses.replace(shipped, name="user", layers=(layer,))
+    layer = replace(shipped.layer("core"), packages=("hello",), seen={})
+    small = replace(shipped, name="user", layers=(layer,))
     root = rootfs.ensure(tmp_path, small, ["core"], log=tmp_path / "log")
     argv = root.sandbox().command(["sh", "-c", "id -u; hello"])
     done = subprocess.run(argv, capture_output=True, text=True, check=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.paths import find_project
 from decouple.cli import main
@@ -28,7 +28,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def wheel_of(tree: str, checkout: Path, folder: Path) -> str:
     """A small wheel that says it was built from ``tree`` with the checkout's series."""
     manifest = make_manifest("torch", "2.6.0+decoupled.1", None, series_digest(checkout, "2.6"))
-    said = dataclasses.replace(manifest, tree=tree).to_json()
+    said = replace(manifest, tree=tree).to_json()
     return str(make_wheel(folder, "torch", "2.6.0+decoupled.1", manifest=said))
 
 

@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from decouple.cli import main
 from decouple.cli.last_resort import ending
 from tests.support.series import LINES, RELEASE, World, contents, git, usual_world
@@ -538,7 +540,7 @@ def _build(folder: Path) -> Scene:
     from tests.unit.build.conftest import make_tree
 
     places = Places.of(folder, RELEASE, folder / "cache", folder / "src")
-    places = dataclasses.replace(places, project=ROOT)
+    places = replace(places, project=ROOT)
     here = f"{Path(sys.executable).parent}{os.pathsep}"  # this Python is the one that builds
     os.environ["PATH"] = here + os.environ["PATH"].removeprefix(here)
     upstream = {"version": "2.6.0", "tag": "v2.6.0", "commit": "0" * 40}

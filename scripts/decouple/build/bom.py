@@ -12,7 +12,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from msgspec import Struct
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,28 +48,24 @@ _OF_THE_ROOT = "headers and static libraries of the build's packages: toolchain.
 _IN_THE_OFFICIAL = "what upstream linked into the libraries of its wheel"
 
 
-@dataclass(frozen=True)
-class _Pytorch:
+class _Pytorch(Struct, frozen=True):
     repository: str
     licence: str
 
 
-@dataclass(frozen=True)
-class _Linked:
+class _Linked(Struct, frozen=True):
     project: str
     file: str
     variables: Mapping[str, str]
     licence: str
 
 
-@dataclass(frozen=True)
-class _Grafted:
+class _Grafted(Struct, frozen=True):
     library: str
     licence: str
 
 
-@dataclass(frozen=True)
-class _Facts:
+class _Facts(Struct, frozen=True):
     pytorch: _Pytorch
     linked: tuple[_Linked, ...]
     grafted: tuple[_Grafted, ...]
@@ -98,8 +94,8 @@ def document(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str
         part.properties.add(Property(name="decouple:bundled", value="true"))
     asked = [_required(one) for one in projects.requirements(headers)]
     said = {
-        "decouple:series-sha256": manifest.series_digest,
-        "decouple:overlay-sha256": manifest.overlay_digest,
+        "decouple:series-sha256": manifest.series.digest,
+        "decouple:overlay-sha256": manifest.overlay.digest,
         "decouple:tree": manifest.tree,
         "decouple:manifest-sha256": hashlib.sha256(manifest.to_json()).hexdigest(),
         "decouple:not-listed": "; ".join(

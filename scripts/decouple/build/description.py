@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from msgspec import Struct, field
+from msgspec.structs import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,7 @@ DEFAULT = Path(__file__).with_name("rootfs-trixie.toml")
 PORTABLE = Path(__file__).with_name("rootfs-bullseye.toml")
 
 
-@dataclass(frozen=True)
-class Bootstrap:
+class Bootstrap(Struct, frozen=True):
     """What mmdebstrap gets; ``seconds`` and ``disk_mib`` are estimates."""
 
     suite: str
@@ -30,16 +30,14 @@ class Bootstrap:
     include: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """``proc``: a new procfs; ``host``: the host's folder of the same path."""
 
     kind: str
     at: str
 
 
-@dataclass(frozen=True)
-class Trap:
+class Trap(Struct, frozen=True):
     """A package that is handled in its own way, and why."""
 
     package: str
@@ -47,8 +45,7 @@ class Trap:
     why: str
 
 
-@dataclass(frozen=True)
-class PypiPiece:
+class PypiPiece(Struct, frozen=True):
     """One file of PyPI, unpacked into ``prefix`` (a path in the root), where symbolic links (name, target) are made."""
 
     project: str
@@ -59,8 +56,7 @@ class PypiPiece:
     links: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class PipTool:
+class PipTool(Struct, frozen=True):
     """One wheel of PyPI, installed by the root's own Python for all who work in the root (a build tool)."""
 
     project: str
@@ -69,8 +65,7 @@ class PipTool:
     sha256: str
 
 
-@dataclass(frozen=True)
-class Foreign:
+class Foreign(Struct, frozen=True):
     """Programs of another suite, for a root whose own are too old.
 
     ``packages`` and all that they need are unpacked into ``prefix``; each of ``programs`` (a path below it) runs with
@@ -84,16 +79,14 @@ class Foreign:
     why: str
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """Debian packages unpacked into ``prefix`` without being installed."""
 
     prefix: str
     packages: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """Packages installed together; ``seen`` are versions of the last whole build."""
 
     name: str
@@ -131,8 +124,7 @@ class Layer:
         return made
 
 
-@dataclass(frozen=True)
-class Description:
+class Description(Struct, frozen=True):
     """A whole root. ``path`` names it in errors."""
 
     path: Path
@@ -165,8 +157,7 @@ def layer_digest(layer: Layer) -> str:
     return digest_of(layer.content())
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     """The keys of the file."""
 
     name: str

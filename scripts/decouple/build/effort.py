@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import asdict, dataclass
+from msgspec import Struct
+from msgspec.structs import asdict
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
@@ -13,8 +14,7 @@ from decouple.base.outside import read_json
 from decouple.build.environment import Environment, ask
 
 
-@dataclass(frozen=True)
-class Effort:
+class Effort(Struct, frozen=True):
     """Wall ``seconds``, interrupted runs included; ``compiled`` and ``cached`` objects, None without a ccache."""
 
     seconds: float
@@ -29,13 +29,11 @@ class Effort:
         )
 
 
-@dataclass(frozen=True)
-class _Recorded(Effort):
+class _Recorded(Effort, frozen=True):
     digest: str = ""
 
 
-@dataclass(frozen=True)
-class Counters:
+class Counters(Struct, frozen=True):
     """ccache's counters at one moment."""
 
     hits: int

@@ -6,7 +6,8 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,8 +18,7 @@ from decouple.build.rootfs import Root
 from decouple.build.sandbox import Bind, clean_environment, without_network
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True):
     """The folders of one release's build on the host.
 
     The stage-1 wheel is unpacked into ``core`` for stage 2, ``kernels`` holds compiled libraries that it is to build
@@ -106,8 +106,7 @@ class Environment(Protocol):
         """What is known of where the toolchain came from and how it was checked, for the build manifest."""
 
 
-@dataclass(frozen=True)
-class HostEnvironment:
+class HostEnvironment(Struct, frozen=True):
     """The machine's own toolchain; every place keeps its name. Commands have no network where this machine can keep it
     from them, as `inputs` says."""
 
@@ -129,8 +128,7 @@ class HostEnvironment:
         return {"network": "none" if without_network() else "not kept from the build", "unchecked": ["this machine"]}
 
 
-@dataclass(frozen=True)
-class RootEnvironment:
+class RootEnvironment(Struct, frozen=True):
     """A Debian root. Places have fixed names, so that wheels and ccache keys do not depend on the checkout's path.
 
     ``overrides`` are files shown in place of those in the tree, and folders shown in empty ones. ``kind`` says whose

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from msgspec import Struct
 from pathlib import Path
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
@@ -15,8 +15,7 @@ GIB = 1 << 30
 MIB = 1 << 20
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """Wall seconds with a cold compiler cache, MiB still to be written on the build's disk, memory for one job."""
 
     what: str

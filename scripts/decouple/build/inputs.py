@@ -7,7 +7,8 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from msgspec import Struct
+from msgspec.structs import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,7 @@ from decouple.base.git import ask, git
 from decouple.base.outside import read_json
 
 
-@dataclass(frozen=True)
-class Stamp:
+class Stamp(Struct, frozen=True):
     """What a finished stage leaves in ``build/<release>/state``: its inputs' digest and the wheel it made."""
 
     digest: str

@@ -7,7 +7,8 @@ name one local version only, PEP 440). The libraries with the kernels are the sa
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec import Struct
+from msgspec.structs import replace
 import zipfile
 from pathlib import Path
 
@@ -24,8 +25,7 @@ from decouple.release.wheel_manifest import WheelManifest
 _VERSION = "torch/version.py"
 
 
-@dataclasses.dataclass(frozen=True)
-class PairedWheels:
+class PairedWheels(Struct, frozen=True):
     """The core that asks for CUDA, and the bindings that ask for it."""
 
     core: Path
@@ -95,6 +95,6 @@ def _rewritten(
             changed,
         )
         epoch = int(manifest.times.get("source_date_epoch", 0))
-        return wheels.finish(made, folder, dataclasses.replace(manifest, version=version), epoch)
+        return wheels.finish(made, folder, replace(manifest, version=version), epoch)
 
 

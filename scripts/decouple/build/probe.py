@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from msgspec import Struct
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
@@ -18,8 +18,7 @@ _SCRIPT = Path(__file__).parent / "inside" / "look.py"
 _ARCH = re.compile(r"(\d+)\.(\d[af]?)(\+PTX)?")
 
 
-@dataclass(frozen=True)
-class Probed:
+class Probed(Struct, frozen=True):
     """What the environment has: CUDA's and cuDNN's version, nvcc's architectures ("90a"), the version of the core."""
 
     nvcc: str | None
@@ -28,8 +27,7 @@ class Probed:
     torch: str | None
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What stage 2 needs: versions of CUDA ("12.4") and torch ("2.6.0"), architectures as in TORCH_CUDA_ARCH_LIST."""
 
     cuda: str | None

@@ -20,7 +20,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from msgspec import Struct
+from msgspec.structs import replace
 from io import BufferedIOBase
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -119,8 +121,7 @@ class RedisStore:
         return None
 
 
-@dataclass(frozen=True)
-class Door:
+class Door(Struct, frozen=True):
     """An open door: ``folder`` holds its socket. ``name`` is the server without the password."""
 
     folder: Path

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +104,7 @@ done
 """
 
 
-@dataclass(frozen=True)
-class Root:
+class Root(Struct, frozen=True):
     """A finished root: its tree, the layers in it and every installed package's version."""
 
     description: Description
@@ -246,8 +245,7 @@ def _start_anew(folder: Path) -> dict[str, Any]:
     return {"bootstrap": False, "layers": {}}
 
 
-@dataclass(frozen=True)
-class _Done:
+class _Done(Struct, frozen=True):
     """``done.json``: what of a root is finished, and each layer's content at that time."""
 
     bootstrap: bool = False

@@ -15,7 +15,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from msgspec import Struct
 from pathlib import Path
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
@@ -41,16 +41,14 @@ exec chroot "$root" /bin/sh -c 'cd "$1" && shift && exec "$@"' sh "$start" "$@"
 """
 
 
-@dataclass(frozen=True)
-class Bind:
+class Bind(Struct, frozen=True):
     """A host path seen at ``inside`` in the root."""
 
     outside: Path
     inside: str
 
 
-@dataclass(frozen=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """A root and what is mounted in it while a command runs; ``hidden`` are paths inside that are shown empty."""
 
     root: Path

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,8 +19,7 @@ _Choice = TypeVar("_Choice")
 Variables = Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """What a stage takes: objects, core-seconds for all of them, MiB on disk, MiB of memory for one job."""
 
     objects: int
@@ -29,8 +28,7 @@ class Cost:
     job_mib: int
 
 
-@dataclass(frozen=True)
-class Prepare:
+class Prepare(Struct, frozen=True):
     """A command in the tree before configuring, where ``unless`` is not there yet."""
 
     environment: str
@@ -39,8 +37,7 @@ class Prepare:
     command: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Override:
+class Override(Struct, frozen=True):
     """A file of the tree that an environment shows as upstream has it."""
 
     environment: str
@@ -48,8 +45,7 @@ class Override:
     why: str
 
 
-@dataclass(frozen=True)
-class StageSettings:
+class StageSettings(Struct, frozen=True):
     """``[stage1]`` or ``[stage2]``. ``slice_`` is stage 2's runtime part, ``flash_`` its attention kernels."""
 
     summary: str
@@ -72,8 +68,7 @@ class StageSettings:
     flash_object_seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class BindingsSettings:
+class BindingsSettings(Struct, frozen=True):
     """``[bindings]``: stage 2 beside libraries with kernels that are compiled already. ``unused`` are variables of
     stage 2 that name what only the compilation of kernels reads, ``components`` the third-party folders that are read.
     """
@@ -92,8 +87,7 @@ class BindingsSettings:
         return Cost(self.objects, self.objects * self.object_seconds, self.disk_mib, self.job_mib)
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """How stage 1 is built; ``local_version`` is the end of its wheel's version."""
 
     summary: str
@@ -102,16 +96,14 @@ class Profile:
     environment: Variables
 
 
-@dataclass(frozen=True)
-class Interpreter:
+class Interpreter(Struct, frozen=True):
     """The Python that a core is for, where it is not the environment's own: its command, and the layers that bring it."""
 
     python: str
     layers: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Core:
+class Core(Struct, frozen=True):
     """What stage 2 is built against: below ``prefix``; ``packages`` is the folder of its torch, "" when pip installs it."""
 
     summary: str
@@ -126,8 +118,7 @@ class Core:
         return self.environments.get(kind, {}).get("LD_LIBRARY_PATH", "")
 
 
-@dataclass(frozen=True)
-class HostSettings:
+class HostSettings(Struct, frozen=True):
     """What ``--env host`` needs, and the variables by which its user names compilers and libraries."""
 
     tools: tuple[str, ...]
@@ -136,16 +127,14 @@ class HostSettings:
     passes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Portable:
+class Portable(Struct, frozen=True):
     """What is special about wheels for most machines: the first release with the C++11 ABI, and how libraries go in."""
 
     cxx11_abi_from: str
     graft: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """All of ``stages.toml``."""
 
     common: Variables

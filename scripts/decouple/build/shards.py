@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
 
 _WORD = re.compile(r"([0-9]{1,4})/([0-9]{1,4})")
 
 
-@dataclass(frozen=True)
-class ObjectShard:
+class ObjectShard(Struct, frozen=True):
     """The ``number``-th (from 1) of ``of`` slices."""
 
     number: int

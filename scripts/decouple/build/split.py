@@ -11,7 +11,8 @@ Which library goes where is read from the library: what needs ``libtorch_python`
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec import Struct
+from msgspec.structs import replace
 import zipfile
 from email.message import Message
 from pathlib import Path
@@ -41,8 +42,7 @@ of use with the wheel torch-cuda of the same version, which asks for them.
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class SplitWheels:
+class SplitWheels(Struct, frozen=True):
     """The two wheels that one became."""
 
     libraries: Path
@@ -80,7 +80,7 @@ def split(wheel: Path, folder: Path) -> SplitWheels:
             [*(one for one in names if one not in shared), *remade.kept(source, info)],
             _bindings_metadata(headers, manifest),
         )
-        half = dataclasses.replace(manifest, project=LIBRARIES, toolchain=_without_python(manifest))
+        half = replace(manifest, project=LIBRARIES, toolchain=_without_python(manifest))
         # written to a folder of its own: a file of that name may be there, from another Python's wheel
         made = wheels.finish(raw_libraries, work / "libraries", half, epoch)
         kept = folder / made.name

@@ -7,7 +7,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,14 @@ from decouple.build.estimate import objects_in
 from decouple.build.sandbox import Bind
 from decouple.build.settings import Interpreter
 from decouple.release import projects
-from decouple.release.wheel_manifest import WheelManifest
+from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 
 _HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", *remote_cache.VARIABLES)
 """Variables on which no wheel depends."""
 _STATUS = re.compile(r"^\s*\[(\d+)/(\d+)[ \]]")
 
 
-@dataclass(frozen=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """Where the source comes from: what ``cli`` knows of the release, the series and the overlay."""
 
     version: str
@@ -43,8 +42,7 @@ class Provenance:
     cuda: str | None
 
 
-@dataclass(frozen=True)
-class Choices:
+class Choices(Struct, frozen=True):
     """What the user chose: profile of stage 1, core and kernels of stage 2, architectures, jobs, part of stage 2.
 
     ``revision`` tells published builds of one release apart: the end of the local version (``+decoupled.2``); 0: none.
@@ -63,8 +61,7 @@ class Choices:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class StageWheel:
+class StageWheel(Struct, frozen=True):
     """A stage's wheel; ``built`` is False when it was up to date. Effort and objects are of the last build."""
 
     stage: int
@@ -74,8 +71,7 @@ class StageWheel:
     objects: int
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """What one machine compiled of a stage: ``objects`` of ``total``, and how long that took, configuring apart.
 
     ``expected`` core-seconds of its objects and of all of them, as far as they are known.
@@ -89,8 +85,7 @@ class Slice:
     expected: tuple[float, float]
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """One build: where, of what and as chosen; ``progress`` and ``say`` are told how it goes."""
 
     environment: Environment
@@ -192,9 +187,8 @@ class Stage(ABC):
                 version=raw.name.split("-")[1],
                 upstream=provenance.upstream,
                 sources=(*provenance.sources, *self.job.choices.wheels),
-                series_digest=provenance.series_digest,
-                patches=provenance.patches,
-                overlay_digest=provenance.overlay_digest,
+                series=SeriesContent(provenance.series_digest, provenance.patches),
+                overlay=OverlayContent(provenance.overlay_digest),
                 tree=f"{tree}+{dirty[:12]}" if dirty else tree,
                 toolchain=toolchain | {"inputs": self.environment.inputs(self.layers())},
                 environment=dict(sorted(relevant.items())),

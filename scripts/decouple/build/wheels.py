@@ -6,7 +6,7 @@ import base64
 import hashlib
 import time
 import zipfile
-from dataclasses import dataclass
+from msgspec import Struct
 from pathlib import Path
 
 import msgspec
@@ -112,19 +112,16 @@ def components_in(wheel: Path) -> tuple[int, int] | None:
     return len(listed) - beside, beside
 
 
-@dataclass(frozen=True)
-class _Property:
+class _Property(Struct, frozen=True):
     name: str
     value: str = ""
 
 
-@dataclass(frozen=True)
-class _Listed:
+class _Listed(Struct, frozen=True):
     properties: tuple[_Property, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Bom:
+class _Bom(Struct, frozen=True):
     components: tuple[_Listed, ...] = ()
 
 

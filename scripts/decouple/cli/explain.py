@@ -32,10 +32,10 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{manifest.project} {manifest.version} (release {manifest.release})")
     print(f"  upstream    {manifest.upstream.get('tag')} {manifest.upstream.get('commit')}")
     print(f"  tree        {manifest.tree}")
-    print(f"  series      {manifest.series_digest}")
-    for patch in manifest.patches:
+    print(f"  series      {manifest.series.digest}")
+    for patch in manifest.series.patches:
         print(f"              {patch['path']} {patch['sha256'][:16]}")
-    print(f"  overlay     {manifest.overlay_digest}")
+    print(f"  overlay     {manifest.overlay.digest}")
     for source in manifest.sources:
         print(f"  source      {source.get('name') or source.get('file')} {source['sha256']}")
     listed = components_in(arguments.wheel)

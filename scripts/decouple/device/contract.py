@@ -11,8 +11,9 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import UsageError
 from decouple.base.files import write_atomically
@@ -23,8 +24,7 @@ from decouple.release.status import ContractSection
 CONTRACT = "contract"
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Struct, frozen=True):
     """A virtual environment with the wheels in it: ``folder`` from outside, ``inside`` from in there.
 
     ``libraries`` is the LD_LIBRARY_PATH that the wheels need, ``ccache`` the folder of objects inside, ``prefix`` where

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -21,8 +22,7 @@ PAGE = Path("docs/contract.md")
 BEGIN, END = "<!-- items:begin -->", "<!-- items:end -->"
 
 
-@dataclass(frozen=True)
-class ContractItem:
+class ContractItem(Struct, frozen=True):
     """One item: where upstream says it, the tests that prove it (``path::function``), what upstream lacks for it."""
 
     number: int
@@ -33,8 +33,7 @@ class ContractItem:
     gaps: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Test:
+class Test(Struct, frozen=True):
     """A test function as its source has it: ``items`` it is marked with, keys of gaps it may end with."""
 
     name: str
@@ -42,8 +41,7 @@ class Test:
     gaps: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Gap:
+class _Gap(Struct, frozen=True):
     """What upstream lacks for a part of an item."""
 
     key: str
@@ -51,8 +49,7 @@ class _Gap:
     where: str
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """An item as the file has it; ``elsewhere`` says who checks it when these tests cannot."""
 
     id: int
@@ -63,8 +60,7 @@ class _Entry:
     elsewhere: str = ""
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     gap: tuple[_Gap, ...]
     item: tuple[_Entry, ...]
 

@@ -15,12 +15,14 @@ the toolkit at hand (``declared``) only names that they hold count as the librar
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal, get_args
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -34,8 +36,7 @@ _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"][^\n]*",
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
-@dataclasses.dataclass(frozen=True)
-class Family:
+class Family(Struct, frozen=True):
     """Names that come from one place."""
 
     name: str
@@ -44,8 +45,7 @@ class Family:
     pattern: re.Pattern[str]
 
 
-@dataclasses.dataclass(frozen=True)
-class Families:
+class Families(Struct, frozen=True):
     """All of ``reuse.toml``."""
 
     suffixes: tuple[str, ...]
@@ -54,12 +54,11 @@ class Families:
     texts: tuple[tuple[str, re.Pattern[str]], ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """A vendor's names for those of the original libraries."""
 
-    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    prefixes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+    prefixes: Mapping[str, str] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
 
     def of(self, name: str) -> str | None:
@@ -72,8 +71,7 @@ class Names:
         return None if fitting is None else self.prefixes[fitting] + name.removeprefix(fitting)
 
 
-@dataclasses.dataclass
-class ReuseReport:
+class ReuseReport(Struct):
     """What was counted. ``uses`` is family -> name -> how often; ``holders`` family -> files that use it."""
 
     families: Families
@@ -110,14 +108,12 @@ class ReuseReport:
         return sorted(found, key=lambda item: (-item[1], item[0]))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Text:
+class _Text(Struct, frozen=True):
     name: str
     pattern: re.Pattern[str]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Families:
+class _Families(Struct, frozen=True):
     """The keys of ``reuse.toml``."""
 
     suffixes: tuple[str, ...]
@@ -126,20 +122,19 @@ class _Families:
     text: tuple[_Text, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class _Names:
+class _Names(Struct, frozen=True):
     """The keys of a vendor's file."""
 
     missing: frozenset[str] = frozenset()
-    prefix: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    name: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    prefix: Mapping[str, str] = field(default_factory=dict)
+    name: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_families(path: Path = DEFAULT) -> Families:
     """Read ``reuse.toml``; patterns match whole words. Raises DecoupleError naming the key that is wrong, OSError."""
     file = toml.read(path, _Families, mend="see the comment at its top", schema=None)
     words = (re.compile(rf"(?<![\w:])(?:{family.pattern.pattern})\b") for family in file.family)
-    families = (dataclasses.replace(family, pattern=word) for family, word in zip(file.family, words, strict=True))
+    families = (replace(family, pattern=word) for family, word in zip(file.family, words, strict=True))
     return Families(
         file.suffixes, file.headers, tuple(families), tuple((text.name, text.pattern) for text in file.text)
     )

@@ -8,12 +8,13 @@ there are conflict markers.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import keyword
 import re
 import tempfile
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
@@ -65,8 +66,7 @@ CPP = frozenset([
 ])  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class Scaffolded:
+class Scaffolded(Struct, frozen=True):
     """What one run did, as paths below ``folder``."""
 
     folder: Path

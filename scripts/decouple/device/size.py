@@ -9,8 +9,9 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import ask, names
@@ -21,8 +22,7 @@ _HASH = {".yaml", ".yml", ".toml", ".cmake"}
 _LEFT_OUT = {"build", "__pycache__", ".git"}
 
 
-@dataclass(frozen=True)
-class DeviceFile:
+class DeviceFile(Struct, frozen=True):
     """One file."""
 
     path: str

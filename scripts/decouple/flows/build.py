@@ -13,7 +13,8 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+
+from msgspec.structs import asdict, replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError

@@ -8,11 +8,11 @@ decouple.base.errors.UsageError: ...third_device/torch_acme: no such folder (dec
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.build import settings
@@ -83,7 +83,7 @@ def check(request: Contract, listener: Listener = QUIET) -> ContractRun:
     tried, used = built, site
     if core and cuda:
         tried = venvs.install(place, "contract-both", [core, cuda], libraries=libraries)
-        used = dataclasses.replace(site, folder=tried.folder, inside=tried.inside, libraries=libraries)
+        used = replace(site, folder=tried.folder, inside=tried.inside, libraries=libraries)
     folders = []
     for project in (backend, contract.CONTRACT):
         listener.progress.start(f"{project} for {core.name if core else 'the stock PyTorch'}")

@@ -44,9 +44,9 @@ def verify(request: VerifyWheel, listener: Listener = QUIET) -> Wheel:
         provenance.verify(read, path.with_name(path.name + STATEMENT).read_bytes(), request.key)
         listener.say(f"{path.name}: signed by {request.key.name}")
     ours = series_digest(request.project, read.manifest.release)
-    if ours != read.manifest.series_digest:
+    if ours != read.manifest.series.digest:
         raise DecoupleError(
-            f"{path.name}: made from series {read.manifest.series_digest[:12]}…, this checkout's is {ours[:12]}…",
+            f"{path.name}: made from series {read.manifest.series.digest[:12]}…, this checkout's is {ours[:12]}…",
             next_step="check out the commit that the wheel was made from",
         )
     listener.say(f"{path.name}: made from this checkout's series {read.manifest.release}")

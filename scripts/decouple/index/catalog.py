@@ -55,7 +55,7 @@ class Entry:
             sha256=wheel.sha256,
             metadata_sha256=metadata_sha256,
             manifest_sha256=manifest_sha256,
-            series_digest=wheel.manifest.series_digest,
+            series_digest=wheel.manifest.series.digest,
             requires_python=wheel.requires_python,
             cuda=wheel.manifest.cuda,
             arch_list=wheel.manifest.arch_list,

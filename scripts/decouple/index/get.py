@@ -88,9 +88,9 @@ def _placed(read: Wheel, folder: Path) -> Wheel:
 
 def _verified(index: Index, package: Offer, path: Path, trust: Trust) -> Wheel:
     read = wheel.read(path)
-    if trust.series_digest is not None and read.manifest.series_digest != trust.series_digest:
+    if trust.series_digest is not None and read.manifest.series.digest != trust.series_digest:
         raise DecoupleError(
-            f"{path.name}: made from another series (digest {read.manifest.series_digest[:12]}…, this checkout's is "
+            f"{path.name}: made from another series (digest {read.manifest.series.digest[:12]}…, this checkout's is "
             f"{trust.series_digest[:12]}…)",
             next_step="check out the matching commit, or accept the index's series with --trust-index",
         )

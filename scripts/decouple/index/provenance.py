@@ -54,8 +54,8 @@ def statement(wheel: Wheel) -> dict[str, Any]:
                     "flags": dict(manifest.flags),
                 },
                 "internalParameters": {
-                    "seriesDigest": manifest.series_digest,
-                    "overlayDigest": manifest.overlay_digest,
+                    "seriesDigest": manifest.series.digest,
+                    "overlayDigest": manifest.overlay.digest,
                     "tree": manifest.tree,
                     "toolchain": dict(manifest.toolchain),
                 },

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any
 
-import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import parse_json
@@ -23,24 +21,35 @@ SUFFIX = ".decouple.json"
 _MEND = "build the wheel again, or tell its publisher"
 
 
-@dataclass(frozen=True)
-class WheelManifest:
+class SeriesContent(Struct, frozen=True):
+    """The patches in order, and the SHA-256 over them."""
+
+    digest: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    patches: tuple[Mapping[str, str], ...]
+
+
+class OverlayContent(Struct, frozen=True):
+    """The SHA-256 over the overlay's files."""
+
+    digest: str
+
+
+class WheelManifest(Struct, frozen=True):
     """The build manifest of one wheel: what it was made from, as ``decouple.json`` in its dist-info.
 
-    ``series_digest`` is the SHA-256 over the patches of the series in order, ``tree`` the git tree id of the patched
-    source, ``cuda`` a version such as ``"12.4"`` or None for a core without it.
+    ``tree`` is the git tree id of the patched source, ``cuda`` a version such as ``"12.4"`` or None for a core without
+    it.
     """
 
-    release: str
+    release: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._+-]{0,60}\Z")]
     project: str
     version: str
     upstream: Mapping[str, str]
     sources: tuple[Mapping[str, Any], ...]
-    series_digest: str
-    patches: tuple[Mapping[str, str], ...]
-    overlay_digest: str
+    series: SeriesContent
+    overlay: OverlayContent
     tree: str
-    cuda: str | None = None
+    cuda: Annotated[str, Meta(pattern=r"\A[0-9]{1,4}(\.[0-9]{1,4}){0,3}\Z")] | None = None
     arch_list: tuple[str, ...] = ()
     toolchain: Mapping[str, Any] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)
@@ -49,9 +58,7 @@ class WheelManifest:
 
     def to_json(self) -> bytes:
         """Sorted keys, two spaces, a newline at the end: the same manifest is always the same bytes."""
-        document = {"schema": SCHEMA, **asdict(self)}
-        document["series"] = {"digest": document.pop("series_digest"), "patches": document.pop("patches")}
-        document["overlay"] = {"digest": document.pop("overlay_digest")}
+        document = {"schema": SCHEMA, **to_builtins(self)}
         return (json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
     @classmethod
@@ -67,40 +74,6 @@ class WheelManifest:
                 next_step="a newer decouple wrote this wheel; update the checkout",
             )
         try:
-            read = msgspec.convert(document, _Document)
-        except msgspec.ValidationError as error:
+            return convert(document, cls)
+        except ValidationError as error:
             raise DecoupleError(f"{where}: the build manifest: {error}", next_step=_MEND) from None
-        values: dict[str, Any] = {one.name: getattr(read, one.name) for one in fields(read)}
-        series, overlay = values.pop("series"), values.pop("overlay")
-        return cls(**values, series_digest=series.digest, patches=series.patches, overlay_digest=overlay.digest)
-
-
-@dataclass(frozen=True)
-class _Series:
-    digest: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
-    patches: tuple[Mapping[str, str], ...]
-
-
-@dataclass(frozen=True)
-class _Overlay:
-    digest: str
-
-
-@dataclass(frozen=True)
-class _Document:
-    """The keys of the file."""
-
-    release: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._+-]{0,60}\Z")]
-    project: str
-    version: str
-    upstream: Mapping[str, str]
-    sources: tuple[Mapping[str, Any], ...]
-    series: _Series
-    overlay: _Overlay
-    tree: str
-    cuda: Annotated[str, Meta(pattern=r"\A[0-9]{1,4}(\.[0-9]{1,4}){0,3}\Z")] | None = None
-    arch_list: tuple[str, ...] = ()
-    toolchain: Mapping[str, Any] = field(default_factory=dict)
-    flags: Mapping[str, Any] = field(default_factory=dict)
-    environment: Mapping[str, Any] = field(default_factory=dict)
-    times: Mapping[str, Any] = field(default_factory=dict)

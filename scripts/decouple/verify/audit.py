@@ -8,9 +8,10 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -21,8 +22,7 @@ _FILE = Path(__file__).with_name("elf.toml")
 _SUFFIX = re.compile(r"\.so(\.\d+)*$")
 
 
-@dataclass(frozen=True)
-class ElfFault:
+class ElfFault(Struct, frozen=True):
     """One broken promise: which file, which rule, and what was found."""
 
     file: str
@@ -33,8 +33,7 @@ class ElfFault:
         return f"{self.file}: {self.rule}: {self.detail}"
 
 
-@dataclass(frozen=True)
-class ElfAudit:
+class ElfAudit(Struct, frozen=True):
     """The result of one audit: how many files and symbols were looked at, and every fault."""
 
     what: str
@@ -43,8 +42,7 @@ class ElfAudit:
     faults: tuple[ElfFault, ...]
 
 
-@dataclass(frozen=True)
-class ElfRules:
+class ElfRules(Struct, frozen=True):
     """``elf.toml``, which explains its keys."""
 
     cuda_libraries: tuple[str, ...]

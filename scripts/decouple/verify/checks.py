@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.verify import audit, imports, parity, venvs
@@ -19,8 +20,7 @@ MONOLITH = "/opt/monolith/usr"
 _NO_DEVICE = re.compile(r"NVIDIA driver|No CUDA GPUs|no CUDA-capable device|CUDA driver", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Promise:
+class Promise(Struct, frozen=True):
     """One promise: whether it is kept, and what was seen."""
 
     name: str

@@ -7,12 +7,12 @@ audit of a whole wheel a matter of seconds.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 
@@ -22,8 +22,7 @@ _WEAK, _UNIQUE = 2, 10
 _TEXT = {"DT_NEEDED": "needed", "DT_SONAME": "soname", "DT_RUNPATH": "runpath", "DT_RPATH": "rpath"}
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(Struct, frozen=True):
     """The dynamic face of one file. ``defined`` are strong global symbols, ``vague`` weak or unique ones, which the
     linker merges (inline functions, templates); ``undefined`` must come from elsewhere, ``optional`` may stay away.
     """

@@ -8,9 +8,10 @@ import subprocess
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -24,8 +25,7 @@ from decouple.verify.venvs import Tried, Workplace
 _FILE = Path(__file__).with_name("extensions.toml")
 
 
-@dataclass(frozen=True)
-class Sdist:
+class Sdist(Struct, frozen=True):
     """A project's source on PyPI."""
 
     file: str
@@ -34,8 +34,7 @@ class Sdist:
     sha256: str
 
 
-@dataclass(frozen=True)
-class Extension:
+class Extension(Struct, frozen=True):
     """To compile: a ``folder`` of this repository, or an ``sdist``; ``says`` matches the trial's last line."""
 
     name: str
@@ -56,8 +55,7 @@ class Extension:
         return RemoteFile(sdist.file, (sdist.url,), sdist.size, sdist.sha256) if sdist else Path(self.folder)
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     extension: tuple[Extension, ...]
     compilers: Mapping[str, Mapping[str, str]]
 

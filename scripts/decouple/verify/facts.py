@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -18,8 +19,7 @@ _FILE = Path(__file__).with_name("facts.toml")
 _ARCH = re.compile(r"(\d+)\.(\d+)(a?)(\+PTX)?")
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(Struct, frozen=True):
     """One question of ``inside/dump.py``, the value that it must answer, and where that value comes from."""
 
     name: str
@@ -28,8 +28,7 @@ class Expected:
     origin: str
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """One entry of ``facts.toml``: a question, and which of the four sources its value comes from."""
 
     name: str
@@ -47,8 +46,7 @@ class Fact:
             raise ValueError(f"{self.name}: one of value, build, release and library")
 
 
-@dataclass(frozen=True)
-class Instead:
+class Instead(Struct, frozen=True):
     """Where an environment's package, and not the official wheel, says what the value must be."""
 
     asks: str
@@ -57,8 +55,7 @@ class Instead:
     why: str
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     fact: tuple[Fact, ...]
     instead: tuple[Instead, ...] = ()
 

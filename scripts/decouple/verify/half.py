@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base import toml
 from decouple.verify.audit import ElfAudit, ElfFault
@@ -15,8 +17,7 @@ from decouple.verify.checks import Promise
 _FILE = Path(__file__).with_name("half.toml")
 
 
-@dataclass(frozen=True)
-class Differs:
+class Differs(Struct, frozen=True):
     """One entry of ``half.toml``: a file, a pattern of the rule that it breaks, and why it must."""
 
     file: str
@@ -24,8 +25,7 @@ class Differs:
     why: str
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     differs: tuple[Differs, ...]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.verify.audit import cuda_library
@@ -14,8 +15,7 @@ from decouple.verify.audit import cuda_library
 _OPENED = re.compile(r'open(?:at)?\((?:AT_FDCWD, )?"([^"]+)"[^)]*\) = (-?\d+)')
 
 
-@dataclass(frozen=True)
-class OpenedLibraries:
+class OpenedLibraries(Struct, frozen=True):
     """Shared libraries that a process opened, or tried to."""
 
     opened: tuple[str, ...]

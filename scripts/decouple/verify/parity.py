@@ -7,10 +7,11 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -19,8 +20,7 @@ _FILE = Path(__file__).with_name("parity.toml")
 _DUMP = Path(__file__).parent / "inside" / "dump.py"
 
 
-@dataclass(frozen=True)
-class Parity:
+class Parity(Struct, frozen=True):
     """One category: how many the monolith has, what is missing, what is extra, what is there but differs.
 
     ``reasons`` says of missing names why they are missing on purpose. They lower the percentage all the same.
@@ -46,16 +46,14 @@ class Parity:
         return 100.0 * (self.total - len(self.missing) - len(self.different)) / self.total
 
 
-@dataclass(frozen=True)
-class Exported:
+class Exported(Struct, frozen=True):
     """What a library offers to those who link it: strong symbols, and weak or unique ones that linkers merge."""
 
     strong: frozenset[str]
     vague: frozenset[str]
 
 
-@dataclass(frozen=True)
-class SymbolRules:
+class SymbolRules(Struct, frozen=True):
     """Which libraries' symbols count, which of them nobody outside can link, and why some are missing on purpose."""
 
     libraries: tuple[str, ...]
@@ -64,8 +62,7 @@ class SymbolRules:
     reasons: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class ParityRules:
+class ParityRules(Struct, frozen=True):
     """``parity.toml``, which explains its keys."""
 
     dispatch_keys: tuple[str, ...]

@@ -13,8 +13,9 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
@@ -25,8 +26,7 @@ _OUTPUT = re.compile(r" -o (\S+)")
 _REGENERATE = "--regenerate-during-build"  # CMake's own command line for a build.ninja that is out of date
 
 
-@dataclass(frozen=True)
-class BuildRecord:
+class BuildRecord(Struct, frozen=True):
     """The log, and the outputs for which it does not count any more."""
 
     log: DependencyLog

@@ -16,9 +16,10 @@ import shlex
 import subprocess
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
@@ -36,8 +37,7 @@ _DROPPED_WITH_VALUE = ("-o", "-MF", "-MT", "-MQ")
 _DROPPED = ("-c", "-MD", "-MMD")
 
 
-@dataclass(frozen=True)
-class TranslationUnit:
+class TranslationUnit(Struct, frozen=True):
     """One translation unit as CMake compiles it."""
 
     file: PurePosixPath
@@ -53,8 +53,7 @@ class TranslationUnit:
         return normal(self.directory, self.command[at]) if at < len(self.command) else None
 
 
-@dataclass(frozen=True)
-class UnitFinding:
+class UnitFinding(Struct, frozen=True):
     """Why a unit is not free of CUDA."""
 
     unit: PurePosixPath
@@ -67,8 +66,7 @@ class UnitFinding:
         return f"{self.unit}: {self.error or 'opens ' + ', '.join(map(str, self.opened))}"
 
 
-@dataclass(frozen=True)
-class UnitsReport:
+class UnitsReport(Struct, frozen=True):
     """What `check` found."""
 
     recorded: int

@@ -7,8 +7,9 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -18,16 +19,14 @@ from decouple.verify.venvs import Tried
 _FILE = Path(__file__).with_name("upstream_tests.toml")
 
 
-@dataclass(frozen=True)
-class UpstreamSuite:
+class UpstreamSuite(Struct, frozen=True):
     """A file of upstream's ``test/`` and the tests of it that are run (pytest's ``-k``, empty for all)."""
 
     file: str
     select: str
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     suite: tuple[UpstreamSuite, ...]
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.files import sha256_of
 from decouple.base.mounts import remove_tree
 from decouple.base.process import Inside, run_logged
 
 
-@dataclass(frozen=True)
-class Workplace:
+class Workplace(Struct, frozen=True):
     """An environment, and a folder that both sides see: ``folder`` from outside, ``inside`` from in there."""
 
     environment: Inside
@@ -22,8 +22,7 @@ class Workplace:
     log: Path
 
 
-@dataclass(frozen=True)
-class Tried:
+class Tried(Struct, frozen=True):
     """A Python with torch in it: ``prefix`` is the command line that starts it from outside."""
 
     name: str

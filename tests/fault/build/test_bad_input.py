@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec.structs import replace
 import os
 import signal
 import subprocess
@@ -28,7 +28,7 @@ WANTED = probe.Wanted(cuda="12.4", torch="2.6.0", archs=("9.0",), core_prefix="/
 
 def test_everything_there() -> None:
     probe.check_stage2(ALL, WANTED)
-    probe.check_stage2(ALL, dataclasses.replace(WANTED, archs=("8.0", "9.0a", "9.0+PTX")))
+    probe.check_stage2(ALL, replace(WANTED, archs=("8.0", "9.0a", "9.0+PTX")))
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,13 @@ def test_everything_there() -> None:
 def test_what_stage2_lacks(found: dict[str, str | None], wanted: dict[str, tuple[str, ...]], said: str) -> None:
     with pytest.raises(DecoupleError, match=said):
         probe.check_stage2(
-            dataclasses.replace(ALL, **found),  # type: ignore[arg-type]
-            dataclasses.replace(WANTED, **wanted),  # type: ignore[arg-type]
+            replace(ALL, **found),  # type: ignore[arg-type]
+            replace(WANTED, **wanted),  # type: ignore[arg-type]
         )
 
 
 def test_without_cudnn_its_headers_are_not_asked_for() -> None:
-    probe.check_stage2(dataclasses.replace(ALL, cudnn=None), dataclasses.replace(WANTED, cudnn=False))
+    probe.check_stage2(replace(ALL, cudnn=None), replace(WANTED, cudnn=False))
 
 
 def test_looking_for_real(host: HostEnvironment, tmp_path: Path) -> None:  # noqa: F811
@@ -71,7 +71,7 @@ def test_looking_for_real(host: HostEnvironment, tmp_path: Path) -> None:  # noq
 
 
 def test_a_disk_that_is_too_small_is_refused_with_numbers(tmp_path: Path) -> None:
-    huge = dataclasses.replace(cost(1), disk_mib=1 << 30)
+    huge = replace(cost(1), disk_mib=1 << 30)
     with pytest.raises(DecoupleError, match=r"1048576\.0 GiB of disk are needed, [\d.]+ GiB are free"):
         refuse_if_too_small([estimate("stage 1", huge, done=0, jobs=2)], folder=tmp_path / "not" / "yet", memory=None)
 
@@ -118,7 +118,7 @@ def test_a_killed_compiler_is_tried_again_alone_and_the_build_goes_on(
         f'#!/bin/sh\ncase "$*" in *part2.c*) [ -e {mark} ] || {{ : > {mark}; kill -9 $$; }};; esac\nexec "$@"\n'
     )
     launcher.chmod(0o755)
-    choices = dataclasses.replace(
+    choices = replace(
         NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)}
     )
     said: list[str] = []
@@ -134,7 +134,7 @@ def test_interrupted_and_run_again(host: HostEnvironment, provenance: Provenance
     launcher = host.places.tree.parent / "launcher"
     launcher.write_text(f'#!/bin/sh\ncase "$*" in *part3.c*) [ -e {go} ] || sleep 654321;; esac\nexec "$@"\n')
     launcher.chmod(0o755)
-    choices = dataclasses.replace(
+    choices = replace(
         NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)}
     )
     code = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec.structs import replace
 import fcntl
 import os
 import pickle
@@ -64,7 +64,7 @@ def test_what_a_killed_build_started_keeps_the_next_one_waiting(
     started, launcher = tmp_path / "started", tmp_path / "launcher"
     launcher.write_text(f'#!/bin/sh\necho $$ >>{started}\nsleep 2\nexec "$@"\n')
     launcher.chmod(0o755)
-    choices = dataclasses.replace(NO_CACHE, variables={"CMAKE_C_COMPILER_LAUNCHER": str(launcher)}, jobs=1)
+    choices = replace(NO_CACHE, variables={"CMAKE_C_COMPILER_LAUNCHER": str(launcher)}, jobs=1)
     call = tmp_path / "call"
     call.write_bytes(pickle.dumps((host, provenance, choices)))
     project = Path(__file__).parents[3]

@@ -3,7 +3,6 @@ checked by other people's tools and installed by the real pip and uv."""
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import sys
 import zipfile
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.build.wheels import finish
@@ -49,9 +49,7 @@ def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: list[str
     finish(
         backend.write(members, INFO, "py3-none-any", raw, requirements[:1]),
         tmp_path / "dist",
-        dataclasses.replace(
-            make_manifest("torch-cuda", INFO["version"], INFO["cuda"], SERIES_A), flags={"core": "built"}
-        ),
+        replace(make_manifest("torch-cuda", INFO["version"], INFO["cuda"], SERIES_A), flags={"core": "built"}),
         epoch=1738108800,
     )
     return tmp_path / "dist"
@@ -83,9 +81,7 @@ def test_an_official_torch_of_the_same_release_gives_way(install: Installer, env
 
 
 def test_a_pin_that_any_torch_of_the_release_meets_is_not_published(dist: Path, tmp_path: Path) -> None:
-    manifest = dataclasses.replace(
-        make_manifest("torch-cuda", "2.6.0+cu126", "12.6", SERIES_A), flags={"core": "built"}
-    )
+    manifest = replace(make_manifest("torch-cuda", "2.6.0+cu126", "12.6", SERIES_A), flags={"core": "built"})
     make_wheel(dist, "torch-cuda", "2.6.0+cu126", requires=("torch==2.6.0",), manifest=manifest.to_json())
     with pytest.raises(DecoupleError, match=r"asks for torch==2\.6\.0, not for the one core"):
         site.build(dist, tmp_path / "site")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.cli import main
 from decouple.series.digest import series_digest
@@ -50,7 +50,7 @@ def test_a_source_that_was_exchanged_in_the_cache_makes_no_wheel_right(
     evil = git(world.source, "rev-parse", "HEAD^{tree}")
     assert evil != true
     for tree, code in ((true, 0), (evil, 1)):
-        said = dataclasses.replace(
+        said = replace(
             make_manifest("torch", "2.6.0+decoupled.1", None, series_digest(world.project, "2.6")), tree=tree
         )
         wheel = make_wheel(tmp_path / tree, "torch", "2.6.0+decoupled.1", manifest=said.to_json())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from msgspec.structs import replace
 from decouple.build.environment import HostEnvironment, Places
 from decouple.build.stages import Provenance
 
@@ -76,7 +77,7 @@ def host(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostEnv
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     project = Path(__file__).parents[3]
     places = Places.of(tmp_path, "2.6", tmp_path / "cache", tree)
-    places = Places(**{**vars(places), "project": project})
+    places = replace(places, project=project)
     places.make()
     return HostEnvironment(places)
 

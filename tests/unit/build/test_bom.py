@@ -18,7 +18,7 @@ from decouple.build import bom, wheels
 from decouple.build.paired import pair
 from decouple.cli import main
 from decouple.index.wheel import read
-from decouple.release.wheel_manifest import WheelManifest
+from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 from decouple.upstream import components
 from tests.unit.index.wheels import make_wheel
 
@@ -37,9 +37,8 @@ def manifest(project: str, version: str, *sources: dict[str, Any], **more: Any) 
         version=version,
         upstream={"version": "2.6.0", "tag": "v2.6.0", "commit": "2236df1770800ffea5697b11b0bb0d910b2e59e1"},
         sources=(ORIGIN, *sources),
-        series_digest="5" * 64,
-        patches=({"path": "2.6/0001-x.patch", "sha256": SHA},),
-        overlay_digest="6" * 64,
+        series=SeriesContent("5" * 64, ({"path": "2.6/0001-x.patch", "sha256": SHA},)),
+        overlay=OverlayContent("6" * 64),
         tree="7" * 40,
         times={"source_date_epoch": EPOCH},
         **more,

@@ -16,7 +16,7 @@ from decouple.build.stages import Provenance
 from decouple.cli import main
 from decouple.flows.build import Build
 from decouple.flows.provenance import overlay_digest
-from decouple.release.wheel_manifest import WheelManifest
+from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 
 
 def manifest(provenance: Provenance) -> WheelManifest:
@@ -26,9 +26,8 @@ def manifest(provenance: Provenance) -> WheelManifest:
         version="2.6.0+cu124",
         upstream=provenance.upstream,
         sources=provenance.sources,
-        series_digest=provenance.series_digest,
-        patches=provenance.patches,
-        overlay_digest=provenance.overlay_digest,
+        series=SeriesContent(provenance.series_digest, provenance.patches),
+        overlay=OverlayContent(provenance.overlay_digest),
         tree="5" * 40,
         cuda="12.4",
         arch_list=("9.0",),

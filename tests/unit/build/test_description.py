@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec.structs import replace
 from pathlib import Path
 
 import pytest
@@ -24,19 +24,19 @@ def test_the_one_we_ship() -> None:
 def test_texts_estimates_and_versions_seen_do_not_rebuild_anything() -> None:
     shipped = description.load()
     layer = shipped.layer("core")
-    assert description.layer_digest(dataclasses.replace(layer, summary="x", seconds=1, seen={})) == (
+    assert description.layer_digest(replace(layer, summary="x", seconds=1, seen={})) == (
         description.layer_digest(layer)
     )
-    quicker = dataclasses.replace(shipped, bootstrap=dataclasses.replace(shipped.bootstrap, seconds=1))
+    quicker = replace(shipped, bootstrap=replace(shipped.bootstrap, seconds=1))
     assert quicker.digest() == shipped.digest()
 
 
 def test_packages_and_suites_do() -> None:
     shipped = description.load()
     layer = shipped.layer("core")
-    more = dataclasses.replace(layer, packages=(*layer.packages, "hello"))
+    more = replace(layer, packages=(*layer.packages, "hello"))
     assert description.layer_digest(more) != description.layer_digest(layer)
-    other = dataclasses.replace(shipped, bootstrap=dataclasses.replace(shipped.bootstrap, suite="sid"))
+    other = replace(shipped, bootstrap=replace(shipped.bootstrap, suite="sid"))
     assert other.digest() != shipped.digest()
 
 
@@ -73,8 +73,8 @@ def test_the_portable_one() -> None:
 def test_tools_and_foreign_programs_are_part_of_a_layer_that_has_them() -> None:
     layer = description.load(description.PORTABLE).layer("core")
     digest = description.layer_digest
-    assert digest(dataclasses.replace(layer, pip=layer.pip[1:])) != digest(layer)
-    assert digest(dataclasses.replace(layer, foreign=())) != digest(layer)
-    other_reason = tuple(dataclasses.replace(piece, why="another reason") for piece in layer.foreign)
-    assert digest(dataclasses.replace(layer, foreign=other_reason)) == digest(layer)
+    assert digest(replace(layer, pip=layer.pip[1:])) != digest(layer)
+    assert digest(replace(layer, foreign=())) != digest(layer)
+    other_reason = tuple(replace(piece, why="another reason") for piece in layer.foreign)
+    assert digest(replace(layer, foreign=other_reason)) == digest(layer)
     assert set(description.load().layer("core").content()) == {"packages", "pypi", "beside"}, "as it was recorded"

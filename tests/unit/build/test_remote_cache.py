@@ -8,7 +8,7 @@ import subprocess
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from msgspec.structs import replace
 from pathlib import Path
 
 import pytest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec.structs import replace
 import hashlib
 import os
 import shutil
@@ -38,11 +38,11 @@ needs_root = pytest.mark.skipif(bool(reason), reason=reason)
 def tiny(folder: Path) -> description.Description:
     """The shipped description with a bootstrap of essential packages and one empty layer (such a root has no apt)."""
     shipped = description.load()
-    layer = dataclasses.replace(
+    layer = replace(
         shipped.layer("core"), name="tiny", packages=(), pypi=(), beside=(), seen={"dash": "0"}, disk_mib=20
     )
-    bootstrap = dataclasses.replace(shipped.bootstrap, variant="essential", include=("libc-bin",), components=("main",))
-    return dataclasses.replace(shipped, name="tiny", bootstrap=bootstrap, layers=(layer,), path=folder / "tiny.toml")
+    bootstrap = replace(shipped.bootstrap, variant="essential", include=("libc-bin",), components=("main",))
+    return replace(shipped, name="tiny", bootstrap=bootstrap, layers=(layer,), path=folder / "tiny.toml")
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_a_killed_command_leaves_no_mount_and_no_process(root: rootfs.Root) -> N
 
 
 def test_a_layer_that_lost_something_starts_the_root_anew_and_one_that_gained_does_not() -> None:
-    layer = dataclasses.replace(description.load().layer("core"), packages=("a", "b"))
+    layer = replace(description.load().layer("core"), packages=("a", "b"))
     assert rootfs._extends({"packages": ["a"], "pypi": [], "beside": []}, layer)
     assert not rootfs._extends({"packages": ["a", "gone"], "pypi": [], "beside": []}, layer)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from msgspec.structs import replace
 from decouple.base.errors import DecoupleError
 from decouple.build import description, inputs, rootfs
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
@@ -46,7 +47,7 @@ def test_a_wheel_with_its_manifest_in_it_and_beside_it(host: HostEnvironment, pr
     assert manifest.tree == inputs.tree_state(host.places.tree)[0]
     assert manifest.environment["USE_CUDA"] == "0"
     assert manifest.toolchain["cmake"].startswith("cmake version")
-    assert manifest.series_digest == provenance.series_digest
+    assert manifest.series.digest == provenance.series_digest
     assert manifest.times == {"source_date_epoch": 1738108800}
     beside = outcome.wheel.with_name(outcome.wheel.name + ".decouple.json")
     assert beside.read_bytes() == manifest.to_json()
@@ -128,7 +129,7 @@ def test_two_builds_of_the_same_inputs_give_the_same_bytes(
     time.sleep(2)  # zip counts in steps of two seconds
     again = make_tree(tmp_path / "again" / "src")
     places = Places.of(tmp_path / "again", "2.6", tmp_path / "cache", again)
-    places = Places(**{**vars(places), "project": host.places.project})
+    places = replace(places, project=host.places.project)
     places.make()
     # The fixed places of the Debian root make paths equal; on the host the variables that name places differ.
     other = Stage1(Job(HostEnvironment(places), provenance, NO_CACHE)).build().wheel.read_bytes()

@@ -7,7 +7,7 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-from decouple.release.wheel_manifest import MEMBER, WheelManifest
+from decouple.release.wheel_manifest import MEMBER, OverlayContent, SeriesContent, WheelManifest
 
 SERIES_A = "a" * 64
 SERIES_B = "b" * 64
@@ -66,9 +66,8 @@ def make_manifest(project: str, version: str, cuda: str | None, series: str) -> 
         version=version,
         upstream={"version": "2.6.0", "tag": "v2.6.0", "commit": "0" * 40},
         sources=({"name": "orig", "url": "https://example.org/orig.tar.xz", "size": 1, "sha256": "c" * 64},),
-        series_digest=series,
-        patches=({"path": "2.6/0001-x.patch", "sha256": "d" * 64},),
-        overlay_digest="e" * 64,
+        series=SeriesContent(series, ({"path": "2.6/0001-x.patch", "sha256": "d" * 64},)),
+        overlay=OverlayContent("e" * 64),
         tree="f" * 40,
         cuda=cuda,
         arch_list=("9.0",) if cuda else (),

@@ -12,10 +12,12 @@ import ctypes.util
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -25,8 +27,7 @@ _FILE = Path(__file__).with_name("explained.toml")
 _INLINE = re.compile(r"\b(?:CUB|THRUST)_\d+(?:_\d+)*_NS::")
 
 
-@dataclass(frozen=True)
-class KernelDifference:
+class KernelDifference(Struct, frozen=True):
     """One function that is not the same: ``what`` is "code", "launch" (same code, other resources), "missing", "extra".
 
     ``detail`` says how it differs; ``reason`` why, where ``explained.toml`` says so, else empty.
@@ -40,8 +41,7 @@ class KernelDifference:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class KernelComparison:
+class KernelComparison(Struct, frozen=True):
     """How many functions the other side has (``total``) and how many of them are the same here; the rest by name.
 
     ``renamed`` of those that are the same have another name; ``data`` are initialised variables, of which
@@ -83,8 +83,7 @@ class KernelComparison:
         return {**plain, **found, "explained": len(self.found) - len(open_), "unexplained": open_}
 
 
-@dataclass(frozen=True)
-class _Pair:
+class _Pair(Struct, frozen=True):
     arch: str
     file: str
     ours: Kernel
@@ -236,8 +235,7 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
-@dataclass(frozen=True)
-class Explained:
+class Explained(Struct, frozen=True):
     """A reason, and per kind of finding the files and how many functions of them were looked at."""
 
     sides: tuple[str, ...]
@@ -252,8 +250,7 @@ class Explained:
         return {"code": self.code, "launch": self.launch, "missing": self.missing, "extra": self.extra}[what]
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     explained: tuple[Explained, ...]
 
 

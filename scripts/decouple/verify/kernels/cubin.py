@@ -12,7 +12,8 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 
@@ -31,8 +32,7 @@ _STATIC = re.compile(r"__nv_static_\d+__[0-9a-f]{8}_\d+_(\w+?)_cu_[0-9a-f]{8}(?:
 _NAMESPACE = re.compile(r"\d+(CUB|THRUST)_(\d+)_[\d_]*NS")
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(Struct, frozen=True):
     """One function: ``name`` without what differs between builds by nature, ``code`` its machine code.
 
     ``launch`` is a digest of what else the driver reads: registers, stack, barriers, shared memory, sizes of arguments,
@@ -46,16 +46,14 @@ class Function:
     kernel: bool
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(Struct, frozen=True):
     """One initialised variable in device memory or constant memory: normalised name and content."""
 
     name: str
     content: bytes
 
 
-@dataclass(frozen=True)
-class Cubin:
+class Cubin(Struct, frozen=True):
     """What one image holds; ``file`` is what it was compiled from ("SummaryOps.cu"), empty when not known."""
 
     file: str
@@ -63,8 +61,7 @@ class Cubin:
     data: tuple[Data, ...]
 
 
-@dataclass(frozen=True)
-class _Section:
+class _Section(Struct, frozen=True):
     name: str
     kind: int
     flags: int

@@ -10,9 +10,11 @@ import hashlib
 import json
 import lzma
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
@@ -24,8 +26,7 @@ _TITLE = "decouple-kernels 1"
 _CODE, _LAUNCH = 20, 10
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """One function: its normalised mangled name, digests in hex of its machine code and of what is launched with it.
 
     ``size`` is that of the machine code in bytes; ``kernel`` says whether the host can launch it.
@@ -38,8 +39,7 @@ class Kernel:
     kernel: bool
 
 
-@dataclass(frozen=True)
-class KernelUnit:
+class KernelUnit(Struct, frozen=True):
     """What was compiled from one file for one architecture. ``data`` are (name, digest) of initialised variables."""
 
     arch: str
@@ -48,8 +48,7 @@ class KernelUnit:
     data: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Dump:
+class Dump(Struct, frozen=True):
     """The device code of one or several libraries. ``images`` counts all images by architecture, dumped or not."""
 
     label: str

@@ -11,11 +11,11 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 
@@ -29,8 +29,7 @@ _PTX, _ELF = 1, 2
 _ARCH_SPECIFIC, _LZ4, _ZSTD = 0x100000, 0x2000, 0x8000
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(Struct, frozen=True):
     """One device image: ``arch`` as nvcc names it ("sm_90", "sm_90a", "compute_90"); ``container`` counts from 0."""
 
     container: int

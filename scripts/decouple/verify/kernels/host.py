@@ -5,10 +5,10 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
+from msgspec import Struct
 
 from decouple.verify import audit, elf
 from decouple.verify.kernels import cubin, fatbin
@@ -17,8 +17,7 @@ from decouple.verify.kernels import cubin, fatbin
 _NAME = re.compile(rb"(?<=\0)_Z[\w$.]+(?=\0)")
 
 
-@dataclass(frozen=True)
-class HostSymbols:
+class HostSymbols(Struct, frozen=True):
     """``imports`` are the symbols of NVIDIA's libraries; ``unregistered`` kernels that the host cannot launch."""
 
     imports: frozenset[str]

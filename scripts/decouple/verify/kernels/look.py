@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.verify.kernels import cubin, fatbin
 from decouple.verify.kernels.compare import KernelDifference
@@ -14,8 +15,7 @@ from decouple.verify.kernels.compare import KernelDifference
 _INSTRUCTION = 16
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True):
     """One function in two libraries: number of instructions of both, how many are at their place but another one, and
     how many of ours stand nowhere in theirs. ``first`` is the first place that differs: number, ours, theirs in hex.
     """
