@@ -5,20 +5,21 @@ The pages are made from these files alone, so that a release is added without th
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, ValidationError, convert, to_builtins
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.base.outside import JSON_BOUND, is_sha256, parse_json, read_bounded
+from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 from decouple.index.offer import parse_name
 from decouple.index.wheel import Wheel
+from decouple.release.manifest import Sha256
 
 FOLDER = "releases"
 SCHEMA = 1
@@ -26,23 +27,34 @@ _RELEASE = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
 _MEND = "take it from an older copy of the site, or delete it and run `decouple index build` with that release's wheels"
 
 
-@dataclasses.dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True, forbid_unknown_fields=True):
     """One published file. ``size`` in bytes, digests as SHA-256 hex, ``yanked`` None or the reason (PEP 592)."""
 
     filename: str
     project: str
     version: str
     size: int
-    sha256: str
-    metadata_sha256: str
-    manifest_sha256: str
-    series_digest: str
+    sha256: Sha256
+    metadata_sha256: Sha256
+    manifest_sha256: Sha256
+    series_digest: Sha256
     requires_python: str | None
     cuda: str | None
     arch_list: tuple[str, ...] = ()
     yanked: str | None = None
     signed: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            name, version, _ = parse_name(self.filename)
+        except DecoupleError as error:
+            raise ValueError(error.what) from None
+        if (name, str(version)) != (self.project, self.version):
+            raise ValueError(f"{self.filename} is not a file of {self.project} {self.version}")
+
+    def address(self, release: str) -> str:
+        """Where the file is, from the top of the site; ``+`` of a local version is escaped for strict hosts."""
+        return f"files/{release}/{self.filename.replace('+', '%2B')}"
 
     @classmethod
     def of(cls, wheel: Wheel, *, metadata_sha256: str, manifest_sha256: str) -> Entry:
@@ -87,54 +99,15 @@ def parse(document: Any, where: str) -> tuple[Entry, ...]:
         raise DecoupleError(
             f"{where}: schema: expected {SCHEMA}; a newer decouple may have written it", next_step="update decouple"
         )
-    known = {field.name for field in dataclasses.fields(Entry)}
-    entries = []
-    files = document.get("files", [])
-    if not isinstance(files, list):
-        raise DecoupleError(f"{where}: files: not a list", next_step=_MEND)
-    for number, item in enumerate(files):
-        if not isinstance(item, Mapping) or not known >= set(item):
-            unknown = sorted(set(item) - known) if isinstance(item, Mapping) else item
-            raise DecoupleError(f"{where}: files[{number}]: unknown or misspelt keys {unknown}", next_step=_MEND)
-        try:
-            entry = Entry(**{**item, "arch_list": tuple(item.get("arch_list", ()))})
-            fault = _fault(entry)
-        except TypeError as error:
-            fault = str(error)
-        if fault:
-            raise DecoupleError(f"{where}: files[{number}]: {fault}", next_step=_MEND)
-        entries.append(entry)
-    return tuple(entries)
-
-
-def _fault(entry: Entry) -> str | None:
-    """What is wrong with an entry that a file gave, None when nothing is: pages and paths are made of it."""
-    for field in dataclasses.fields(Entry):
-        value, kinds = getattr(entry, field.name), _KINDS[str(field.type)]
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            return f"{field.name}: {value!r} is no {field.type}"
-    for key in ("sha256", "metadata_sha256", "manifest_sha256", "series_digest"):
-        if not is_sha256(getattr(entry, key)):
-            return f"{key}: not 64 hex digits"
-    if not all(isinstance(arch, str) for arch in entry.arch_list):
-        return "arch_list: not a list of names"
     try:
-        name, version, _ = parse_name(entry.filename)
-    except DecoupleError as error:
-        return error.what
-    if (name, str(version)) != (entry.project, entry.version):
-        return f"{entry.filename} is not a file of {entry.project} {entry.version}"
-    return None
+        return convert(document, _Listed).files
+    except ValidationError as error:
+        said, _, place = str(error).partition(" - at ")
+        raise DecoupleError(f"{where}: {place.strip('`')[2:]}: {said}", next_step=_MEND) from None
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "bool": (bool,),
-    "str | None": (str, type(None)),
-    "tuple[str, ...]": (tuple,),
-}
-"""What a field of `Entry` may hold, by its annotation."""
+class _Listed(Struct, frozen=True):
+    files: tuple[Entry, ...] = ()
 
 
 def write(site: Path, release: str, entries: Iterable[Entry]) -> None:
@@ -142,6 +115,6 @@ def write(site: Path, release: str, entries: Iterable[Entry]) -> None:
     document = {
         "schema": SCHEMA,
         "release": release,
-        "files": [dataclasses.asdict(entry) for entry in sorted(entries, key=lambda entry: entry.filename)],
+        "files": [to_builtins(entry) for entry in sorted(entries, key=lambda entry: entry.filename)],
     }
     write_atomically(site / FOLDER / f"{release}.json", json.dumps(document, indent=1, sort_keys=True) + "\n")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import hashlib
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of
@@ -22,8 +23,7 @@ from decouple.index.site import METADATA
 from decouple.release.wheel_manifest import SUFFIX
 
 
-@dataclasses.dataclass(frozen=True)
-class SiteFault:
+class SiteFault(Struct, frozen=True):
     """One thing that is wrong: the page, file or address, and what was found."""
 
     where: str

@@ -6,13 +6,11 @@ The libraries of torch-cuda come along where they are a wheel of their own.
 from __future__ import annotations
 
 import ctypes
-import dataclasses
-import email
 import hashlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from packaging.requirements import InvalidRequirement, Requirement
+from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, platform_tags
 from packaging.utils import canonicalize_name
@@ -23,11 +21,11 @@ from decouple.base.outside import is_count
 from decouple.index.offer import Offer, Page
 from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import METADATA
+from decouple.release import projects
 from decouple.release.projects import CORE, CUDA, LIBRARIES
 
 
-@dataclasses.dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """What the wheels must run on: a Python version, its tags best first, the newest CUDA its driver can run."""
 
     python: Version
@@ -35,8 +33,7 @@ class Machine:
     driver_cuda: Version | None
 
 
-@dataclasses.dataclass(frozen=True)
-class ChosenPackages:
+class ChosenPackages(Struct, frozen=True):
     """The files to fetch, core first, and why this CUDA version was taken."""
 
     packages: tuple[Offer, ...]
@@ -89,8 +86,7 @@ def choose(index: Index, release: str, machine: Machine, cuda: str | None = None
                 f"{CORE} {release}: every one in {index.address} brings CUDA",
                 next_step="name the index for all, or cpu/",
             )
-        core = _newest(bare)
-        return ChosenPackages((core,), "the core alone, as asked")
+        return ChosenPackages((bare[-1],), "the core alone, as asked")
     offers = {label: package for package in _fitting(index, CUDA, release, machine) for label in [_label(package)]}
     if not offers:
         raise DecoupleError(
@@ -139,14 +135,14 @@ def _pinned_by(index: Index, package: Offer, release: str, machine: Machine) -> 
             f"{package.filename}{METADATA}: not the bytes the index promised (sha256 {package.metadata[:12]}…)",
             next_step="tell its publisher; do not install",
         )
+    try:
+        asked = projects.requirements(projects.headers(data))
+    except ValueError as error:
+        raise DecoupleError(
+            f"{package.filename}: its metadata: {error}", next_step="tell the publisher; do not install"
+        ) from error
     found: dict[str, Offer] = {}
-    for text in email.message_from_bytes(data).get_all("Requires-Dist") or []:
-        try:
-            requirement = Requirement(str(text))
-        except InvalidRequirement as error:
-            raise DecoupleError(
-                f"{package.filename}: its metadata: {error}", next_step="tell the publisher; do not install"
-            ) from error
+    for requirement in asked:
         name = canonicalize_name(requirement.name)
         if name in (CORE, LIBRARIES):
             matching = [
@@ -159,7 +155,7 @@ def _pinned_by(index: Index, package: Offer, release: str, machine: Machine) -> 
                     f"{package.filename}: needs {requirement}, which {index.address} does not have",
                     next_step="tell its publisher; choose another with --cuda, or --cuda cpu",
                 )
-            found[name] = _newest(matching)
+            found[name] = matching[-1]
     if CORE not in found:
         raise DecoupleError(
             f"{package.filename}: its metadata pins no torch", next_step="tell the publisher; do not install"
@@ -200,10 +196,6 @@ def _python_fits(package: Offer, machine: Machine) -> bool:
         return SpecifierSet(package.requires_python or "").contains(machine.python, prereleases=True)
     except InvalidSpecifier:
         return False
-
-
-def _newest(packages: Sequence[Offer]) -> Offer:
-    return packages[-1]
 
 
 def _refused(page: Page) -> str:

@@ -7,7 +7,6 @@ such pages users add ``--extra-index-url``, and then any torch with a higher ver
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import subprocess
@@ -18,28 +17,30 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct, convert
+from msgspec.structs import asdict
 from packaging.requirements import Requirement
 from packaging.tags import Tag, platform_tags
 from packaging.utils import canonicalize_name
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.base.outside import JSON_BOUND, is_basename, is_sha256, parse_json, read_bounded
+from decouple.base.outside import JSON_BOUND, is_basename, parse_json, read_bounded
 from decouple.index.offer import project_name
+from decouple.release.manifest import Sha256
 
 FILE = "dependencies.json"
 _SCHEMA = 1
 
 
-@dataclasses.dataclass(frozen=True, order=True)
-class Linked:
+class Linked(Struct, frozen=True, forbid_unknown_fields=True):
     """A file of another project, linked where it is."""
 
     project: str
     version: str
     filename: str
     url: str
-    sha256: str
+    sha256: Sha256
     requires_python: str | None = None
 
 
@@ -49,7 +50,7 @@ def read(site: Path) -> tuple[Linked, ...]:
     if not path.exists():
         return ()
     try:
-        files = tuple(Linked(**row) for row in parse_json(read_bounded(path, JSON_BOUND))["files"])
+        files = convert(parse_json(read_bounded(path, JSON_BOUND))["files"], tuple[Linked, ...])
         for file in files:
             _refuse_odd(file)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -63,11 +64,8 @@ def _refuse_odd(file: Linked) -> None:
     """Raise ValueError when a file's facts are not what a page may say (`decouple.index.offer`)."""
     good = (
         project_name(file.project) is not None
-        and is_sha256(file.sha256)
         and is_basename(file.filename)
         and urlsplit(file.url).scheme in ("http", "https")
-        and isinstance(file.version, str)
-        and isinstance(file.requires_python, str | None)
     )
     if not good:
         raise ValueError(f"{file.filename!r} of {file.project!r}")
@@ -75,7 +73,7 @@ def _refuse_odd(file: Linked) -> None:
 
 def write(site: Path, files: Iterable[Linked]) -> None:
     """Replace the list; the same files always give the same bytes."""
-    rows = [dataclasses.asdict(linked) for linked in sorted(set(files), key=_order)]
+    rows = [asdict(linked) for linked in sorted(set(files), key=_order)]
     write_atomically(site / FILE, json.dumps({"schema": _SCHEMA, "files": rows}, indent=1, sort_keys=True) + "\n")
 
 

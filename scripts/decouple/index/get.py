@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
@@ -22,8 +24,7 @@ from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
 
 
-@dataclasses.dataclass(frozen=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """What a wheel must agree with: the checkout's series digest (None: any, ``--trust-index``) and a public key."""
 
     series_digest: str | None
@@ -83,7 +84,7 @@ def _placed(read: Wheel, folder: Path) -> Wheel:
     shutil.copyfile(read.path, part)
     step(f"rename {target.name} into place")
     part.replace(target)
-    return dataclasses.replace(read, path=target)
+    return replace(read, path=target)
 
 
 def _verified(index: Index, package: Offer, path: Path, trust: Trust) -> Wheel:

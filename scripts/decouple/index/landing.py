@@ -35,7 +35,7 @@ def _row(release: str, entry: Entry) -> str:
     tags = parse_wheel_filename(entry.filename)[3]
     pythons = ", ".join(sorted({tag.interpreter for tag in tags}))
     platforms = ", ".join(sorted({tag.platform for tag in tags}))
-    address = f"files/{release}/{entry.filename.replace('+', '%2B')}"
+    address = entry.address(release)
     notes = [f'<a href="{escape(address)}.decouple.json">manifest</a>']
     if entry.signed:
         notes.append(f'<a href="{escape(address)}.intoto.json">signed statement</a>')

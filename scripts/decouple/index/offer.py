@@ -7,13 +7,13 @@ network links only to http and https. Sources: PEP 427 (file names), PEP 503 and
 
 from __future__ import annotations
 
-import dataclasses
 import os.path
 import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
+from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -41,8 +41,7 @@ _ADDRESS = re.compile(r"[!-~]+")  # ASCII without space and controls
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-@dataclasses.dataclass(frozen=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """One wheel that an index offers. ``sha256`` None: its link has none; ``size`` in bytes, None: not given.
 
     ``yanked`` None: it is not; else the reason, which may be empty (PEP 592). ``metadata`` None: the index has no
@@ -66,16 +65,14 @@ class Offer:
         return urlunsplit(parts._replace(path=parts.path + suffix))
 
 
-@dataclasses.dataclass(frozen=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """One row of a page that goes no further: what it calls itself, and why."""
 
     filename: str
     why: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True):
     """A project's page: ``project`` is the normalised name that was asked for."""
 
     project: str

@@ -10,7 +10,6 @@ One list of keys, no delegations, no consistent snapshots: a site is a folder on
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
+from msgspec.structs import replace
 from securesystemslib.signer import CryptoSigner
 from tuf.api.exceptions import (
     DownloadError,
@@ -160,11 +160,11 @@ def narrowed(page: Page, listed: Mapping[str, Entry], release: str) -> Page:
             raise DecoupleError(
                 f"{entry.filename}: on the signed list, and the page of {page.project} hides it", next_step=_BY_HAND
             )
-    return dataclasses.replace(page, offers=tuple(offers), refused=tuple(refused))
+    return replace(page, offers=tuple(offers), refused=tuple(refused))
 
 
 def _as_listed(offer: Offer, entry: Entry) -> Offer:
-    return dataclasses.replace(
+    return replace(
         offer,
         size=entry.size,
         requires_python=entry.requires_python,

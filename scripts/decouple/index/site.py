@@ -16,7 +16,6 @@ Files are written first and pages last, so that a page never names what is not t
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import re
@@ -24,7 +23,10 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -46,8 +48,7 @@ OURS = (CORE, CUDA, LIBRARIES)
 _CUDA = re.compile(r"cu[0-9]{2,4}")
 
 
-@dataclasses.dataclass(frozen=True)
-class Built:
+class Built(Struct, frozen=True):
     """What one call published: new files, those that were there already, and every page that changed."""
 
     added: tuple[str, ...]
@@ -105,7 +106,7 @@ def _published(
         before = known.get(entry.filename)
         (kept if before else added).append(entry.filename)
         if before:
-            entry = dataclasses.replace(entry, yanked=before.yanked)
+            entry = replace(entry, yanked=before.yanked)
         fresh.setdefault(wheel.release, {})[entry.filename] = entry
     for release, entries in fresh.items():
         merged = {entry.filename: entry for entry in published.get(release, ())} | entries
@@ -145,9 +146,7 @@ def yank(site: Path, filename: str, reason: str) -> tuple[str, ...]:
     with locked(site) if site.is_dir() else contextlib.nullcontext():
         for release, entries in catalog.read_all(site).items():
             if any(entry.filename == filename for entry in entries):
-                changed = [
-                    dataclasses.replace(one, yanked=reason) if one.filename == filename else one for one in entries
-                ]
+                changed = [replace(one, yanked=reason) if one.filename == filename else one for one in entries]
                 catalog.write(site, release, changed)
                 return write_pages(site)
     raise UsageError(f"{filename}: not published in {site}", next_step=f"see {site / 'simple'}")
@@ -209,15 +208,19 @@ def _index(base: str, rows: Sequence[tuple[str, Entry]], linked: Iterable[Linked
     pages: dict[str, str] = {}
     for project, of_project in sorted(projects.items()):
         ordered = sorted(of_project, key=lambda row: (Version(row[1].version), row[1].filename))
-        pages[f"{base}/{project}/index.html"] = _project_html(project, ordered, up)
-        pages[f"{base}/{project}/index.json"] = _project_json(project, ordered, up)
+        files = [_our_row(release, entry, up) for release, entry in ordered]
+        versions = sorted({entry.version for _, entry in of_project}, key=Version)
+        pages[f"{base}/{project}/index.html"] = _page(f"Links for {project}", map(_anchor, files))
+        pages[f"{base}/{project}/index.json"] = _json({"name": project, "versions": versions, "files": files})
     elsewhere: dict[str, list[Linked]] = {}
     for file in linked:
         if file.project not in projects and file.project not in OURS:  # never beside our own files, nor instead of them
             elsewhere.setdefault(file.project, []).append(file)
-    for project, files in sorted(elsewhere.items()):
-        pages[f"{base}/{project}/index.html"] = _linked_html(project, files)
-        pages[f"{base}/{project}/index.json"] = _linked_json(project, files)
+    for project, others in sorted(elsewhere.items()):
+        files = [_row(file.filename, file.url, file.sha256, file.requires_python) for file in others]
+        pages[f"{base}/{project}/index.html"] = _page(f"Links for {project}", map(_anchor, files))
+        # PEP 691's 1.0: from 1.1 on a size is mandatory, and pip's report has none
+        pages[f"{base}/{project}/index.json"] = _json({"name": project, "files": files}, "1.0")
     names = sorted({*projects, *elsewhere})
     pages[f"{base}/index.html"] = _page("Simple index", [f'<a href="{name}/">{name}</a>' for name in names])
     pages[f"{base}/index.json"] = _json({"projects": [{"name": name} for name in names]})
@@ -239,7 +242,7 @@ def _publish(wheel: Wheel, site: Path) -> Entry:
         shutil.copyfile(wheel.path, part)
         step(f"rename {target.name} into place")
         part.replace(target)
-    return dataclasses.replace(
+    return replace(
         Entry.of(
             wheel,
             metadata_sha256=hashlib.sha256(wheel.metadata).hexdigest(),
@@ -249,71 +252,38 @@ def _publish(wheel: Wheel, site: Path) -> Entry:
     )
 
 
-def link(release: str, entry: Entry, up: str = "../../") -> str:
-    """The file's address relative to its project page, ``up`` from it to the site; ``+`` of a local version is escaped
-    for strict hosts."""
-    return f"{up}files/{release}/{entry.filename.replace('+', '%2B')}"
+def _row(filename: str, url: str, sha256: str, requires_python: str | None) -> dict[str, Any]:
+    """A file as a page's JSON has it (PEP 691)."""
+    row = {"filename": filename, "url": url, "hashes": {"sha256": sha256}}
+    return row | ({"requires-python": requires_python} if requires_python else {})
 
 
-def _project_html(project: str, rows: Sequence[tuple[str, Entry]], up: str) -> str:
-    anchors = []
-    for release, entry in rows:
-        attributes = {
-            "href": f"{link(release, entry, up)}#sha256={entry.sha256}",
-            "data-requires-python": entry.requires_python,
-            "data-dist-info-metadata": f"sha256={entry.metadata_sha256}",
-            "data-core-metadata": f"sha256={entry.metadata_sha256}",
-            "data-yanked": entry.yanked,
-        }
-        text = " ".join(f'{key}="{escape(value)}"' for key, value in attributes.items() if value is not None)
-        anchors.append(f"<a {text}>{escape(entry.filename)}</a>")
-    return _page(f"Links for {project}", anchors)
+def _our_row(release: str, entry: Entry, up: str) -> dict[str, Any]:
+    metadata = {"sha256": entry.metadata_sha256}
+    return _row(entry.filename, up + entry.address(release), entry.sha256, entry.requires_python) | {
+        "size": entry.size,
+        "core-metadata": metadata,
+        "dist-info-metadata": metadata,
+        "yanked": False if entry.yanked is None else entry.yanked,
+    }
 
 
-def _project_json(project: str, rows: Sequence[tuple[str, Entry]], up: str) -> str:
-    files = [
-        {
-            "filename": entry.filename,
-            "url": link(release, entry, up),
-            "hashes": {"sha256": entry.sha256},
-            "size": entry.size,
-            "core-metadata": {"sha256": entry.metadata_sha256},
-            "dist-info-metadata": {"sha256": entry.metadata_sha256},
-            "yanked": entry.yanked if entry.yanked is not None else False,
-            **({"requires-python": entry.requires_python} if entry.requires_python else {}),
-        }
-        for release, entry in rows
-    ]
-    versions = sorted({entry.version for _, entry in rows}, key=Version)
-    return _json({"name": project, "versions": versions, "files": files})
+def _anchor(row: Mapping[str, Any]) -> str:
+    """The same file in a page's HTML (PEP 503)."""
+    metadata = f"sha256={row['core-metadata']['sha256']}" if "core-metadata" in row else None
+    attributes = {
+        "href": f"{row['url']}#sha256={row['hashes']['sha256']}",
+        "data-requires-python": row.get("requires-python"),
+        "data-dist-info-metadata": metadata,
+        "data-core-metadata": metadata,
+        "data-yanked": None if row.get("yanked", False) is False else row["yanked"],
+    }
+    text = " ".join(f'{key}="{escape(value)}"' for key, value in attributes.items() if value is not None)
+    return f"<a {text}>{escape(row['filename'])}</a>"
 
 
-def _linked_html(project: str, files: Sequence[Linked]) -> str:
-    anchors = []
-    for file in files:
-        attributes = {"href": f"{file.url}#sha256={file.sha256}", "data-requires-python": file.requires_python}
-        text = " ".join(f'{key}="{escape(value)}"' for key, value in attributes.items() if value is not None)
-        anchors.append(f"<a {text}>{escape(file.filename)}</a>")
-    return _page(f"Links for {project}", anchors)
-
-
-def _linked_json(project: str, files: Sequence[Linked]) -> str:
-    rows = [
-        {
-            "filename": file.filename,
-            "url": file.url,
-            "hashes": {"sha256": file.sha256},
-            **({"requires-python": file.requires_python} if file.requires_python else {}),
-        }
-        for file in files
-    ]
-    # PEP 691's 1.0: from 1.1 on a size is mandatory, and pip's report has none
-    body = {"meta": {"api-version": "1.0"}, "name": project, "files": rows}
-    return json.dumps(body, indent=1, sort_keys=True) + "\n"
-
-
-def _json(body: Mapping[str, object]) -> str:
-    return json.dumps({"meta": {"api-version": API_VERSION}, **body}, indent=1, sort_keys=True) + "\n"
+def _json(body: Mapping[str, object], version: str = API_VERSION) -> str:
+    return json.dumps({"meta": {"api-version": version}, **body}, indent=1, sort_keys=True) + "\n"
 
 
 def _page(title: str, anchors: Iterable[str]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from email.message import Message
 from pathlib import Path
 
+from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag
 from packaging.utils import canonicalize_name
@@ -21,8 +21,7 @@ from decouple.release.wheel_manifest import MEMBER, WheelManifest
 _AGAIN = "build it again, or tell its publisher"
 
 
-@dataclasses.dataclass(frozen=True)
-class Wheel:
+class Wheel(Struct, frozen=True):
     """One wheel file as it was read. ``metadata`` and ``manifest_bytes`` are the exact bytes of the members."""
 
     path: Path

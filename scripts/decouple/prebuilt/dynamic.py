@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 
@@ -29,8 +30,7 @@ _OURS = re.compile(r"_ZN[KVO]*(3c10|2at|5torch|4c10d)")
 _OLD_STRING = re.compile(r"([RPKOEv]|_)Ss([A-Z0-9]|$)")
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(Struct, frozen=True):
     """A symbol that must come from elsewhere: its version and the library that has to have that version, if any."""
 
     name: str
@@ -38,8 +38,7 @@ class Need:
     library: str | None = None
 
 
-@dataclass(frozen=True)
-class Face:
+class Face(Struct, frozen=True):
     """What a library offers and needs. ``defined`` maps names to their version, None for one without."""
 
     name: str

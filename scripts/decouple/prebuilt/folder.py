@@ -14,9 +14,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, sha256_of, work_folder
@@ -35,8 +36,7 @@ _CORE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Halves:
+class Halves(Struct, frozen=True):
     """A finished folder. ``received`` bytes came over the network to make it: 0 when it was there."""
 
     folder: Path

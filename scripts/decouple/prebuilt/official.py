@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.prebuilt import dynamic
@@ -20,8 +21,7 @@ CORE = re.compile(r"lib(c10|torch_cpu)\.so(\.[\d.]+)?")
 _FOLDER = "torch/lib/"
 
 
-@dataclass(frozen=True)
-class Faces:
+class Faces(Struct, frozen=True):
     """What libraries with kernels and those of a core show; ``received`` bytes came over the network for it."""
 
     kernels: tuple[Face, ...]

@@ -1,10 +1,11 @@
-"""Which official wheel's kernels go under our bindings: ``pairing.toml`` as frozen dataclasses."""
+"""Which official wheel's kernels go under our bindings: ``pairing.toml`` as frozen values."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import UsageError
@@ -14,8 +15,7 @@ _FILE = Path(__file__).with_name("pairing.toml")
 _MEND = "restore it from git"
 
 
-@dataclass(frozen=True)
-class RemoteWheel:
+class RemoteWheel(Struct, frozen=True):
     """A wheel on a server. ``record`` is the SHA-256 of its RECORD, ``members`` a pattern of what is fetched of it."""
 
     name: str
@@ -31,8 +31,7 @@ class RemoteWheel:
         return RemoteFile(self.name, (self.url,), self.size, self.sha256)
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """The official wheel of a release, its C++ ABI ("C++11", "pre-C++11"), and NVIDIA's wheels to compile against."""
 
     abi: str
@@ -45,8 +44,7 @@ class Pair:
         return hashlib.sha256(fetched.encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class Pairing:
+class Pairing(Struct, frozen=True):
     """``pairing.toml``."""
 
     release: dict[str, Pair]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 from packaging.version import InvalidVersion, Version
 
 from decouple.base import toml
@@ -20,8 +20,7 @@ _FILE = Path(__file__).with_name("providers.toml")
 ABI = {True: "C++11", False: "pre-C++11", None: "any"}
 
 
-@dataclass(frozen=True)
-class Lack:
+class Lack(Struct, frozen=True):
     """One symbol that nobody has: ``library`` needs it, ``provider`` (a name in providers.toml) would have it."""
 
     symbol: str
@@ -29,8 +28,7 @@ class Lack:
     provider: str
 
 
-@dataclass(frozen=True)
-class SymbolReport:
+class SymbolReport(Struct, frozen=True):
     """What kernels ask of a core. ``asked`` counts names per provider, ``versions`` says which version of which other
     library is the least that will do (``{"libc.so.6": "GLIBC_2.17"}``); ABIs are those of :data:`ABI`.
     """
@@ -73,8 +71,7 @@ class SymbolOrigin(msgspec.Struct, frozen=True, rename={"pattern": "match", "ori
     elsewhere: bool = False
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     provider: tuple[SymbolOrigin, ...]
 
 

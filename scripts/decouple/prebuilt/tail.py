@@ -9,7 +9,8 @@ byte that comes out the same both times does not depend on it.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _WINDOW = 1 << 15
 _FILLINGS = (b"\x00" * _WINDOW, b"\xff" * _WINDOW)
@@ -19,8 +20,7 @@ _FIRST, _LONG = 256, 1 << 16
 _SEARCH = 1 << 17
 
 
-@dataclass(frozen=True)
-class Tail:
+class Tail(Struct, frozen=True):
     """The last bytes of a member: ``content`` from ``offset`` on; what lies below ``certain`` may be wrong."""
 
     content: bytes

@@ -11,9 +11,11 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from decouple.base import toml
 from decouple.base.checkout import Checkout
@@ -28,8 +30,7 @@ from decouple.upstream.unpack import new_folder, unpack_tar
 _RECORD = "components.json"
 
 
-@dataclass(frozen=True)
-class Component:
+class Component(Struct, frozen=True):
     """One folder below third_party and the archive that fills it.
 
     ``version`` is the archive's (a git snapshot's ends in the commit); ``pin`` the commit that the tag's submodule
@@ -69,8 +70,7 @@ class Component:
         )
 
 
-@dataclass(frozen=True)
-class Absent:
+class Absent(Struct, frozen=True):
     """What no reachable registry has: the switch of upstream's build that stays off without it."""
 
     folder: str
@@ -78,8 +78,7 @@ class Absent:
     why: str
 
 
-@dataclass(frozen=True)
-class Components:
+class Components(Struct, frozen=True):
     """All of a release. ``path`` names the file in errors."""
 
     path: Path
@@ -87,15 +86,13 @@ class Components:
     absent: tuple[Absent, ...]
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     release: str
     component: tuple[Component, ...]
     absent: tuple[Absent, ...] = ()
 
 
-@dataclass(frozen=True)
-class ThirdParty:
+class ThirdParty(Struct, frozen=True):
     """A folder laid out as upstream's third_party: its path, a digest of what is in it, and a row per component."""
 
     path: Path

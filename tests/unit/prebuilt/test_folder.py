@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import hashlib
 import json
 import shutil
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.prebuilt import core_half, dynamic, folder, official, pairing, symbols
@@ -224,4 +224,4 @@ def test_a_core_half_of_an_installed_wheel_takes_nothing_from_it(
 def test_what_is_fetched_says_which_folder_it_is() -> None:
     """Other headers of NVIDIA's beside the same kernels are another folder."""
     pair = pairing.pair_of("2.6")
-    assert dataclasses.replace(pair, cuda=pair.cuda[1:]).digest() != pair.digest()
+    assert replace(pair, cuda=pair.cuda[1:]).digest() != pair.digest()

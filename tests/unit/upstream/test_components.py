@@ -7,10 +7,10 @@ import io
 import shutil
 import subprocess
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.upstream import components

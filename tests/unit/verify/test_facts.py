@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
@@ -86,4 +86,4 @@ def test_architectures_are_said_as_torch_says_them() -> None:
 
 def test_a_release_whose_official_versions_are_not_known_is_told() -> None:
     with pytest.raises(DecoupleError, match="does not say which cudnn"):
-        facts.expected(dataclasses.replace(TOOLCHAIN, libraries=()), ["9.0"], "host", {})
+        facts.expected(replace(TOOLCHAIN, libraries=()), ["9.0"], "host", {})
