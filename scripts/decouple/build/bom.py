@@ -1,8 +1,9 @@
-"""The bill of materials of a wheel (CycloneDX 1.6, JSON): what is in it, from where, under which licence, and what it asks for.
+"""The bill of materials of a wheel (CycloneDX 1.6, JSON): what is in it, from where, under which licence, and what it
+asks for.
 
-It is made of the build manifest, METADATA and the names in the wheel, and of nothing else: the same wheel gives the same
-bytes, so its serial number is derived from those and its time is that of the sources. Sources: PEP 770 (where it lies in
-a wheel), the CycloneDX 1.6 specification, purl-spec (pypi, deb, generic, github).
+It is made of the build manifest, METADATA and the names in the wheel, and of nothing else: the same wheel gives the
+same bytes, so its serial number is derived from those and its time is that of the sources. Sources: PEP 770 (where it
+lies in a wheel), the CycloneDX 1.6 specification, purl-spec (pypi, deb, generic, github).
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from msgspec import Struct
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from cyclonedx.model.dependency import Dependency
 from cyclonedx.model.license import DisjunctiveLicense, LicenseAcknowledgement, LicenseExpression
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.spdx import is_expression
+from msgspec import Struct
 from packageurl import PackageURL
 from packaging.requirements import Requirement
 from packaging.utils import (
@@ -72,8 +73,8 @@ class _Facts(Struct, frozen=True):
 
 
 def document(manifest: WheelManifest, metadata: bytes, members: Mapping[str, str], epoch: int) -> bytes:
-    """The bill of materials of a wheel with this METADATA and these members (name to SHA-256); ``epoch`` in seconds since
-    1970. Raises DecoupleError when this project's own table of licences is wrong."""
+    """The bill of materials of a wheel with this METADATA and these members (name to SHA-256); ``epoch`` in seconds
+    since 1970. Raises DecoupleError when this project's own table of licences is wrong."""
     facts = toml.read(_FACTS, _Facts, mend="git checkout scripts/decouple/build/bom.toml")
     headers = projects.headers(metadata)
     whole = _component(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from msgspec import Struct, field
-from msgspec.structs import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
+
 from msgspec import Struct
 from msgspec.structs import asdict
-from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically

@@ -6,10 +6,11 @@ import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from msgspec import Struct
-from msgspec.structs import replace
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.process import run_logged
@@ -22,7 +23,8 @@ class Places(Struct, frozen=True):
     """The folders of one release's build on the host.
 
     The stage-1 wheel is unpacked into ``core`` for stage 2, ``kernels`` holds compiled libraries that it is to build
-    beside, if any; ``core_state`` says which stage-1 wheel is the last; ``verify`` holds the environments that wheels are tried in.
+    beside, if any; ``core_state`` says which stage-1 wheel is the last; ``verify`` holds the environments that wheels
+    are tried in.
     """
 
     project: Path

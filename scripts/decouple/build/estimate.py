@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from msgspec import Struct
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build.settings import Cost

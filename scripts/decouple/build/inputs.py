@@ -7,10 +7,11 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from msgspec import Struct
-from msgspec.structs import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically

@@ -1,17 +1,17 @@
 """A core under the name by which PyTorch's users know CUDA: ``torch 2.6.0+cu124``, which brings ``torch-cuda`` with it.
 
-The payload is that of the bare core, but for the version that it says of itself. The bare core and its ``torch-cuda`` stay
-as they are: what goes with the new name is a second wheel of the bindings, which asks for that name (a requirement can
-name one local version only, PEP 440). The libraries with the kernels are the same file for both.
+The payload is that of the bare core, but for the version that it says of itself. The bare core and its ``torch-cuda``
+stay as they are: what goes with the new name is a second wheel of the bindings, which asks for that name (a requirement
+can name one local version only, PEP 440). The libraries with the kernels are the same file for both.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
-from msgspec.structs import replace
 import zipfile
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -33,7 +33,8 @@ class PairedWheels(Struct, frozen=True):
 
 
 def pair(core: Path, bindings: Path, folder: Path) -> PairedWheels:
-    """Write ``torch-X+cuNNN`` and ``torch_cuda-X+cuNNN.paired`` into ``folder``, of a bare core and the bindings for it.
+    """Write ``torch-X+cuNNN`` and ``torch_cuda-X+cuNNN.paired`` into ``folder``, of a bare core and the bindings for
+    it.
 
     Raises UsageError when they do not belong together or the bindings were not split from the libraries, DecoupleError
     when one is no wheel of decouple.
@@ -96,5 +97,3 @@ def _rewritten(
         )
         epoch = int(manifest.times.get("source_date_epoch", 0))
         return wheels.finish(made, folder, replace(manifest, version=version), epoch)
-
-

@@ -1,4 +1,5 @@
-"""Wheels made from a wheel: other members, another name, other metadata. `wheels.finish` compresses and records them."""
+"""Wheels made from a wheel: other members, another name, other metadata. `wheels.finish` compresses and records
+them."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ _KEPT = ("entry_points.txt", "top_level.txt", "LICENSE", "NOTICE", "licenses/")
 def raw(
     target: Path, source: zipfile.ZipFile, names: Iterable[str], text: str, changed: Mapping[str, bytes] | None = None
 ) -> Path:
-    """The wheel ``target``, uncompressed and without RECORD: the members ``names`` of ``source``, with METADATA ``text``;
-    what is ``changed`` has other bytes."""
+    """The wheel ``target``, uncompressed and without RECORD: the members ``names`` of ``source``, with METADATA
+    ``text``; what is ``changed`` has other bytes."""
     stem = "-".join(target.name.split("-")[:2])
     tag = "-".join(target.stem.split("-")[2:])
     old = wheels.dist_info(source, target)

@@ -1,13 +1,13 @@
 """A compiler cache that several machines share, and the one door through which a build reaches it.
 
-A build has no network. What it sees of a shared cache is a Unix socket, on which the door answers the four Redis commands
-that ccache uses for its objects and nothing else, and passes them on to the one server that the address names. The
-address, with the password in it, stays outside. A server that is down, slow or full is a cache without objects: they are
-compiled here, and `Door.lines` says so at the end.
+A build has no network. What it sees of a shared cache is a Unix socket, on which the door answers the four Redis
+commands that ccache uses for its objects and nothing else, and passes them on to the one server that the address names.
+The address, with the password in it, stays outside. A server that is down, slow or full is a cache without objects:
+they are compiled here, and `Door.lines` says so at the end.
 
 Whoever can write to such a cache decides what is linked. With a secret (`KEY` in the environment, the same on all
-machines) every object carries a MAC over its name and bytes: what nobody with the secret put there under that very name is
-not handed to the build. RESP, the protocol: https://redis.io/docs/latest/develop/reference/protocol-spec/
+machines) every object carries a MAC over its name and bytes: what nobody with the secret put there under that very name
+is not handed to the build. RESP, the protocol: https://redis.io/docs/latest/develop/reference/protocol-spec/
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from msgspec import Struct
-from msgspec.structs import replace
 from io import BufferedIOBase
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.build.environment import Environment, RootEnvironment
@@ -74,7 +75,9 @@ class RedisStore:
         self._client = redis.Redis.from_url(url, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE)
         self._secret, self._tally = secret, tally
         # another secret is another cache, so that two never spoil each other's objects
-        self._prefix = b"decouple:" + hashlib.sha256(b"name" + secret).hexdigest()[:16].encode() + b":" if secret else b""
+        self._prefix = (
+            b"decouple:" + hashlib.sha256(b"name" + secret).hexdigest()[:16].encode() + b":" if secret else b""
+        )
         self._asleep_until = 0.0
 
     def get(self, key: bytes) -> bytes | None:

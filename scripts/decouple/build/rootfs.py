@@ -12,10 +12,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from msgspec import Struct, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
 from packaging.utils import parse_wheel_filename
 
 from decouple.base.errors import DecoupleError
@@ -79,8 +79,8 @@ for package in "$work"/cache/archives/*.deb; do dpkg-deb -x "$package" "$prefix"
 cp "$work"/state/lists/*_InRelease "$work"/state/lists/*_Packages /var/lib/apt/lists/
 rm -rf "$work"
 """
-#: $1 prefix, then programs below it: they start with the loader and the libraries of the prefix. Where patchelf leaves a
-#: program that does not run (python3.13, which is no position-independent one), a script in its place starts it.
+#: $1 prefix, then programs below it: they start with the loader and the libraries of the prefix. Where patchelf leaves
+#: a program that does not run (python3.13, which is no position-independent one), a script in its place starts it.
 _LINK_FOREIGN = """
 set -e
 prefix=$1
@@ -232,9 +232,7 @@ def _remove(folder: Path) -> None:
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
     step(f"delete {folder.name}")
-    done = subprocess.run(
-        [*as_owner(), "rm", "-rf", "--one-file-system", str(folder)], capture_output=True, text=True
-    )
+    done = subprocess.run([*as_owner(), "rm", "-rf", "--one-file-system", str(folder)], capture_output=True, text=True)
     if done.returncode:
         raise DecoupleError(f"{folder}: not deleted: {done.stderr.strip()}", next_step="delete it as root")
 
@@ -325,9 +323,12 @@ def _install(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootst
     for wheel in layer.pypi:
         file = fetch_pypi(wheel, cache / "pypi", log)
         step(f"unpack {wheel.prefix}")
-        links = "".join(f' && mkdir -p "$(dirname "$1/{name}")" && ln -sfn "{target}" "$1/{name}"' for name, target in wheel.links)
+        links = "".join(
+            f' && mkdir -p "$(dirname "$1/{name}")" && ln -sfn "{target}" "$1/{name}"' for name, target in wheel.links
+        )
         script = f'mkdir -p "$1" && python3 -m zipfile -e "$2" "$1"{links}'
-        if wheel.prefix not in {other.prefix for other in layer.pypi[: layer.pypi.index(wheel)]}:  # several may share it
+        before = {other.prefix for other in layer.pypi[: layer.pypi.index(wheel)]}
+        if wheel.prefix not in before:  # several may share it
             script = f'rm -rf "$1" && {script}'
         bind = Bind(file, f"/run/{wheel.file}")
         inside(script, (wheel.prefix, bind.inside), f"unpack {wheel.prefix}", bind, network=False)
@@ -344,7 +345,11 @@ def fetch_pypi(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Callabl
         wanted = folder / f"{piece.project}.requirements"
         write_atomically(wanted, f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}\n")
         argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(folder)]
-        run([*argv, *_for_whom(piece.file), "-r", str(wanted)], log=log, what=f"pip download {piece.project}=={piece.version}")
+        run(
+            [*argv, *_for_whom(piece.file), "-r", str(wanted)],
+            log=log,
+            what=f"pip download {piece.project}=={piece.version}",
+        )
     if not path.exists() or sha256_of(path) != piece.sha256:
         raise DecoupleError(
             f"{path}: not the file with SHA-256 {piece.sha256[:12]}…", next_step=f"delete {path} and run again"

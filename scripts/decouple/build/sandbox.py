@@ -15,8 +15,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from msgspec import Struct
 from pathlib import Path
+
+from msgspec import Struct
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build.description import Mount

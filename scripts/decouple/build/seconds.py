@@ -1,15 +1,16 @@
 """The core-seconds of objects of a stage, recorded by earlier builds and shipped as ``seconds/<release>-….tsv``.
 
-They are processor time of one machine, so that they say how objects compare; a machine's own speed is a factor, which its
-first objects tell. Written by ``decouple record --seconds`` from what a build recorded (``inside/timed.sh``).
+They are processor time of one machine, so that they say how objects compare; a machine's own speed is a factor, which
+its first objects tell. Written by ``decouple record --seconds`` from what a build recorded (``inside/timed.sh``).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from msgspec.structs import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
@@ -66,7 +67,8 @@ def record(release: str, kind: str, stage: int, build_dir: Path) -> tuple[Path, 
 
 
 def _measured(log: Path) -> dict[str, float]:
-    """Object -> core-seconds of its last compile, from what ``inside/timed.sh`` wrote; a torn line counts for nothing."""
+    """Object -> core-seconds of its last compile, from what ``inside/timed.sh`` wrote; a torn line counts for
+    nothing."""
     found: dict[str, float] = {}
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
         name, *times = line.split("\t")

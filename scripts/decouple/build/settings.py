@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from msgspec import Struct, field
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from decouple.base import toml
 from decouple.base.errors import UsageError
@@ -97,14 +98,16 @@ class Profile(Struct, frozen=True):
 
 
 class Interpreter(Struct, frozen=True):
-    """The Python that a core is for, where it is not the environment's own: its command, and the layers that bring it."""
+    """The Python that a core is for, where it is not the environment's own: its command, and the layers that bring
+    it."""
 
     python: str
     layers: tuple[str, ...]
 
 
 class Core(Struct, frozen=True):
-    """What stage 2 is built against: below ``prefix``; ``packages`` is the folder of its torch, "" when pip installs it."""
+    """What stage 2 is built against: below ``prefix``; ``packages`` is the folder of its torch, "" when pip installs
+    it."""
 
     summary: str
     layers: tuple[str, ...]
@@ -114,7 +117,8 @@ class Core(Struct, frozen=True):
     interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
 
     def libraries(self, kind: str) -> str:
-        """The LD_LIBRARY_PATH that wheels on this core need in an environment of ``kind``; "" where it finds its own."""
+        """The LD_LIBRARY_PATH that wheels on this core need in an environment of ``kind``; "" where it finds its
+        own."""
         return self.environments.get(kind, {}).get("LD_LIBRARY_PATH", "")
 
 

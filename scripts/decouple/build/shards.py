@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
@@ -54,7 +55,9 @@ def objects(database: str, where: str) -> list[str]:
     try:
         names = {str(row["output"]) for row in json.loads(database)}
     except (ValueError, TypeError, KeyError) as error:
-        raise DecoupleError(f"{where}: ninja says not what it compiles: {error}", next_step="configure it anew") from None
+        raise DecoupleError(
+            f"{where}: ninja says not what it compiles: {error}", next_step="configure it anew"
+        ) from None
     found = sorted(name for name in names if name.endswith(".o"))
     if not found:
         raise DecoupleError(f"{where}: ninja compiles nothing there", next_step="configure it anew")

@@ -1,18 +1,15 @@
 """One torch_cuda wheel as two: what any Python uses, and what one Python's C API is in.
 
-``torch-cuda-libraries`` (``py3-none-<platform>``) holds the libraries with the kernels, headers and licences, and asks for
-NVIDIA's packages; ``torch-cuda`` keeps its Python's tag, holds the bindings, and asks for exactly one core and those
-libraries. Both
-lie in the package's own folder when they are installed, so nothing else changes: what looks for a library beside itself
-finds it there.
+``torch-cuda-libraries`` (``py3-none-<platform>``) holds the libraries with the kernels, headers and licences, and asks
+for NVIDIA's packages; ``torch-cuda`` keeps its Python's tag, holds the bindings, and asks for exactly one core and
+those libraries. Both lie in the package's own folder when they are installed, so nothing else changes: what looks for a
+library beside itself finds it there.
 
 Which library goes where is read from the library: what needs ``libtorch_python`` is of one Python.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
-from msgspec.structs import replace
 import zipfile
 from email.message import Message
 from pathlib import Path
@@ -20,6 +17,8 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
+from msgspec import Struct
+from msgspec.structs import replace
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -39,7 +38,7 @@ _TEXT = """\
 
 The libraries of torch-cuda {version} that no Python's C API is in, with their headers: one file for all Pythons. They are
 of use with the wheel torch-cuda of the same version, which asks for them.
-"""
+"""  # noqa: E501 - as it stands in METADATA
 
 
 class SplitWheels(Struct, frozen=True):
@@ -133,9 +132,7 @@ def _libraries_metadata(headers: Message, manifest: WheelManifest) -> str:
 
 def _bindings_metadata(headers: Message, manifest: WheelManifest) -> str:
     """As it was, but NVIDIA's packages come by way of the libraries."""
-    fields = [
-        (key, value) for key, value in headers.items() if key != "Requires-Dist" or asks_for(key, value, CORE)
-    ]
+    fields = [(key, value) for key, value in headers.items() if key != "Requires-Dist" or asks_for(key, value, CORE)]
     fields.append(("Requires-Dist", f"{LIBRARIES}=={manifest.version}"))
     return remade.metadata(fields, str(headers.get_payload()))
 

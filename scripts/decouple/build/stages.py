@@ -7,9 +7,10 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from msgspec import Struct, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
@@ -448,7 +449,8 @@ def bindings_layers(core: str, kind: str) -> list[str]:
 
 
 def _interpreter(core: str, kind: str) -> Interpreter:
-    """The Python that stage 2 is configured with for ``core``: the environment's own, unless the core is for another."""
+    """The Python that stage 2 is configured with for ``core``: the environment's own, unless the core is for
+    another."""
     return settings.core(core).interpreters.get(kind, Interpreter("python3", ()))
 
 
@@ -523,7 +525,8 @@ def unpack_core(environment: Environment, version: str) -> None:
 
 
 def core_folder(environment: Environment, version: str, core: str) -> Path:
-    """Where this machine has what stage 2 builds against; the newest stage-1 wheel is unpacked. Raises DecoupleError."""
+    """Where this machine has what stage 2 builds against; the newest stage-1 wheel is unpacked. Raises
+    DecoupleError."""
     if core == "built":
         unpack_core(environment, version)
     inside = settings.core(core).prefix.format_map(environment.names())

@@ -6,10 +6,10 @@ import base64
 import hashlib
 import time
 import zipfile
-from msgspec import Struct
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from decouple.base.deflate import Deflater
 from decouple.base.errors import DecoupleError
@@ -89,10 +89,15 @@ def read_manifest(wheel: Path) -> WheelManifest:
         with zipfile.ZipFile(wheel) as archive:
             name = f"{dist_info(archive, wheel)}/{MEMBER}"
             if name not in archive.namelist():
-                raise DecoupleError(f"{wheel}: no {MEMBER} in it, so decouple did not build it", next_step="`decouple build RELEASE` makes one that has it")
+                raise DecoupleError(
+                    f"{wheel}: no {MEMBER} in it, so decouple did not build it",
+                    next_step="`decouple build RELEASE` makes one that has it",
+                )
             return WheelManifest.from_json(archive.read(name), f"{wheel.name}:{name}")
     except (OSError, zipfile.BadZipFile) as error:
-        raise DecoupleError(f"{wheel}: not a wheel: {error}", next_step="build it again, or name another file") from error
+        raise DecoupleError(
+            f"{wheel}: not a wheel: {error}", next_step="build it again, or name another file"
+        ) from error
 
 
 def components_in(wheel: Path) -> tuple[int, int] | None:

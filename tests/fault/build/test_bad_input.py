@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.process import run_logged
@@ -118,9 +118,7 @@ def test_a_killed_compiler_is_tried_again_alone_and_the_build_goes_on(
         f'#!/bin/sh\ncase "$*" in *part2.c*) [ -e {mark} ] || {{ : > {mark}; kill -9 $$; }};; esac\nexec "$@"\n'
     )
     launcher.chmod(0o755)
-    choices = replace(
-        NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)}
-    )
+    choices = replace(NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)})
     said: list[str] = []
     assert Stage1(Job(host, provenance, choices, say=said.append)).build().built
     assert mark.exists()
@@ -134,9 +132,7 @@ def test_interrupted_and_run_again(host: HostEnvironment, provenance: Provenance
     launcher = host.places.tree.parent / "launcher"
     launcher.write_text(f'#!/bin/sh\ncase "$*" in *part3.c*) [ -e {go} ] || sleep 654321;; esac\nexec "$@"\n')
     launcher.chmod(0o755)
-    choices = replace(
-        NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)}
-    )
+    choices = replace(NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)})
     code = (
         "import pickle, sys\nfrom decouple.build.stages import Job, Stage1\n"
         "try: Stage1(Job(*pickle.load(open(sys.argv[1], 'rb')))).build()\nexcept KeyboardInterrupt: sys.exit(130)\n"

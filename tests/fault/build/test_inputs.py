@@ -92,7 +92,10 @@ def test_the_checkouts_own_repository_is_hidden(tmp_path: Path) -> None:
     (tmp_path / ".git/config").write_text("token = secret\n")
     (tmp_path / "file").write_text("token = secret\n")
     hiding = Sandbox(Path("/"), (), hidden=(f"{tmp_path}/.git", f"{tmp_path}/file"))
-    assert said(hiding.command(["sh", "-c", f"cat {tmp_path}/.git/config {tmp_path}/file; ls -A {tmp_path}"])) == ".git\nfile"
+    assert (
+        said(hiding.command(["sh", "-c", f"cat {tmp_path}/.git/config {tmp_path}/file; ls -A {tmp_path}"]))
+        == ".git\nfile"
+    )
     assert (tmp_path / ".git/config").read_text() == "token = secret\n"
 
 
@@ -103,7 +106,9 @@ def keyring(tmp_path: Path) -> Iterator[tuple[Path, str]]:
         pytest.skip("no gpg")
     with tempfile.TemporaryDirectory() as home:  # short: its socket's path has a limit
         gpg = ["gpg", "--homedir", home, "--batch", "--quiet", "--passphrase", ""]
-        subprocess.run([*gpg, "--quick-gen-key", "archive@example.org", "ed25519", "sign"], check=True, capture_output=True)
+        subprocess.run(
+            [*gpg, "--quick-gen-key", "archive@example.org", "ed25519", "sign"], check=True, capture_output=True
+        )
         exported = subprocess.run([*gpg, "--export"], check=True, capture_output=True).stdout
         (tmp_path / "keyring.gpg").write_bytes(exported)
         yield tmp_path / "keyring.gpg", home
@@ -135,7 +140,9 @@ def recorded(tree: Path, folder: Path, keyring: Path) -> dict[str, str]:
     return found
 
 
-def test_a_package_is_recorded_with_the_hash_that_a_signed_list_gives(tmp_path: Path, keyring: tuple[Path, str]) -> None:
+def test_a_package_is_recorded_with_the_hash_that_a_signed_list_gives(
+    tmp_path: Path, keyring: tuple[Path, str]
+) -> None:
     ring, home = keyring
     lay_root(tmp_path / "root", home)
     good = {"version": "1.0", "sha256": "a" * 64, "release": "deb_dists_t"}
@@ -145,7 +152,9 @@ def test_a_package_is_recorded_with_the_hash_that_a_signed_list_gives(tmp_path: 
     assert recorded(tmp_path / "root", tmp_path, ring) == good
 
 
-def test_a_list_or_a_release_file_that_was_changed_vouches_for_nothing(tmp_path: Path, keyring: tuple[Path, str]) -> None:
+def test_a_list_or_a_release_file_that_was_changed_vouches_for_nothing(
+    tmp_path: Path, keyring: tuple[Path, str]
+) -> None:
     ring, home = keyring
     for name in ("main_binary-amd64_Packages", "InRelease"):
         lay_root(tmp_path / name, home)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
 import fcntl
 import os
 import pickle
@@ -13,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.build.environment import HostEnvironment
 from decouple.build.stages import Provenance
@@ -21,7 +21,8 @@ from tests.unit.build.test_stages import NO_CACHE
 
 CODE = (
     "import pickle, sys\nfrom pathlib import Path\nfrom decouple.build.stages import Job, Stage1\n"
-    "outcome = Stage1(Job(*pickle.loads(Path(sys.argv[1]).read_bytes()))).build()\nprint(outcome.built, outcome.wheel)\n"
+    "outcome = Stage1(Job(*pickle.loads(Path(sys.argv[1]).read_bytes()))).build()\n"
+    "print(outcome.built, outcome.wheel)\n"
 )
 
 

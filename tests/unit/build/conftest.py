@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from msgspec.structs import replace
+
 from decouple.build.environment import HostEnvironment, Places
 from decouple.build.stages import Provenance
 

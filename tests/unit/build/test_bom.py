@@ -1,4 +1,5 @@
-"""The bill of materials in every wheel that is packed: real components of the real 2.6.0, the library's own validator."""
+"""The bill of materials in every wheel that is packed: real components of the real 2.6.0, the library's own
+validator."""
 
 from __future__ import annotations
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
-import time
 import zipfile
 from collections.abc import Callable, Iterator
-from msgspec.structs import replace
 from pathlib import Path
 
 import pytest
-import redis
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import remote_cache, shards
 from decouple.build.environment import HostEnvironment
 from decouple.build.remote_cache import Door
-from decouple.build.stages import Choices, Job, StageWheel, Provenance, Slice, Stage1
+from decouple.build.stages import Choices, Job, Provenance, Slice, Stage1, StageWheel
 from decouple.build.wheels import read_manifest
 from tests.support.redis_server import Server
 from tests.unit.build.conftest import make_tree
@@ -161,9 +158,7 @@ def test_a_poisoned_object_is_not_linked(server: Callable[..., Server], machines
     assert library(built) == library(machines().build(None))
 
 
-def test_flipped_bits_and_another_secret_are_compiled_again(
-    server: Callable[..., Server], machines: Machines
-) -> None:
+def test_flipped_bits_and_another_secret_are_compiled_again(server: Callable[..., Server], machines: Machines) -> None:
     shared = server()
     with remote_cache.opened(shared.url) as door:  # without a secret ccache's own checksum still finds chance damage
         machines().shard(door, "1/1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
 import hashlib
 import os
 import shutil
@@ -11,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.mounts import mounts_below, remove_tree
@@ -201,8 +201,10 @@ def test_a_container_that_allows_no_mounts_is_named() -> None:
         ("x-1-py2.py3-none-manylinux1_x86_64.whl", ["--platform=manylinux1_x86_64"]),
         (
             "x-1-cp39-cp39-manylinux_2_17_x86_64.manylinux2014_x86_64.whl",
-            ["--platform=manylinux2014_x86_64", "--platform=manylinux_2_17_x86_64"]
-            + ["--python-version=39", "--implementation=cp", "--abi=cp39"],
+            [
+                *("--platform=manylinux2014_x86_64", "--platform=manylinux_2_17_x86_64"),
+                *("--python-version=39", "--implementation=cp", "--abi=cp39"),
+            ],
         ),
     ],
 )

@@ -133,5 +133,3 @@ def fresh(folder: Path) -> Path:
     """The interpreter of a new virtual environment without pip."""
     venv.create(folder, with_pip=False)
     return folder / "bin/python"
-
-

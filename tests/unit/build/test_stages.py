@@ -9,8 +9,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-
 from msgspec.structs import replace
+
 from decouple.base.errors import DecoupleError
 from decouple.build import description, inputs, rootfs
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
