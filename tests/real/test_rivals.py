@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.checkout import Checkout
 from decouple.base.paths import cache_dir
 from decouple.flows import rebase
 from decouple.patch import seriesfile
 from decouple.rebase.series import RebaseWork
 from decouple.rebase.stop import Waiting
 from decouple.rebase.verdicts import Carried, Verdict
-from decouple.release.manifest import known_releases
 from decouple.stack import applier
 from decouple.upstream.download import Downloader
 from tests.real.test_rebase import OLD, project  # noqa: F401 - a fixture
@@ -28,7 +28,7 @@ from tests.support import rivals
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
-WHEELS = [release for release in known_releases(ROOT) if release != "2.6"]
+WHEELS = [release for release in Checkout(ROOT).known() if release != "2.6"]
 
 
 def compared(work: RebaseWork, release: str, folder: Path, truth: Mapping[str, rivals.Effect]) -> list[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The description of a build root: TOML to frozen dataclasses, and the digests that say when it changed."""
+"""The description of a build root: TOML to frozen values, and the digests that say when it changed."""
 
 from __future__ import annotations
 
@@ -46,17 +46,6 @@ class Trap(Struct, frozen=True):
     why: str
 
 
-class PypiPiece(Struct, frozen=True):
-    """One file of PyPI, unpacked into ``prefix`` (a path in the root), where symbolic links (name, target) are made."""
-
-    project: str
-    version: str
-    file: str
-    sha256: str
-    prefix: str
-    links: tuple[tuple[str, str], ...] = ()
-
-
 class PipTool(Struct, frozen=True):
     """One wheel of PyPI, installed by the root's own Python for all who work in the root (a build tool)."""
 
@@ -64,6 +53,13 @@ class PipTool(Struct, frozen=True):
     version: str
     file: str
     sha256: str
+
+
+class PypiPiece(PipTool, frozen=True):
+    """One file of PyPI, unpacked into ``prefix`` (a path in the root), where symbolic links (name, target) are made."""
+
+    prefix: str
+    links: tuple[tuple[str, str], ...] = ()
 
 
 class Foreign(Struct, frozen=True):

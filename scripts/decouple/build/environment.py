@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout
-from decouple.base.process import run_logged
 from decouple.build import record
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import Bind, clean_environment, without_network
@@ -171,21 +170,6 @@ class RootEnvironment(Struct, frozen=True):
 
     def inputs(self, layers: Sequence[str]) -> dict[str, Any]:
         return {"network": "none", **record.of_layers(self.root.tree, self.root.folder, self.root.description, layers)}
-
-
-def run(
-    environment: Environment,
-    command: Sequence[str],
-    *,
-    variables: Mapping[str, str],
-    start: str,
-    log: Path,
-    what: str,
-    on_line: Callable[[str], None] = lambda _: None,
-    held: Sequence[int] = (),
-) -> None:
-    """Run a long command inside, into ``log``. Raises DecoupleError with its telling line when it fails."""
-    run_logged(environment.argv(command, variables, start), log=log, what=what, on_line=on_line, held=held)
 
 
 def ask(environment: Environment, command: Sequence[str], variables: Mapping[str, str]) -> str | None:

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from decouple.base.errors import DecoupleError
 from decouple.build.environment import Environment, ask
@@ -46,8 +45,7 @@ def ask_inside(environment: Environment, variables: Mapping[str, str], core_pref
             f"python3 does not run in the {environment.kind} environment",
             next_step="install python3, or use --env rootfs",
         )
-    document = json.loads(said)
-    return Probed(document["nvcc"], tuple(document["archs"]), document["cudnn"], document["torch"])
+    return json.decode(said, type=Probed)
 
 
 def check_stage2(found: Probed, wanted: Wanted) -> None:

@@ -98,27 +98,23 @@ def of_layers(tree: Path, folder: Path, description: Description, layers: Sequen
     document = read(folder)
     packages, releases, besides = (document.get(key, {}) for key in ("packages", "releases", "beside"))
     wanted = [description.layer(name) for name in layers]
+    names = sorted({name for layer in wanted for name in layer.packages})
+    entries = [(name, name, packages.get(name, {})) for name in names]  # package, how it is told, what is recorded
+    for beside in (beside for layer in wanted for beside in layer.unpacked):
+        files: dict[str, dict[str, str]] = besides.get(beside.prefix, {})
+        for name in beside.packages:
+            entry = next((files[file] for file in files if file.startswith(f"{name}_")), {})
+            entries.append((name, f"{name} in {beside.prefix}", entry))
     hashes: dict[str, str] = {}
     unchecked: set[str] = set()
     keys: set[str] = set()
-    for name in sorted({name for layer in wanted for name in layer.packages}):
-        entry = packages.get(name, {})
+    for name, told, entry in entries:
         signed = releases.get(entry.get("release"), {}).get("keys", ())
         if entry.get("sha256") and signed:
             hashes[name] = entry["sha256"]
             keys.update(signed)
         else:
-            unchecked.add(name)
-    for beside in (beside for layer in wanted for beside in layer.unpacked):
-        files: dict[str, dict[str, str]] = besides.get(beside.prefix, {})
-        for package in beside.packages:
-            entry = next((files[name] for name in files if name.startswith(f"{package}_")), {})
-            signed = releases.get(entry.get("release"), {}).get("keys", ())
-            if signed:
-                hashes[package] = entry["sha256"]
-                keys.update(signed)
-            else:
-                unchecked.add(f"{package} in {beside.prefix}")
+            unchecked.add(told)
     return {
         "packages_sha256": hashes,
         "signed_by": sorted(keys),

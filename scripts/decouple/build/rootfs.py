@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 from packaging.utils import parse_wheel_filename
 
 from decouple.base.errors import DecoupleError
@@ -122,7 +123,7 @@ class Root(Struct, frozen=True):
 
     def versions(self) -> dict[str, str]:
         """Package name -> version of everything installed, as dpkg records it in the root."""
-        return installed(self.tree)
+        return {name: version for (name, _), version in record.installed(self.tree).items()}
 
 
 def folder_of(cache: Path, description: Description) -> Path:
@@ -147,26 +148,26 @@ def ensure(
         progress.finish()
         done = _read_done(folder)
         for layer in wanted:
-            if layer.name in done["layers"] and not _extends(done["layers"][layer.name], layer):
+            if layer.name in done.layers and not _extends(done.layers[layer.name], layer):
                 done = _start_anew(folder)
                 break
-        if not done["bootstrap"]:
+        if not done.bootstrap:
             _start_anew(folder)
             progress.start(f"Debian {description.bootstrap.suite} root")
             _bootstrap(description, folder, log)
             record.add(root.tree, folder, Path(description.bootstrap.keyring))
-            done["bootstrap"] = True
+            done.bootstrap = True
             _write_done(folder, done)
             progress.finish()
         for layer in wanted:
-            recorded = done["layers"].get(layer.name)
+            recorded = done.layers.get(layer.name)
             if recorded and recorded["digest"] == layer_digest(layer):
                 continue
             progress.start(f"layer {layer.name}", None)
             _install(root, layer, cache, log, description.bootstrap)
             prefixes = [piece.prefix for piece in layer.unpacked]
             record.add(root.tree, folder, Path(description.bootstrap.keyring), prefixes)
-            done["layers"][layer.name] = {"digest": layer_digest(layer), **layer.content()}
+            done.layers[layer.name] = {"digest": layer_digest(layer), **layer.content()}
             _write_done(folder, done)
             progress.finish()
         missing = verify(root)
@@ -178,9 +179,9 @@ def ensure(
     return root
 
 
-def _complete(done: dict[str, Any], wanted: Sequence[Layer]) -> bool:
-    recorded = done["layers"]
-    return bool(done["bootstrap"]) and all(
+def _complete(done: _Done, wanted: Sequence[Layer]) -> bool:
+    recorded = done.layers
+    return done.bootstrap and all(
         layer.name in recorded and recorded[layer.name]["digest"] == layer_digest(layer) for layer in wanted
     )
 
@@ -208,11 +209,6 @@ def moved(root: Root) -> list[str]:
     ]
 
 
-def installed(tree: Path) -> dict[str, str]:
-    """Package -> version of the packages that dpkg's status file calls installed (``deb822(5)``)."""
-    return {name: version for (name, _), version in record.installed(tree).items()}
-
-
 def remove(cache: Path, description: Description) -> bool:
     """Delete the root from the cache; False when there was none. Raises DecoupleError when something is mounted."""
     folder = folder_of(cache, description)
@@ -237,30 +233,29 @@ def _remove(folder: Path) -> None:
         raise DecoupleError(f"{folder}: not deleted: {done.stderr.strip()}", next_step="delete it as root")
 
 
-def _start_anew(folder: Path) -> dict[str, Any]:
+def _start_anew(folder: Path) -> _Done:
     if folder.exists():
         _remove(folder)
-    return {"bootstrap": False, "layers": {}}
+    return _Done()
 
 
-class _Done(Struct, frozen=True):
+class _Done(Struct):
     """``done.json``: what of a root is finished, and each layer's content at that time."""
 
     bootstrap: bool = False
     layers: dict[str, Any] = field(default_factory=dict)
 
 
-def _read_done(folder: Path) -> dict[str, Any]:
+def _read_done(folder: Path) -> _Done:
     path = folder / "done.json"
     if not path.exists():
-        return {"bootstrap": False, "layers": {}}
-    found = read_json(path, _Done, mend="decouple clean RELEASE --rootfs removes the root; the next build makes it")
-    return {"bootstrap": found.bootstrap, "layers": found.layers}
+        return _Done()
+    return read_json(path, _Done, mend="decouple clean RELEASE --rootfs removes the root; the next build makes it")
 
 
-def _write_done(folder: Path, done: dict[str, Any]) -> None:
+def _write_done(folder: Path, done: _Done) -> None:
     step("record a stage of the root")
-    write_atomically(folder / "done.json", json.dumps(done, indent=2, sort_keys=True) + "\n")
+    write_atomically(folder / "done.json", json.dumps(asdict(done), indent=2, sort_keys=True) + "\n")
 
 
 def _extends(recorded: dict[str, Any], layer: Layer) -> bool:

@@ -46,15 +46,25 @@ class Override(Struct, frozen=True):
     why: str
 
 
-class StageSettings(Struct, frozen=True):
-    """``[stage1]`` or ``[stage2]``. ``slice_`` is stage 2's runtime part, ``flash_`` its attention kernels."""
+class Compiled(Struct, frozen=True):
+    """What compiling needs: layers of a root, and the estimate of a cold build."""
 
-    summary: str
     layers: tuple[str, ...]
     objects: int
     object_seconds: float
     disk_mib: int
     job_mib: int
+
+    @property
+    def cost(self) -> Cost:
+        """The estimate of a cold build."""
+        return Cost(self.objects, self.objects * self.object_seconds, self.disk_mib, self.job_mib)
+
+
+class StageSettings(Compiled, frozen=True):
+    """``[stage1]`` or ``[stage2]``. ``slice_`` is stage 2's runtime part, ``flash_`` its attention kernels."""
+
+    summary: str
     does_not_read: tuple[str, ...]
     environment: Variables
     environments: Mapping[str, Variables]
@@ -69,23 +79,13 @@ class StageSettings(Struct, frozen=True):
     flash_object_seconds: float = 0.0
 
 
-class BindingsSettings(Struct, frozen=True):
+class BindingsSettings(Compiled, frozen=True):
     """``[bindings]``: stage 2 beside libraries with kernels that are compiled already. ``unused`` are variables of
     stage 2 that name what only the compilation of kernels reads, ``components`` the third-party folders that are read.
     """
 
-    layers: tuple[str, ...]
     unused: tuple[str, ...]
     components: tuple[str, ...]
-    objects: int
-    object_seconds: float
-    disk_mib: int
-    job_mib: int
-
-    @property
-    def cost(self) -> Cost:
-        """The estimate of a cold build."""
-        return Cost(self.objects, self.objects * self.object_seconds, self.disk_mib, self.job_mib)
 
 
 class Profile(Struct, frozen=True):

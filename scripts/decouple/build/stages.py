@@ -16,10 +16,11 @@ from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.mounts import remove_tree
+from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
 from decouple.build import effort, inputs, probe, remote_cache, settings, shards, wheels
 from decouple.build.effort import Effort
-from decouple.build.environment import Environment, Places, RootEnvironment, ask, run
+from decouple.build.environment import Environment, Places, RootEnvironment, ask
 from decouple.build.estimate import objects_in
 from decouple.build.sandbox import Bind
 from decouple.build.settings import Interpreter
@@ -230,16 +231,8 @@ class Stage(ABC):
     ) -> None:
         """Run one step of the stage into its log, in folder ``start``. Raises DecoupleError with its telling line."""
         self.job.progress.start(what, None, "objects")
-        run(
-            self.environment,
-            command,
-            variables=self.variables,
-            start=start,
-            log=self.log,
-            what=what,
-            on_line=on_line,
-            held=self.held,
-        )
+        argv = self.environment.argv(command, self.variables, start)
+        run_logged(argv, log=self.log, what=what, on_line=on_line, held=self.held)
         self.job.progress.finish()
 
     def compile(self, *targets: str) -> None:

@@ -45,17 +45,24 @@ class Family(Struct, frozen=True):
     pattern: re.Pattern[str]
 
 
-class Families(Struct, frozen=True):
+class SoughtText(Struct, frozen=True):
+    """What is looked for in strings."""
+
+    name: str
+    pattern: re.Pattern[str]
+
+
+class Families(Struct, frozen=True, rename={"families": "family", "texts": "text"}):
     """All of ``reuse.toml``."""
 
     suffixes: tuple[str, ...]
     headers: re.Pattern[str]
     families: tuple[Family, ...]
-    texts: tuple[tuple[str, re.Pattern[str]], ...]
+    texts: tuple[SoughtText, ...] = ()
 
 
-class Names(Struct, frozen=True):
-    """A vendor's names for those of the original libraries."""
+class Names(Struct, frozen=True, rename={"names": "name", "prefixes": "prefix"}):
+    """A vendor's names for those of the original libraries, as its own file has them."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     prefixes: Mapping[str, str] = field(default_factory=dict)
@@ -108,42 +115,17 @@ class ReuseReport(Struct):
         return sorted(found, key=lambda item: (-item[1], item[0]))
 
 
-class _Text(Struct, frozen=True):
-    name: str
-    pattern: re.Pattern[str]
-
-
-class _Families(Struct, frozen=True):
-    """The keys of ``reuse.toml``."""
-
-    suffixes: tuple[str, ...]
-    headers: re.Pattern[str]
-    family: tuple[Family, ...]
-    text: tuple[_Text, ...] = ()
-
-
-class _Names(Struct, frozen=True):
-    """The keys of a vendor's file."""
-
-    missing: frozenset[str] = frozenset()
-    prefix: Mapping[str, str] = field(default_factory=dict)
-    name: Mapping[str, str] = field(default_factory=dict)
-
-
 def load_families(path: Path = DEFAULT) -> Families:
     """Read ``reuse.toml``; patterns match whole words. Raises DecoupleError naming the key that is wrong, OSError."""
-    file = toml.read(path, _Families, mend="see the comment at its top", schema=None)
-    words = (re.compile(rf"(?<![\w:])(?:{family.pattern.pattern})\b") for family in file.family)
-    families = (replace(family, pattern=word) for family, word in zip(file.family, words, strict=True))
-    return Families(
-        file.suffixes, file.headers, tuple(families), tuple((text.name, text.pattern) for text in file.text)
-    )
+    file = toml.read(path, Families, mend="see the comment at its top", schema=None)
+    words = (re.compile(rf"(?<![\w:])(?:{family.pattern.pattern})\b") for family in file.families)
+    families = (replace(family, pattern=word) for family, word in zip(file.families, words, strict=True))
+    return replace(file, families=tuple(families))
 
 
 def load_names(path: Path) -> Names:
     """Read a vendor's names. Raises DecoupleError for an unknown key or a wrong type, OSError."""
-    file = toml.read(path, _Names, mend="`decouple reuse --help` shows such a file", schema=None)
-    return Names(file.name, file.prefix, file.missing)
+    return toml.read(path, Names, mend="`decouple reuse --help` shows such a file", schema=None)
 
 
 def declared_words(folders: Iterable[Path], headers: re.Pattern[str]) -> frozenset[str]:
@@ -183,7 +165,7 @@ def count(
         {family.name: set() for family in families.families},
         {},
         Counter(),
-        {name: set() for name, _ in families.texts},
+        {text.name: set() for text in families.texts},
     )
     for path in sorted(paths):
         if path.endswith(families.suffixes):
@@ -197,9 +179,9 @@ def _count_file(path: str, text: str, declared: frozenset[str] | None, into: Reu
     for name in set(_INCLUDE.findall(text)):
         if into.families.headers.fullmatch(name):
             into.headers[name] += 1
-    for name, pattern in into.families.texts:
-        if any(pattern.search(string) for _, string in strings):
-            into.texts[name].add(path)
+    for sought in into.families.texts:
+        if any(sought.pattern.search(string) for _, string in strings):
+            into.texts[sought.name].add(path)
     lines = sum(1 for line in code.splitlines() if line.strip())
     code = _INCLUDE.sub("", code)
     hardest = -1

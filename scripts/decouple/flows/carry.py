@@ -17,7 +17,7 @@ from decouple.base.files import write_atomically
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import Judged, Rebase, rebase
 from decouple.rebase import report
-from decouple.release.manifest import is_released, manifest_path, release_of
+from decouple.release.manifest import is_released, release_of
 from decouple.release.render import render
 from decouple.upstream import words
 from decouple.upstream.manifests import load_release
@@ -33,11 +33,11 @@ def name_of(project: Path, word: str, source: str) -> str:
         return word
     release = release_of(word)
     tree = words.local(source)
-    if is_released(release) or tree is None or not tree.is_dir() or manifest_path(project, release).is_file():
+    if is_released(release) or tree is None or not tree.is_dir() or Checkout(project).manifest(release).is_file():
         return release
     from decouple.upstream.fill_other import of_tree  # only where there is something to read
 
-    write_atomically(manifest_path(project, release), render(of_tree(release, tree)))
+    write_atomically(Checkout(project).manifest(release), render(of_tree(release, tree)))
     return release
 
 

@@ -17,7 +17,6 @@ from decouple.base.errors import DecoupleError
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.remake import Workshop
 from decouple.patch.parse import Patch
-from decouple.release.manifest import known_releases
 from decouple.series import check
 from decouple.series.forecast import Column, Forecast
 from decouple.upstream.readers import OpenedSource
@@ -41,7 +40,7 @@ def forecast(request: Request, listener: Listener = QUIET) -> Forecast:
     """One column per release; one that cannot be read says why. Raises DecoupleError for a named source."""
     series = request.release or Checkout(request.project).whole()[-1]
     patches = check.load(request.project, series)
-    wanted = request.on or tuple(known_releases(request.project))
+    wanted = request.on or Checkout(request.project).known()
     columns = []
     listener.progress.start("releases", len(wanted))
     for word in wanted:

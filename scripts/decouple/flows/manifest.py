@@ -12,9 +12,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from decouple.base.checkout import Checkout
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
-from decouple.release.manifest import is_released, manifest_path, release_of
+from decouple.release.manifest import is_released, release_of
 from decouple.release.render import render
 from decouple.upstream.download import Downloader
 from decouple.upstream.fill import Filled, fill
@@ -46,7 +47,7 @@ class FactsRead(Struct, frozen=True):
 def read_facts(request: ReadFacts, listener: Listener = QUIET) -> FactsRead:
     """Nothing is written. Raises DecoupleError."""
     release = release_of(request.name)
-    path = manifest_path(request.project, release)
+    path = Checkout(request.project).manifest(release)
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     if request.tree:
         filled = Filled(of_tree(release, request.tree.resolve()), ())

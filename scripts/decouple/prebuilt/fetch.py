@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import csv
 import hashlib
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt.pairing import RemoteWheel
+from decouple.release.projects import digests
 from decouple.upstream.download import Downloader
 from decouple.upstream.ranges import Member, RemoteZip
 
@@ -45,9 +43,9 @@ def members(
         if name not in known:
             raise DecoupleError(f"{remote.url}: {name} is not in its RECORD", next_step=_TAMPERED)
         target.parent.mkdir(parents=True, exist_ok=True)
-        digest, size = _write(remote, member, target, streamed=name in large)
+        digest = _write(remote, member, target, streamed=name in large)
         progress.advance(member.info.compress_size)
-        if (digest, size) != known[name]:
+        if digest != known[name]:
             target.unlink()
             raise DecoupleError(f"{remote.url}: {name} is not the file that its RECORD lists", next_step=_TAMPERED)
         found[name] = (target, digest)
@@ -55,27 +53,21 @@ def members(
     return found, remote.received
 
 
-def _record(remote: RemoteZip, wheel: RemoteWheel) -> dict[str, tuple[str, int]]:
-    """Member -> (SHA-256 in hex, size) from the wheel's RECORD, which must be the one that ``wheel`` means."""
+def _record(remote: RemoteZip, wheel: RemoteWheel) -> dict[str, str]:
+    """Member -> SHA-256 in hex from the wheel's RECORD, which must be the one that ``wheel`` means."""
     names = [name for name in remote.names() if name.endswith(".dist-info/RECORD")]
     if len(names) != 1:
         raise DecoupleError(f"{remote.url}: {len(names)} RECORD files, expected one", next_step=_TAMPERED)
     data = remote.read(names[0])
     if hashlib.sha256(data).hexdigest() != wheel.record:
         raise DecoupleError(f"{remote.url}: its RECORD is not the one of {wheel.name}", next_step=_TAMPERED)
-    found = {names[0]: (wheel.record, len(data))}
-    for name, digest, size in csv.reader(io.StringIO(data.decode())):
-        if digest.startswith("sha256="):
-            raw = base64.urlsafe_b64decode(digest.removeprefix("sha256=") + "=")
-            found[name] = (raw.hex(), int(size))
-    return found
+    return {names[0]: wheel.record, **digests(data)}
 
 
-def _write(remote: RemoteZip, member: Member, target: Path, *, streamed: bool) -> tuple[str, int]:
-    digest, size = hashlib.sha256(), 0
+def _write(remote: RemoteZip, member: Member, target: Path, *, streamed: bool) -> str:
+    digest = hashlib.sha256()
     with target.open("wb") as file:
         for piece in remote.stream(member) if streamed else (remote.read(member),):
             digest.update(piece)
-            size += len(piece)
             file.write(piece)
-    return digest.hexdigest(), size
+    return digest.hexdigest()

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 from packaging.version import InvalidVersion, Version
 
-from decouple.base.checkout import Checkout, is_name
+from decouple.base.checkout import is_name
 from decouple.base.errors import UsageError
 
 #: How a manifest says that a fact could not be read.
@@ -95,11 +94,6 @@ class Manifest(Struct, frozen=True):
         return next((source for source in self.sources if source.provider == provider), None)
 
 
-def manifest_path(project: Path, release: str) -> Path:
-    """Where the manifest of ``release`` is in a checkout."""
-    return Checkout(project).manifest(release)
-
-
 def release_of(version: str) -> str:
     """The release ("2.6") that a version ("2.6.0", "v2.6.1") belongs to; any other name is a release of its own.
 
@@ -118,8 +112,3 @@ def release_of(version: str) -> str:
 def is_released(release: str) -> bool:
     """Whether the name is that of upstream's release X.Y, rather than of some other tree."""
     return re.fullmatch(r"\d+\.\d+", release) is not None
-
-
-def known_releases(project: Path) -> list[str]:
-    """The releases that have a manifest, oldest first."""
-    return list(Checkout(project).known())

@@ -1,7 +1,9 @@
-"""The projects that wheels are made of here, and what METADATA says in a wheel."""
+"""The projects that wheels are made of here, and what METADATA and RECORD say in a wheel."""
 
 from __future__ import annotations
 
+import base64
+import csv
 from email.message import Message
 from email.parser import HeaderParser
 
@@ -23,3 +25,9 @@ def headers(metadata: bytes) -> Message:
 def requirements(fields: Message) -> list[Requirement]:
     """What a wheel asks for. Raises ValueError for what is no requirement."""
     return [Requirement(value) for value in fields.get_all("Requires-Dist") or ()]
+
+
+def digests(record: bytes) -> dict[str, str]:
+    """Member -> SHA-256 as hex, of RECORD's rows that have one. Raises ValueError for what is no base64 or no text."""
+    rows = [row for row in csv.reader(record.decode().splitlines()) if len(row) == 3 and row[1].startswith("sha256=")]
+    return {row[0]: base64.urlsafe_b64decode(row[1].removeprefix("sha256=") + "==").hex() for row in rows}

@@ -11,17 +11,9 @@ from msgspec import Meta, Struct
 from packaging.version import InvalidVersion, Version
 
 from decouple.base import toml
-from decouple.base.checkout import is_name, version_key
+from decouple.base.checkout import Checkout, is_name, version_key
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.release.manifest import (
-    NOT_KNOWN,
-    Manifest,
-    ManifestSource,
-    Toolchain,
-    is_released,
-    manifest_path,
-    release_of,
-)
+from decouple.release.manifest import NOT_KNOWN, Manifest, ManifestSource, Toolchain, is_released, release_of
 from decouple.upstream.providers.table import PROVIDERS
 
 _TAG = re.compile(r"v\d+\.\d+\.\d+(-rc\d+)?")
@@ -43,8 +35,8 @@ def load(path: Path) -> Manifest:
 
 def load_release(project: Path, release: str) -> Manifest:
     """Read the manifest of ``release`` ("2.6", also "2.6.0") from a checkout. Raises DecoupleError."""
-    exact = is_name(release) and manifest_path(project, release).is_file()
-    return load(manifest_path(project, release if exact else release_of(release)))
+    exact = is_name(release) and Checkout(project).manifest(release).is_file()
+    return load(Checkout(project).manifest(release if exact else release_of(release)))
 
 
 class _File(Struct, frozen=True):

@@ -112,11 +112,10 @@ def audit_core(found: Sequence[Library]) -> ElfAudit:
             for name in library.needed
             if cuda_library().match(name)
         ]
-        foreign = (library.undefined | library.optional) - _defined(found)
+        foreign = (library.undefined | library.optional) - defined_by(found)
         symbols = sorted(name for name in foreign if cuda_symbol().match(name))
         if symbols:
-            shown = ", ".join(symbols[:5]) + (f" and {len(symbols) - 5} more" if len(symbols) > 5 else "")
-            faults.append(ElfFault(library.path.name, "names CUDA symbols", shown))
+            faults.append(ElfFault(library.path.name, "names CUDA symbols", _some(symbols)))
     return _report("core without CUDA", found, faults)
 
 
@@ -174,8 +173,7 @@ def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> ElfAudit:
         for other in backend:
             both = sorted((one.defined & other.defined) - everywhere)
             if both:
-                shown = ", ".join(both[:5]) + (f" and {len(both) - 5} more" if len(both) > 5 else "")
-                faults.append(ElfFault(other.path.name, f"defines what {one.path.name} defines", shown))
+                faults.append(ElfFault(other.path.name, f"defines what {one.path.name} defines", _some(both)))
     return _report("nothing defined in both", [*core, *backend], faults)
 
 
@@ -184,18 +182,22 @@ def audit_resolved(asking: Sequence[Library], others: Sequence[Library] = ()) ->
 
     The linker makes a shared library with a symbol that nobody defines; only loading it fails.
     """
-    defined = _defined([*asking, *others])
+    defined = defined_by([*asking, *others])
     ours = re.compile(r"^_Z[A-Z]*N?K?(3c10|2at|5torch|5c10d|6caffe2)")
     faults = []
     for library in asking:
         missing = sorted(name for name in library.undefined - defined if ours.match(name))
         if missing:
-            shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-            faults.append(ElfFault(library.path.name, "undefined in both wheels" if others else "undefined", shown))
+            where = "undefined in both wheels" if others else "undefined"
+            faults.append(ElfFault(library.path.name, where, _some(missing)))
     return _report("PyTorch's own symbols resolved", [*asking, *others], faults)
 
 
-def _defined(found: Sequence[Library]) -> frozenset[str]:
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def defined_by(found: Sequence[Library]) -> frozenset[str]:
     return frozenset().union(*(library.defined | library.vague for library in found))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 
-from decouple.verify.audit import ElfAudit, ElfFault
+from decouple.verify.audit import ElfAudit, ElfFault, defined_by
 from decouple.verify.elf import Library
 
 #: Names that only torch's libraries define. The mangled name of a C++ symbol (Itanium ABI) spells each part of it with
@@ -29,7 +29,7 @@ def wanted(extension: Sequence[Library]) -> dict[str, str]:
 
     A symbol that is only weak may stay away (elf(5)) and does not count.
     """
-    own = frozenset[str]().union(*(library.defined | library.vague for library in extension))
+    own = defined_by(extension)
     found: dict[str, str] = {}
     for library in extension:
         for symbol in library.undefined - own:
@@ -43,7 +43,7 @@ def audit_elsewhere(what: str, extension: Sequence[Library], offered: Sequence[L
 
     So is each of torch's libraries that it needs by a name which none of ``offered`` has.
     """
-    have = frozenset[str]().union(*(library.defined | library.vague for library in offered))
+    have = defined_by(offered)
     wants = wanted(extension)
     new = any(_NEW_STRING in symbol for symbol in have if TORCH.match(symbol))
     tagged = {symbol.replace(_TAG, "") for symbol in have if _TAG in symbol}

@@ -25,15 +25,6 @@ from decouple.verify.venvs import Tried, Workplace
 _FILE = Path(__file__).with_name("extensions.toml")
 
 
-class Sdist(Struct, frozen=True):
-    """A project's source on PyPI."""
-
-    file: str
-    url: str
-    size: int
-    sha256: str
-
-
 class Extension(Struct, frozen=True):
     """To compile: a ``folder`` of this repository, or an ``sdist``; ``says`` matches the trial's last line."""
 
@@ -41,7 +32,7 @@ class Extension(Struct, frozen=True):
     trial: str
     says: str
     folder: str = ""
-    sdist: Sdist | None = None
+    sdist: RemoteFile | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -51,8 +42,7 @@ class Extension(Struct, frozen=True):
     @property
     def source(self) -> Path | RemoteFile:
         """The folder, relative to this repository, or what to download."""
-        sdist = self.sdist
-        return RemoteFile(sdist.file, (sdist.url,), sdist.size, sdist.sha256) if sdist else Path(self.folder)
+        return self.sdist or Path(self.folder)
 
 
 class _File(Struct, frozen=True):

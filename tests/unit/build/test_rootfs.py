@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.mounts import mounts_below, remove_tree
-from decouple.build import description, rootfs
+from decouple.build import description, record, rootfs
 from decouple.build.sandbox import Bind, Sandbox
 
 reason = next(
@@ -164,7 +164,7 @@ def test_dpkgs_status_is_read(tmp_path: Path) -> None:
         "Package: one\nStatus: install ok installed\nVersion: 1:2.3-4\nDescription: x\n Status: fake\n\n"
         "Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n"
     )
-    assert rootfs.installed(tmp_path) == {"one": "1:2.3-4"}
+    assert record.installed(tmp_path) == {("one", ""): "1:2.3-4"}
 
 
 def test_a_piece_of_pypi_that_is_not_the_one_described(tmp_path: Path) -> None:

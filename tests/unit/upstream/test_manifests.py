@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
-from decouple.release.manifest import known_releases, manifest_path, release_of
+from decouple.release.manifest import release_of
 from decouple.release.render import render
 from decouple.upstream.manifests import load, load_release, parse
 from decouple.upstream.providers.debian import DebianSource
@@ -41,9 +42,9 @@ def test_debian_archives_have_a_second_place() -> None:
         assert [url.split("/")[2] for url in file.urls] == ["deb.debian.org", "snapshot.debian.org"]
 
 
-@pytest.mark.parametrize("release", known_releases(PROJECT))
+@pytest.mark.parametrize("release", Checkout(PROJECT).known())
 def test_every_manifest_reads_back_byte_for_byte(release: str) -> None:
-    path = manifest_path(PROJECT, release)
+    path = Checkout(PROJECT).manifest(release)
     manifest = load(path)
     assert render(manifest) == path.read_text(encoding="utf-8")
     assert parse(render(manifest), path) == manifest
@@ -85,7 +86,7 @@ def test_what_is_no_release_is_a_usage_error() -> None:
     ],
 )
 def test_errors_name_file_key_and_what_was_expected(tmp_path: Path, old: str, new: str, said: str) -> None:
-    text = manifest_path(PROJECT, "2.6").read_text(encoding="utf-8")
+    text = Checkout(PROJECT).manifest("2.6").read_text(encoding="utf-8")
     assert old in text
     path = tmp_path / "2.6.toml"
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -98,7 +99,7 @@ def test_errors_name_file_key_and_what_was_expected(tmp_path: Path, old: str, ne
 
 
 def test_one_provider_once(tmp_path: Path) -> None:
-    text = manifest_path(PROJECT, "2.6").read_text(encoding="utf-8")
+    text = Checkout(PROJECT).manifest("2.6").read_text(encoding="utf-8")
     path = tmp_path / "2.6.toml"
     path.write_text(text.replace("[toolchain]", '[[source]]\nprovider = "git"\nurl = "https://x/y"\n\n[toolchain]'))
     with pytest.raises(DecoupleError, match="provider 'git' is listed twice"):

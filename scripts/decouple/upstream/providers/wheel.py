@@ -6,8 +6,6 @@ generated (``ATen/ops``) is left out; headers go back to where the build took th
 
 from __future__ import annotations
 
-import base64
-import csv
 import hashlib
 import io
 import re
@@ -20,6 +18,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.git import REGULAR
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
+from decouple.release.projects import digests
 from decouple.upstream.fetched import Fetched, VerifiedFile
 from decouple.upstream.providers.context import FetchContext, Provider, Published
 from decouple.upstream.ranges import TEXT_TAIL, Member, RemoteZip
@@ -137,12 +136,7 @@ def is_text(info: zipfile.ZipInfo) -> bool:
 def record(remote: RemoteZip) -> dict[str, str]:
     """The wheel's RECORD: member name -> SHA-256 as hex. Raises DecoupleError."""
     name = next((name for name in remote.names() if re.fullmatch(r"[^/]+\.dist-info/RECORD", name)), "RECORD")
-    result = {}
-    for row in csv.reader(io.StringIO(remote.read(name).decode())):
-        if len(row) == 3 and row[1].startswith("sha256="):
-            digest = row[1].removeprefix("sha256=")
-            result[row[0]] = base64.urlsafe_b64decode(digest + "=" * (-len(digest) % 4)).hex()
-    return result
+    return digests(remote.read(name))
 
 
 def git_version(remote: RemoteZip) -> str:
