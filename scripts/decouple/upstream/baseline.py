@@ -19,7 +19,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -27,7 +26,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.git import SYMLINK, Answer, GitError, fast_import_path, git, start, text
-from decouple.base.outside import parse_json, read_bounded
+from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
 from decouple.patch import seriesfile
 from decouple.release.manifest import Manifest
@@ -137,36 +136,41 @@ def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
         raise _Damaged(what[:200]) from None
     if pinned is not None and base.tree != pinned:
         raise _Damaged(f"its tree is {base.tree[:12]}…, the manifest pins {pinned[:12]}…")
-    known = record.get("refs", {}).get(ref)
+    known = record.refs.get(ref)
     if known not in (None, base.commit):
         raise _Damaged(f"{ref} is {base.commit[:12]}…, it was made as {str(known)[:12]}…")
-    if record.get("files") != _files(repo) or known is None:
+    if record.files != _files(repo) or known is None:
         _write_record(repo)
     return base
 
 
-def _same_content(repo: Path, record: dict[str, Any]) -> bool:
+def _same_content(repo: Path, record: _Record) -> bool:
     """Whether the files are those recorded, by size, time and inode, or by SHA-256 where only those differ.
 
     git sets the time of an object's file when it would write the object again (its freshen_file), also through the hard
     links of an applied tree: so another time is no sign of another content, and a hash costs much less than an fsck.
     """
-    before, now, digests = record.get("files", {}), _files(repo), record.get("digests", {})
+    before, now, digests = record.files, _files(repo), record.digests
     if before.keys() != now.keys():
         return False
     other = [name for name in now if now[name] != before[name]]
     return all(now[name][:1] == before[name][:1] and sha256_of(repo / name) == digests.get(name) for name in other)
 
 
-def _record(repo: Path) -> dict[str, Any]:
-    """What `_write_record` wrote; empty when there is none, or none that can be read."""
+class _Record(Struct, frozen=True):
+    """What `_write_record` wrote: of each file size, time and inode, its SHA-256, and the commit of each ref."""
+
+    files: dict[str, list[int]] = {}
+    digests: dict[str, str] = {}
+    refs: dict[str, str] = {}
+
+
+def _record(repo: Path) -> _Record:
+    """The record of ``repo``; empty when there is none, or none that can be read."""
     try:
-        found = parse_json(read_bounded(repo / _RECORD, 1 << 20))
-    except (OSError, ValueError, DecoupleError):
-        return {}
-    good = isinstance(found, dict) and isinstance(found.get("files"), dict) and isinstance(found.get("refs"), dict)
-    good = good and isinstance(found.get("digests", {}), dict)
-    return found if good else {}
+        return read_json(repo / _RECORD, _Record, mend="", bound=1 << 20)
+    except (OSError, DecoupleError):
+        return _Record()
 
 
 def _write_record(repo: Path) -> None:
@@ -174,7 +178,7 @@ def _write_record(repo: Path) -> None:
     refs = {ref: text("rev-parse", ref, cwd=repo) for ref in (UPSTREAM_REF, DEBIAN_REF) if (repo / ref).exists()}
     with contextlib.suppress(OSError):
         files = _files(repo)
-        known = _record(repo).get("digests", {}) if _same_content(repo, _record(repo)) else {}
+        known = _record(repo).digests if _same_content(repo, _record(repo)) else {}
         digests = {name: known.get(name) or sha256_of(repo / name) for name in files}
         write_atomically(repo / _RECORD, json.dumps({"files": files, "digests": digests, "refs": refs}) + "\n")
 

@@ -78,17 +78,11 @@ class Absent(Struct, frozen=True):
     why: str
 
 
-class Components(Struct, frozen=True):
-    """All of a release. ``path`` names the file in errors."""
+class Components(Struct, frozen=True, rename={"components": "component"}):
+    """All of a release, by the keys of its file."""
 
-    path: Path
-    components: tuple[Component, ...]
-    absent: tuple[Absent, ...]
-
-
-class _File(Struct, frozen=True):
     release: str
-    component: tuple[Component, ...]
+    components: tuple[Component, ...]
     absent: tuple[Absent, ...] = ()
 
 
@@ -108,13 +102,12 @@ def load(project: Path, release: str) -> Components:
     """The components of ``release``. Raises DecoupleError when nobody has listed them, or the list is wrong."""
     path = Checkout(project).third_party(release)
     try:
-        file = toml.read(path, _File, mend="compare with series/third_party/2.6.toml")
+        return toml.read(path, Components, mend="compare with series/third_party/2.6.toml")
     except FileNotFoundError:
         raise DecoupleError(
             f"{path}: no list of third-party components for release {release}",
             next_step="name a folder laid out as upstream's third_party with --third-party, or a source that has it",
         ) from None
-    return Components(path, file.component, file.absent)
 
 
 def ensure(listed: Components, downloader: Downloader, *, progress: Progress = SILENT) -> ThirdParty:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,10 +27,10 @@ from decouple import __version__
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
-from decouple.base.outside import is_basename, is_count, is_sha256, parse_json, read_bounded
+from decouple.base.outside import is_basename, is_count, is_sha256, read_json
 from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
 from decouple.base.progress import SILENT, Progress
-from decouple.release.manifest import RemoteFile
+from decouple.release.manifest import RemoteFile, Sha256
 from decouple.upstream.fetched import VerifiedFile
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class Downloader(Struct):
             return None
         want_size, want_hash, against = _expected(file, pin)
         if want_hash is not None and want_size in (None, size) and sha256_of(final) == want_hash:
-            return final, VerifiedFile(file.name, (pin or {}).get("url", file.urls[0]), size, want_hash, against)
+            return final, VerifiedFile(file.name, pin.url if pin else file.urls[0], size, want_hash, against)
         if discard:
             step(f"remove damaged {final.name}")
             final.unlink()
@@ -233,7 +233,9 @@ class Downloader(Struct):
     def _once(self, url: str, file: RemoteFile, final: Path) -> None:
         """One request; appends to ``.part`` until it is whole. Raises Again or Refused."""
         part, have = _part(final), 0
-        record = _read_json(_part_record(final)) or {}
+        record: dict[str, str] = {}
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, DecoupleError):
+            record = read_json(_part_record(final), dict[str, str], mend="")
         headers = dict(HEADERS)
         with contextlib.suppress(FileNotFoundError):
             have = part.stat().st_size
@@ -379,41 +381,36 @@ def _drop(final: Path) -> None:
     _part_record(final).unlink(missing_ok=True)
 
 
-def _expected(file: RemoteFile, pin: dict[str, Any] | None) -> tuple[int | None, str | None, str]:
+class _Pin(Struct, frozen=True):
+    """What the first use of a file recorded."""
+
+    url: str
+    size: int
+    sha256: Sha256
+    first_seen: str
+
+
+def _expected(file: RemoteFile, pin: _Pin | None) -> tuple[int | None, str | None, str]:
     """(size, sha256, who says so)."""
     if file.sha256 is not None:
         return file.size, file.sha256, "manifest"
     if pin is not None:
-        return pin["size"], pin["sha256"], f"first use on {pin['first_seen'][:10]}"
+        return pin.size, pin.sha256, f"first use on {pin.first_seen[:10]}"
     return file.size, None, "manifest"
 
 
-def _read_pin(path: Path) -> dict[str, Any] | None:
+def _read_pin(path: Path) -> _Pin | None:
     """What the first use recorded; None when there was none. Raises DecoupleError when the record is damaged: without
     it anything would be taken for a first use."""
-    if not path.exists():
+    try:
+        return read_json(path, _Pin, mend="", bound=SMALL)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    pin = _read_json(path) or {}
-    good = (
-        is_sha256(pin.get("sha256"))
-        and isinstance(pin.get("size"), int)
-        and isinstance(pin.get("first_seen"), str)
-        and isinstance(pin.get("url"), str)
-    )
-    if not good:
+    except DecoupleError:
         raise DecoupleError(
             f"{path}: damaged, so what {path.name.removesuffix('.pin.json')} was at its first use is not known",
             next_step=f"rm {path} takes what comes next for the first use",
-        )
-    return pin
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        data = parse_json(read_bounded(path, SMALL))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
-    return data if isinstance(data, dict) else None
+        ) from None
 
 
 def read_some(response: requests.Response, pace: Pace) -> bytes:

@@ -55,7 +55,7 @@ def archive(http_server: FaultyServer) -> Archive:
 
 def listed(*found: Component) -> Components:
     """A list of them."""
-    return Components(Path("2.6.toml"), found, ())
+    return Components("2.6", found)
 
 
 def test_each_archive_fills_its_folder(archive: Archive, downloader: Downloader) -> None:
