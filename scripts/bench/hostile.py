@@ -46,8 +46,7 @@ def main() -> int:
     results: dict[str, Any] = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
     bad, ends = 0, time.monotonic() + asked.seconds
     for name in asked.reader or hostile.ATTACKS:
-        cost = hostile.ATTACKS[name].cost
-        while (done := results.get(name, {}).get("inputs", 0) * cost) < asked.count:
+        while (done := results.get(name, {}).get("inputs", 0)) < asked.count:
             if time.monotonic() > ends:
                 return 3
             count, seed = min(BATCH, asked.count - done), asked.seed + done
@@ -58,7 +57,7 @@ def main() -> int:
                 bad += 1
                 break
             seen, before = json.loads(run.stdout.splitlines()[-1]), results.get(name, {})
-            for key in ("inputs", "refused", "seconds"):
+            for key in ("inputs", "calls", "refused", "seconds"):
                 seen[key] = round(seen[key] + before.get(key, 0), 1)
             seen["refused_in"] = sorted({*seen["refused_in"], *before.get("refused_in", ())})
             for key in ("slowest_s", "memory_mib"):
@@ -80,6 +79,8 @@ def _one(name: str, count: int, seed: int) -> int:
     seen = {
         "reader": name,
         "inputs": tally.inputs,
+        "counted": hostile.ATTACKS[name].counted or "values",
+        "calls": tally.calls,
         "refused": tally.refused,
         "refused_in": sorted(tally.lines),
         "slowest_s": round(tally.slowest, 3),

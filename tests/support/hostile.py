@@ -6,6 +6,7 @@ DecoupleError; it writes nowhere outside the folder it was given, and is back wi
 
 from __future__ import annotations
 
+import atexit
 import base64
 import contextlib
 import hashlib
@@ -33,7 +34,6 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import environment
 from decouple.base.outside import parse_json
 from decouple.index import catalog, dependencies, provenance, wheel
 from decouple.index.remote import Index
@@ -41,7 +41,7 @@ from decouple.release.wheel_manifest import WheelManifest
 from decouple.stack.journal import State
 from decouple.upstream import dsc, manifests, pypi
 from decouple.upstream.unpack import Limits, unpack_tar
-from tests.support import series
+from tests.support import foreign, series
 
 SECONDS = 10.0
 """No reader may take longer for one input."""
@@ -203,16 +203,19 @@ def around(value: Any, dice: random.Random) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Attack:
-    """``inputs`` for ``reader``, which is given one and an empty folder of its own.
-
-    ``cost``: how many inputs of the others one of these stands for; it starts other programs.
-    """
+    """``inputs`` for ``reader``, which is given one and an empty folder of its own."""
 
     inputs: st.SearchStrategy[Any]
     reader: Callable[[Any, Path], object]
     neighbours: bool = True
     """Whether inputs a few bytes apart make sense."""
-    cost: int = 1
+    each: Callable[[Any], int] = lambda value: 1
+    """How many inputs a value is, for a reader that takes many at once; ``about``: how many in the mean."""
+    about: int = 1
+    seconds: float = SECONDS
+    """How long a value may take."""
+    counted: str = ""
+    """What is counted, where it is not the values."""
     prepare: Callable[[], object] = lambda: None
     """Called once before: what it writes is no reader's."""
 
@@ -566,6 +569,7 @@ def _signed() -> tuple[wheel.Wheel, Path]:
         from tests.unit.index.wheels import make_wheel
 
         folder = Path(tempfile.mkdtemp(prefix="decouple-hostile-key-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         _KEPT.extend(
             (
                 wheel.read(make_wheel(folder, "torch", "2.6.0+decoupled.1")),
@@ -574,90 +578,6 @@ def _signed() -> tuple[wheel.Wheel, Path]:
             )
         )
     return _KEPT[0], _KEPT[1]
-
-
-GIT_NAMES = [
-    "ALTERNATE_OBJECT_DIRECTORIES",
-    "ASKPASS",
-    "ATTR_GLOBAL",
-    "ATTR_NOSYSTEM",
-    "ATTR_SOURCE",
-    "AUTHOR_DATE",
-    "AUTHOR_EMAIL",
-    "CEILING_DIRECTORIES",
-    "COMMITTER_DATE",
-    "COMMITTER_EMAIL",
-    "COMMITTER_NAME",
-    "COMMON_DIR",
-    "CONFIG",
-    "CONFIG_COUNT",
-    "CONFIG_KEY_0",
-    "CONFIG_NOSYSTEM",
-    "CONFIG_PARAMETERS",
-    "CONFIG_SYSTEM",
-    "CONFIG_VALUE_0",
-    "CURL_VERBOSE",
-    "DEFAULT_HASH",
-    "DIFF_OPTS",
-    "DIR",
-    "EDITOR",
-    "EXEC_PATH",
-    "EXTERNAL_DIFF",
-    "FLUSH",
-    "GLOB_PATHSPECS",
-    "ICASE_PATHSPECS",
-    "INDEX_FILE",
-    "INDEX_VERSION",
-    "LITERAL_PATHSPECS",
-    "NAMESPACE",
-    "NOGLOB_PATHSPECS",
-    "NO_REPLACE_OBJECTS",
-    "OBJECT_DIRECTORY",
-    "PAGER",
-    "PREFIX",
-    "PROXY_COMMAND",
-    "QUARANTINE_PATH",
-    "REDIRECT_STDERR",
-    "REFLOG_ACTION",
-    "REF_PARANOIA",
-    "REPLACE_REF_BASE",
-    "SEQUENCE_EDITOR",
-    "SHALLOW_FILE",
-    "SKIP_TESTS",
-    "SSH",
-    "SSH_COMMAND",
-    "SSL_NO_VERIFY",
-    "TEMPLATE_DIR",
-    "TEST_DEFAULT_HASH",
-    "TRACE",
-    "TRACE2",
-    "TRACE_PACKET",
-    "WORK_TREE",
-    "X",
-]
-VARIABLES = st.dictionaries(
-    st.sampled_from(
-        [f"GIT_{name}" for name in GIT_NAMES] + ["LC_ALL", "LANG", "TZ", "PAGER", "EMAIL", "POSIXLY_CORRECT"]
-    ),
-    NASTY_TEXT.filter(lambda text: "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)),
-    max_size=8,
-)
-
-
-def environment_reader(variables: dict[str, str], folder: Path) -> None:
-    """No variable of the caller's that git would listen to reaches it."""
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        made = environment()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-    fixed = environment()
-    assert {key: made[key] for key in made if key.startswith("GIT_")} == {
-        key: fixed[key] for key in fixed if key.startswith("GIT_")
-    }
-    assert made["LC_ALL"] == "C"
 
 
 def dsc_reader(text: str, folder: Path) -> None:
@@ -685,83 +605,6 @@ def plain_json(body: bytes, folder: Path) -> None:
         return
 
 
-CONFIGURED = {
-    "core.autocrlf": ["true", "input"], "core.eol": ["crlf"], "core.fileMode": ["false"], "core.symlinks": ["false"],
-    "core.ignoreCase": ["true"], "core.hooksPath": ["hooks"], "core.fsmonitor": ["touch evil"], "core.bare": ["true"],
-    "core.attributesFile": ["attributes"], "core.sparseCheckout": ["true"], "core.splitIndex": ["true"],
-    "core.sharedRepository": ["0777"], "core.quotePath": ["false"], "core.bigFileThreshold": ["1"],
-    "core.checkStat": ["minimal"], "core.compression": ["0"], "core.abbrev": ["4"], "core.safecrlf": ["true"],
-    "core.untrackedCache": ["true"], "core.whitespace": ["cr-at-eol"], "apply.whitespace": ["fix", "error-all"],
-    "apply.ignoreWhitespace": ["change"], "diff.renames": ["copies", "false"], "diff.noprefix": ["true"],
-    "diff.mnemonicPrefix": ["true"], "diff.algorithm": ["histogram"], "diff.context": ["0"],
-    "diff.external": ["touch evil"],
-    "diff.orderFile": ["order"], "diff.ignoreSubmodules": ["all"], "diff.indentHeuristic": ["false"],
-    "i18n.commitEncoding": ["ISO-8859-1", "UTF-16"], "i18n.logOutputEncoding": ["UTF-16"], "commit.gpgSign": ["true"],
-    "gpg.program": ["touch"], "user.name": ["Eve"], "color.ui": ["always"], "log.showSignature": ["true"],
-    "index.version": ["4"], "feature.manyFiles": ["true"], "filter.evil.clean": ["tr a b"],
-    "filter.evil.smudge": ["tr a b"],
-    "filter.evil.required": ["true"], "status.short": ["true"], "status.branch": ["true"], "merge.renames": ["false"],
-    "gc.auto": ["1"], "pack.packSizeLimit": ["1"], "advice.detachedHead": ["true"], "core.pager": ["touch evil"],
-    "alias.status": ["!touch evil"], "core.logAllRefUpdates": ["always"], "include.path": ["more"],
-    "core.editor": ["touch"],
-}  # fmt: skip
-ATTRIBUTES = [
-    "* text", "* eol=crlf", "* -diff", "* binary", "* working-tree-encoding=UTF-16", "* ident", "* filter=evil",
-    "* merge=ours", "* export-ignore", "* whitespace=-trailing", "*.py diff=evil", "* -text",
-]  # fmt: skip
-
-
-@st.composite
-def settled_otherwise(draw: st.DrawFn) -> dict[str, Any]:
-    """What a person's environment and a repository's own files may say."""
-    keys = draw(st.lists(st.sampled_from(sorted(CONFIGURED)), max_size=4, unique=True))
-    return {
-        "variables": draw(VARIABLES),
-        "config": {key: draw(st.sampled_from(CONFIGURED[key])) for key in keys},
-        "attributes": draw(st.lists(st.sampled_from(ATTRIBUTES), max_size=2)),
-        "exclude": draw(st.sampled_from(["", "*\n"])),
-        "umask": draw(st.sampled_from([0o022, 0o022, 0o077, 0o000, 0o277])),
-    }
-
-
-def real_git(said: dict[str, Any], folder: Path) -> None:
-    """A push and a pop on the small world give the same commits and files, whatever git was told otherwise."""
-    from decouple.stack.engine import Stack
-
-    def work(world: Any) -> list[object]:
-        with Stack.open(world.places) as stack:
-            stack.push(None)
-            seen: list[object] = [stack.state.head, series.contents(world.source)]
-            stack.pop(1)
-            seen += [stack.state.head, series.contents(world.source)]
-        return seen
-
-    if not _EXPECTED:
-        _EXPECTED.append(work(series.usual_world(folder / "plain")))
-        shutil.rmtree(folder / "plain")
-    shutil.rmtree(folder / "world", ignore_errors=True)
-    world = series.usual_world(folder / "world")
-    for key, value in said["config"].items():
-        series.git(world.source, "config", key, value)
-    info = world.source / ".git/info"
-    info.mkdir(exist_ok=True)
-    (info / "attributes").write_text("".join(f"{line}\n" for line in said["attributes"]))
-    (info / "exclude").write_text(said["exclude"])
-    before, mask = dict(os.environ), os.umask(said["umask"])
-    os.environ.update(said["variables"])
-    try:
-        made = work(world)
-    finally:
-        os.umask(mask)
-        os.environ.clear()
-        os.environ.update(before)
-    assert made == _EXPECTED[0], "another commit or another file, in silence"
-    assert not list((folder / "world").rglob("evil")), "a program that a setting names was run"
-    shutil.rmtree(folder / "world")
-
-
-_EXPECTED: list[list[object]] = []
-
 ATTACKS: dict[str, Attack] = {
     "index page, JSON": Attack(changed_json(PAGE), json_page),
     "index page, HTML": Attack(html(), html_page),
@@ -777,16 +620,27 @@ ATTACKS: dict[str, Attack] = {
     "signed statement": Attack(signed_envelope(), envelope),
     "list of files in a .dsc": Attack(dsc_text(), dsc_reader),
     "JSON": Attack(changed_json({"a": [1, "x"]}), plain_json),
-    "environment variables": Attack(VARIABLES, environment_reader, False),
-    "settings of git": Attack(settled_otherwise(), real_git, False, 50, series._template),
+    "environment variables": Attack(st.integers(0, 2**48), foreign.started, False),
+    "settings of git": Attack(
+        st.integers(0, 2**48),
+        foreign.real_git,
+        neighbours=False,
+        each=lambda roll: len(foreign.batch(roll)),
+        about=foreign.MANY * 7 // 8,
+        counted=f"settings; real git is given {foreign.MANY} at once in seven of eight runs, else one",
+        seconds=60.0,  # a baseline, a push, a refresh and a pop: some hundred processes of git
+        prepare=series._template,
+    ),
 }
 
 
 @dataclass
 class Tally:
-    """What a run saw: inputs, how many of them were refused and in which lines of ours, the slowest in seconds."""
+    """What a run saw: inputs, in how many calls of the reader, how many of these were refused and in which lines of
+    ours, the slowest in seconds."""
 
     inputs: int = 0
+    calls: int = 0
     refused: int = 0
     slowest: float = 0.0
     lines: set[str] = field(default_factory=set)
@@ -796,7 +650,7 @@ def run(name: str, count: int, start: int = 1) -> Tally:
     """Feed ``count`` inputs to one reader. Raises AssertionError with the smallest input that did what none may."""
     attack, tally = ATTACKS[name], Tally()
     each = 1 + NEIGHBOURS if attack.neighbours else 1
-    count = max(4, count // attack.cost // each)
+    count = max(4, -(-count // attack.about // each))
     attack.prepare()
     _signed()
     with tempfile.TemporaryDirectory(prefix="decouple-hostile-") as where, _watched(Path(where)) as outside:
@@ -819,9 +673,10 @@ def run(name: str, count: int, start: int = 1) -> Tally:
                 tally.lines.add(_line(error))
                 assert error.what
             took = time.monotonic() - began
-            tally.inputs += 1
+            tally.inputs += attack.each(value)
+            tally.calls += 1
             tally.slowest = max(tally.slowest, took)
-            assert took < SECONDS, f"{took:.1f} s"
+            assert took < attack.seconds, f"{took:.1f} s"
             assert not outside, f"written outside: {outside}"
 
         one()

@@ -442,19 +442,21 @@ def _rebase(folder: Path) -> Scene:
 
 
 def _wheels_world(folder: Path) -> dict[str, str]:
-    """A checkout with a series of one patch, a site with its two wheels, wheels of a second build, keys."""
+    """A site with the two wheels of a checkout, wheels of a second build, keys; the checkout has a series of one patch
+    where there was none."""
     from tests.unit.index.wheels import make_pair
 
     project = folder / "project"
     variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
     if not project.exists():
-        from decouple.index import provenance, release_list, site
-        from decouple.series.digest import series_digest
-
         (project / "patches/2.6").mkdir(parents=True)
         (project / "patches/2.6/0001-one.patch").write_bytes(b"Decouple-Id: one\n---\n")
         (project / "series").mkdir()
         (project / "series/2.6").write_text("2.6/0001-one.patch\n")
+    if not (folder / "dist").exists():
+        from decouple.index import provenance, release_list, site
+        from decouple.series.digest import series_digest
+
         digest = series_digest(project, RELEASE)
         make_pair(folder / "dist", series=digest, core_members={"torch/large": random.Random(1).randbytes(4 << 20)})
         make_pair(folder / "next", series=digest, revision=2)

@@ -63,6 +63,21 @@ def _verb(prepare: tuple[tuple[str, ...], ...], *words: str, edit: bool = False)
     return make
 
 
+def _cold(folder: Path) -> Scene:
+    """No tree yet; the source is in the cache."""
+    project, variables = folder / "project", {"DECOUPLE_PROJECT": str(folder / "project")}
+    if not project.exists():
+        for name in ("series", "patches", "third_device"):
+            shutil.copytree(kills.ROOT / name, project / name, symlinks=True)
+    tree = project / "build/2.6/src"
+
+    def look() -> Look:
+        made = tree.exists() and git(tree, "rev-parse", "HEAD") != git(tree, "rev-parse", "refs/decouple/base")
+        return _look(project) if made else {"tree": "none"}
+
+    return Scene(command("apply", RELEASE, "--offline", **variables), look, repeats=False)
+
+
 def _rebase(folder: Path) -> Scene:
     """2.6 to the text that the official wheel of 2.7 shows, in a checkout that has no series of 2.7 yet."""
     project, newer = folder / "project", "2.7"
@@ -81,14 +96,30 @@ def _rebase(folder: Path) -> Scene:
     return Scene(command(*words, DECOUPLE_PROJECT=str(project)), look, repeats=False)
 
 
+def _of_wheels(scene: str) -> Callable[[Path], Scene]:
+    """A scene of the small world in a checkout of the real series; the wheels say so, and have small payloads."""
+
+    def make(folder: Path) -> Scene:
+        project = folder / "project"
+        if not project.exists():
+            for name in ("series", "patches"):
+                shutil.copytree(kills.ROOT / name, project / name, symlinks=True)
+        return kills.VERBS[scene](folder)
+
+    return make
+
+
 VERBS: dict[str, Callable[[Path], Scene]] = {
     "rebase": _rebase,
     "push": _verb((("pop", "-a"),), "push", "-a"),
     "pop": _verb((), "pop", "-a"),
     "refresh": _verb((("pop", "1"),), "refresh", edit=True),
     "apply": _verb((("pop", "5"),), "apply", "--offline"),
+    "apply, cold": _cold,
+    "wheels": _of_wheels("wheels"),
+    "index build": _of_wheels("index build"),
 }
-"""Verbs on the real source. Wheels and indexes do not read it; a build of it takes too long for a loop."""
+"""Verbs on the real source, and those of wheels on the real series; a build takes too long for a loop."""
 
 _WHOLE: set[str] = set()
 

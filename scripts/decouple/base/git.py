@@ -24,6 +24,7 @@ from typing import Any
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
 
 # Modes as git has them in trees and patches.
 TREE = 0o040000
@@ -50,7 +51,7 @@ _CONFIG = (
     "i18n.commitEncoding=UTF-8",
     "i18n.logOutputEncoding=UTF-8",
     "log.showSignature=false",
-    "safe.directory=*",  # a tree made by root, say; none of its hooks, monitors or filters runs in what we ask
+    "safe.directory=*",  # a tree made by root, say; none of its hooks and monitors runs in what we ask
 )
 _OPTIONS = tuple(word for setting in _CONFIG for word in ("-c", setting))
 _SLATE = {
@@ -253,6 +254,23 @@ class Repository:
     def run(self, *arguments: str, stdin: bytes | None = None, index: Path | None = None) -> bytes:
         """Run ``git ARGUMENTS`` and return its standard output. Raises GitError with git's own words."""
         answer = self.try_run(*arguments, stdin=stdin, index=index)
+        if answer.status:
+            raise self.failed(arguments[0], answer)
+        return answer.out
+
+    def run_on_objects(self, *arguments: str) -> bytes:
+        """As :meth:`run`, for what needs the objects alone, in a repository beside this one that has nothing else.
+
+        No configuration and no attributes of this repository's own are in it: what they say of diffs cannot be
+        overridden on the command line.
+        """
+        bare = self.own / "objects-only.git"
+        if not (bare / "HEAD").is_file():
+            for name in ("objects", "refs"):
+                (bare / name).mkdir(parents=True, exist_ok=True)
+            write_atomically(bare / "HEAD", "ref: refs/heads/none\n")
+        place = {"GIT_DIR": str(bare), "GIT_OBJECT_DIRECTORY": str(self.git_dir / "objects")}
+        answer = ask(*arguments, cwd=bare, env=place, held=self.held)
         if answer.status:
             raise self.failed(arguments[0], answer)
         return answer.out

@@ -38,7 +38,7 @@ def diff(repository: Repository, old: str, new: str) -> bytes:
 
     Raises DecoupleError if a binary file or a submodule changed: neither has a place in a series.
     """
-    body = repository.run("diff-tree", *DIFF_FLAGS, old, new)
+    body = repository.run_on_objects("diff-tree", *DIFF_FLAGS, old, new)
     if match := _BINARY.search(body):
         what = match.group(1).decode("utf-8", "replace") if match.group(1) else "a file"
         raise DecoupleError(

@@ -82,6 +82,25 @@ def test_a_foreign_setting_changes_nothing(
     assert all_of_it(tmp_path) == plain
 
 
+def test_what_the_tree_itself_says_of_diffs_is_in_no_patch(tmp_path: Path) -> None:
+    """Nothing on the command line overrides these two; that of before was refused as a binary file."""
+    made = []
+    for attributes, config in (("", ""), ("* -diff\n", ""), ("*.py diff=odd\n", '[diff "odd"]\n xfuncname = "^(.)"\n')):
+        world = usual_world(tmp_path / str(len(made)))
+        with (world.source / ".git/info/attributes").open("a") as file:
+            file.write(attributes)
+        with (world.source / ".git/config").open("a") as file:
+            file.write(config)
+        with Stack.open(world.places) as stack:
+            stack.push(None)
+            streams = world.source / "third_device/torch_cuda/core/streams.py"
+            streams.write_text(streams.read_text().replace("line 30\n", "line thirty\n"))
+            edits.refresh(stack)
+        made.append((world.project / "patches/2.6/0003-split.patch").read_bytes())
+    assert b"line thirty" in made[0]
+    assert made[1] == made[0] == made[2]
+
+
 def test_what_fetches_knows_the_persons_proxy_and_nothing_else_of_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
