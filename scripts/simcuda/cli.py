@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from simcuda import build, launch, torchbuild
+from simcuda import build, launch, torchbuild, unset
 from simcuda.errors import SimcudaError
 
 
@@ -49,8 +49,23 @@ def arguments() -> argparse.ArgumentParser:
     run.add_argument("--arch", default="9.0", help="compute capability")
     run.add_argument("--ledger", type=Path, help="file for what would be launched; .PID is appended")
     run.add_argument("--log", type=Path, help="file for names of functions that are not implemented")
+    run.add_argument(
+        "--unset",
+        type=Path,
+        help="which argument bytes nobody sets, as `unset` wrote it: they are left out of the ledger",
+    )
+    run.add_argument(
+        "--shake",
+        type=int,
+        default=0,
+        metavar="N",
+        help="addresses and unset bytes unlike those of any other run, for `unset`",
+    )
     run.add_argument("--no-shadows", action="store_true", help="host calls only: device memory holds no values")
     run.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
+    learn = commands.add_parser("unset", help="learn from shaken runs of one build which argument bytes nobody sets")
+    learn.add_argument("out", type=Path, help="the file to write")
+    learn.add_argument("results", type=Path, nargs="+", help="what the plug-in wrote, with entries: two files or more")
     record = commands.add_parser("record", parents=[common], help="run a command on a real GPU, and keep the ledger")
     record.add_argument("--ledger", type=Path, help="file for what is asked of the GPU; .PID is appended")
     record.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
@@ -61,7 +76,7 @@ def main(argv: list[str] | None = None) -> int:
     """Exit code: 0 ok, 1 the build failed, 2 usage; ``run`` becomes the command."""
     options = arguments().parse_args(argv)
     try:
-        return {"build": make, "run": run, "record": record}[options.command](options)
+        return {"build": make, "run": run, "record": record, "unset": learn_unset}[options.command](options)
     except SimcudaError as error:
         print(f"simcuda: {error}", file=sys.stderr)
         return 1
@@ -104,6 +119,14 @@ def record(options: argparse.Namespace) -> int:
     return 0
 
 
+def learn_unset(options: argparse.Namespace) -> int:
+    """``unset``."""
+    found = unset.learn([unset.launches(path) for path in options.results])
+    options.out.write_text(unset.text(found), encoding="utf-8")
+    print(f"{options.out}: {len(found)} kernels, {sum(len(one) for one in found.values())} bytes")
+    return 0
+
+
 def run(options: argparse.Namespace) -> int:
     """``run``: replaces this process."""
     program, command = program_of(options)
@@ -113,8 +136,15 @@ def run(options: argparse.Namespace) -> int:
     )
     device = launch.Device(options.devices, options.memory, options.arch)
     env = launch.environment(
-        built.resolve(), device, ledger=options.ledger, log=options.log, shadows=not options.no_shadows
+        built.resolve(),
+        device,
+        ledger=options.ledger,
+        log=options.log,
+        shadows=not options.no_shadows,
+        unset=options.unset.resolve() if options.unset else None,
+        shake=options.shake,
     )
-    launch.fixed_addresses()
+    if not options.shake:
+        launch.fixed_addresses()
     os.execve(program, command, env)
     return 0

@@ -28,12 +28,14 @@ def environment(
     ledger: Path | None = None,
     log: Path | None = None,
     shadows: bool = True,
+    unset: Path | None = None,
+    shake: int = 0,
     base: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """``base`` (this process's own) plus what preloads the stand-ins of ``built`` and, with ``shadows``, gives values.
 
     ``ledger``: every entry goes to that file, with the number of the process appended. ``log``: names of functions
-    that were asked for and are not implemented.
+    that were asked for and are not implemented. ``unset`` and ``shake``: see `simcuda.unset`.
     """
     env = dict(os.environ if base is None else base)
     names = (built / "preload").read_text(encoding="utf-8").split()
@@ -49,6 +51,11 @@ def environment(
         env["SIMCUDA_LEDGER"] = str(ledger)
     if log:
         env["SIMCUDA_LOG"] = str(log)
+    if unset:
+        env["SIMCUDA_UNSET"] = str(unset)
+    if shake:
+        env["SIMCUDA_SHAKE"] = str(shake)
+        env["SIMCUDA_SHAKEN_STACK"] = "x" * (shake * 1237 % 4096)  # the environment lies above the stack
     if shadows:
         env["SIMCUDA_SHADOW"] = str(built / "libsimcuda_shadow.so")
     env["PYTHONPATH"] = ":".join([str(HERE / "inject"), str(HERE.parent), *filter(None, [env.get("PYTHONPATH")])])

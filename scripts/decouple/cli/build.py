@@ -32,9 +32,10 @@ def register(subparsers: Any) -> None:
     )
     build.add_argument(
         "--kernels",
-        choices=["compiled", "official"],
+        metavar="compiled|official|monolith|DIR",
         default="compiled",
-        help="compile them, or take those of the release's official wheel and compile bindings only",
+        help="compile them (default), or compile bindings only and take those of the release's official wheel, of the "
+        "root's single-stage build, or of an installed torch of this release that has CUDA",
     )
     build.add_argument("--profile", default="core", help="core (no CUPTI) or kineto-cupti")
     build.add_argument("--arch", help="CUDA architectures, e.g. '8.0;9.0+PTX' (default: TORCH_CUDA_ARCH_LIST, or 9.0)")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from msgspec.structs import asdict, replace
 
@@ -20,7 +21,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.base.paths import cache_dir
 from decouple.build import remote_cache, seconds, settings, stages
-from decouple.build.environment import Environment, Places
+from decouple.build.environment import Environment, Places, RootEnvironment
 from decouple.build.estimate import (
     Estimate,
     available_memory,
@@ -38,9 +39,10 @@ from decouple.flows.environment import Work, need_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import provenance
 from decouple.patch import seriesfile
-from decouple.prebuilt import folder, official, pairing, symbols
+from decouple.prebuilt import folder, installed, official, pairing, symbols
 from decouple.release import status
 from decouple.upstream.download import Downloader
+from decouple.verify import checks
 
 SMOKE = "smoke"
 """The folder below ``build/<release>/`` of a part of stage 2: never that of a whole build."""
@@ -56,7 +58,8 @@ class Build(Work, frozen=True):
     """What stage 2 builds against: "built", "stock", or "official" (the CPU half of the official wheel). Empty:
     "built", and "official" with the kernels of that wheel."""
     kernels: str = "compiled"
-    """"compiled", or "official": taken from the release's official wheel."""
+    """"compiled"; "official": taken from the release's official wheel; "monolith": from the root's single-stage build;
+    or the folder of an installed CUDA build of the same release."""
     profile: str = "core"
     archs: str = ""
     """CUDA architectures, e.g. "8.0;9.0+PTX"; empty: TORCH_CUDA_ARCH_LIST, or what ``stages.toml`` says."""
@@ -73,9 +76,14 @@ class Build(Work, frozen=True):
     def places(self) -> Places:
         places = super().places
         if self.kernels != "compiled":  # its wheel goes where all go; its name tells it apart
-            names = (self.kernels, *(["built"] if self.against == "built" else []), *self._elsewhere)
+            names = (self.kind, *(["built"] if self.against == "built" else []), *self._elsewhere)
             return replace(places.beside("-".join(names)), dist=places.dist)
         return places.beside(SMOKE) if self.part != "all" else places
+
+    @property
+    def kind(self) -> str:
+        """Whose kernels, in a word: that of the wheel's version."""
+        return self.kernels if self.kernels in ("compiled", folder.KIND) else installed.KIND
 
     @property
     def _elsewhere(self) -> list[str]:
@@ -85,7 +93,7 @@ class Build(Work, frozen=True):
     @property
     def against(self) -> str:
         """What stage 2 builds against, where ``core`` leaves it open too."""
-        return self.core or ("built" if self.kernels == "compiled" else "official")
+        return self.core or {"compiled": "built", folder.KIND: "official"}.get(self.kind, "stock")
 
     @property
     def stages(self) -> tuple[int, ...]:
@@ -196,8 +204,8 @@ def _opened(
 
 
 def _build(request: Build, listener: Listener, cache: remote_cache.Door | None) -> tuple[StageWheel, ...]:
-    if request.kernels == "official":
-        return (_over_official_kernels(request, listener),)
+    if request.kernels != "compiled":
+        return (_over_kernels(request, listener),)
     environment, known, choices = _opened(request, listener, cache)
     places = request.places
     made = []
@@ -212,11 +220,12 @@ def _build(request: Build, listener: Listener, cache: remote_cache.Door | None) 
     return tuple(made)
 
 
-def _over_official_kernels(request: Build, listener: Listener) -> StageWheel:
+def _over_kernels(request: Build, listener: Listener) -> StageWheel:
     """Stage 2 without a kernel compiled. Whether the symbols and the ABI fit is asked before anything is."""
     if request.part != "all" or request.stage == 1:
         raise UsageError(
-            "--kernels official builds stage 2, whole", next_step="leave --slice out, and build stage 1 by itself"
+            f"--kernels {request.kernels} builds stage 2, whole",
+            next_step="leave --slice out, and build stage 1 by itself",
         )
     pair = pairing.pair_of(request.release)
     choices, places = _choices(request), request.places
@@ -224,11 +233,9 @@ def _over_official_kernels(request: Build, listener: Listener) -> StageWheel:
     for cost in costs:
         listener.say(cost.line())
     refuse_if_too_small(costs, folder=places.dist, memory=available_memory())
-    halves = folder.make(pair, cache_dir(), Downloader(cache_dir(), progress=listener.progress), listener.progress)
-    fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
-    listener.say(f"kernels: {pair.wheel.name}, {fetched}")
-    origin = halves.origin()
     need_tree(request, places, listener)
+    halves = _kernels(request, pair, listener)
+    origin = halves.origin()
     places = replace(places, kernels=halves.kernels)
     if request.against == "official":
         places = replace(places, core=halves.folder)
@@ -238,10 +245,12 @@ def _over_official_kernels(request: Build, listener: Listener) -> StageWheel:
         request, places, stages.bindings_layers(request.against, kind), listener, settings.facts().bindings.components
     )
     core = stages.core_folder(environment, provenance(places).version, request.against)
-    report = symbols.compare(
-        official.of_folder(halves.kernels, official.KERNELS), official.of_folder(core, official.CORE)
+    offered = (
+        *official.of_folder(core, official.CORE),
+        *(installed.beside(core) if request.against == "stock" else ()),
     )
-    symbols.refuse(report, pair.wheel.name)
+    taken = (*official.of_folder(halves.kernels, official.KERNELS), *installed.beside(halves.kernels / "lib"))
+    symbols.refuse(symbols.compare(taken, offered), origin["wheel"]["name"])
     choices = replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"]))
     known = provenance(places)
     if request.env == portable.KIND:
@@ -251,6 +260,34 @@ def _over_official_kernels(request: Build, listener: Listener) -> StageWheel:
     outcome = stages.Bindings(job).build()
     listener.say(_line(outcome))
     return outcome
+
+
+def _kernels(request: Build, pair: pairing.Pair, listener: Listener) -> folder.Halves:
+    """The folder of libraries with kernels: fetched, or taken from an installed build."""
+    downloader = Downloader(cache_dir(), progress=listener.progress)
+    if request.kind == folder.KIND:
+        halves = folder.make(pair, cache_dir(), downloader, listener.progress)
+        fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
+        listener.say(f"kernels: {pair.wheel.name}, {fetched}")
+        return halves
+    if request.against == "official":
+        raise UsageError(
+            "--core official is the other half of the official kernels' wheel", next_step="add --kernels official"
+        )
+    source = Path(request.kernels)
+    if request.kernels == "monolith":
+        environment = open_environment(request, request.places, ["core", "monolith"], listener)
+        if not isinstance(environment, RootEnvironment):
+            raise UsageError("--kernels monolith: it lies in the Debian root", next_step="add --env rootfs")
+        source = environment.root.tree / checks.MONOLITH.lstrip("/")
+    elif not source.is_dir():
+        raise UsageError(
+            f"--kernels {request.kernels}: no such folder",
+            next_step="compiled, official, monolith, or the folder of a torch that has CUDA",
+        )
+    halves = installed.make(source, pair, cache_dir(), downloader, listener.progress)
+    listener.say(f"kernels: those of {source}")
+    return halves
 
 
 def _choices(request: Build) -> Choices:
@@ -269,7 +306,7 @@ def _choices(request: Build) -> Choices:
     return Choices(
         profile=request.profile,
         core=request.against,
-        kernels=request.kernels,
+        kernels=request.kind,
         archs=archs,
         flash=request.flash,
         jobs=request.jobs or (int(most) if most.isdigit() else None),

@@ -239,16 +239,20 @@ class _Trial(Struct, frozen=True):
 
 
 def _record(places: Places, core: str, seen: Mapping[str, Any], result: Verified) -> None:
-    document = status.VerifySection(
+    status.update(status.path_of(places.project, places.release), verify=section(core, seen, result))
+    if result.kernels:
+        record_kernels(places.project, places.release, "built", result.kernels)
+
+
+def section(core: str, seen: Mapping[str, Any], result: Verified) -> status.VerifySection:
+    """What was looked at, for the status file; machine code has a section of its own."""
+    return status.VerifySection(
         core=core,
         facts=seen,
         audit=tuple(status.AuditSection(one.files, tuple(map(str, one.faults)), one.what) for one in result.audits),
         checks=tuple(status.CheckSection(one.name, one.ok, one.seen) for one in result.checks),
         parity=tuple(status.ParitySection(**asdict(one), percent=round(one.percent, 2)) for one in result.parity),
     )
-    status.update(status.path_of(places.project, places.release), verify=document)
-    if result.kernels:
-        record_kernels(places.project, places.release, "built", result.kernels)
 
 
 def record_kernels(project: Path, release: str, label: str, found: KernelComparison) -> None:

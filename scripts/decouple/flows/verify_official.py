@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from decouple.base.errors import UsageError
 from decouple.base.files import sha256_of
@@ -24,8 +25,9 @@ from decouple.flows import kernels
 from decouple.flows.build import Build
 from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.verify import Verified, audits
+from decouple.flows.verify import Verified, audits, section
 from decouple.prebuilt import core_half
+from decouple.release import status
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks, facts, half, parity
 from decouple.verify.audit import ElfAudit
@@ -48,7 +50,10 @@ class VerifyOfficial(Work, frozen=True):
 def verify(
     request: VerifyOfficial, listener: Listener = QUIET, heard: Callable[[Sequence[ElfAudit]], None] = lambda _: None
 ) -> Verified:
-    """Audit, facts and parity. Raises UsageError without a wheel, or without a Python that has the official torch."""
+    """Audit, facts and parity, recorded in ``ci/status``.
+
+    Raises UsageError without a wheel, or without a Python that has the official torch.
+    """
     places = request.places
     stamp = inputs.read_stamp(places.state / "stage2.json")
     if stamp is None:
@@ -76,7 +81,17 @@ def verify(
     code = None
     if request.kernels:
         code = kernels.of_backend(HostEnvironment(places), wheel, "official", kept=True, progress=listener.progress)
-    return Verified(tuple(reports), tuple(found), tuple(same), code)
+    result = Verified(tuple(reports), tuple(found), tuple(same), code)
+    _record(request, wheel, ours["facts"], result)
+    return result
+
+
+def _record(request: VerifyOfficial, wheel: Path, seen: Mapping[str, Any], result: Verified) -> None:
+    """A section of its own: what holds of upstream's kernels says nothing of those that we compile."""
+    code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
+    series = read_manifest(wheel).series.digest
+    found = status.OverOfficialSection(wheel.name, series, section("official", seen, result), code)
+    status.update(status.path_of(request.project, request.release), over_official=found)
 
 
 def _half(places: Places, python: Path, wheel: Path) -> Path:

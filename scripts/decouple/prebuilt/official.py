@@ -55,7 +55,7 @@ def of_folder(folder: Path, pattern: re.Pattern[str]) -> tuple[Face, ...]:
 
     Raises UsageError when there are none.
     """
-    for place in (folder, folder / "lib", folder / "torch" / "lib"):
+    for place in (folder, folder / "lib", folder / "torch" / "lib", *sorted(folder.glob("lib/*-linux-gnu"))):
         found = sorted(path for path in place.glob("*.so*") if pattern.fullmatch(path.name)) if place.is_dir() else []
         if found:
             return tuple(dynamic.of_file(path) for path in _distinct(found))

@@ -150,6 +150,16 @@ class VerifySection:
 
 
 @dataclass(frozen=True)
+class OverOfficialSection:
+    """What ``decouple verify --core official`` saw of a ``wheel`` over the official wheel's own kernels: never ours."""
+
+    wheel: str
+    series: str
+    verify: VerifySection
+    kernels: KernelsSection | None = None
+
+
+@dataclass(frozen=True)
 class Against:
     """Another build on which the same tests ran: how many of them ended with the same outcome."""
 
@@ -195,6 +205,7 @@ class ReleaseStatus:
     stage1: StageSection | None = None
     stage2: StageSection | None = None
     verify: VerifySection = field(default_factory=VerifySection)
+    over_official: OverOfficialSection | None = None
     kernels: Mapping[str, KernelsSection] = field(default_factory=dict)
     """Which of our builds ("built", "smoke") -> its machine code against another's."""
     suites: Mapping[str, SuitesSection] = field(default_factory=dict)
@@ -353,7 +364,7 @@ def _couplings(status: ReleaseStatus) -> str:
     return f"{status.census.after} of {status.census.before}" if status.census else "not counted"
 
 
-def _earlier(status: ReleaseStatus, *stages: StageSection | None) -> str:
+def _earlier(status: ReleaseStatus, *stages: StageSection | OverOfficialSection | None) -> str:
     """Words for what was seen of wheels that another series made than the one that is recorded now."""
     digest = status.series.digest if status.series else ""
     old = digest and any(stage and stage.series != digest for stage in stages)
@@ -369,14 +380,18 @@ def _stage(status: ReleaseStatus, stage: StageSection | None) -> str:
 
 
 def _parity(status: ReleaseStatus) -> str:
-    found = status.verify.parity
+    said = _names(status.verify)
+    return said + _earlier(status, status.stage1, status.stage2) if status.verify.parity else said
+
+
+def _names(verify: VerifySection) -> str:
+    found = verify.parity
     if not found:
         return "not checked"
     total = sum(one.total for one in found)
     short = sum(len(one.missing) + len(one.different) for one in found)
     extra = sum(len(one.extra) for one in found)
-    of_earlier = _earlier(status, status.stage1, status.stage2)
-    return f"{100 * (total - short) / total:.2f} % of {total}{f', {extra} extra' if extra else ''}{of_earlier}"
+    return f"{100 * (total - short) / total:.2f} % of {total}" + (f", {extra} extra" if extra else "")
 
 
 def _kernels(status: ReleaseStatus) -> str:
@@ -410,14 +425,30 @@ def _suite_run(suites: SuitesSection) -> str:
     return cell
 
 
+def _over_official(status: ReleaseStatus) -> str:
+    """Our bindings over the official wheel's kernels, against that wheel untouched; its kernels are its own."""
+    found = status.over_official
+    if found is None:
+        return "not checked"
+    bad = sum(not one.ok for one in found.verify.checks)
+    said = [_names(found.verify), f"audit {_audited(found.verify)}", f"{bad} checks FAILED" if bad else "checks ok"]
+    if found.kernels:
+        said.append(f"{found.kernels.same} of {found.kernels.total} functions untouched")
+    return ", ".join(said) + _earlier(status, found)
+
+
 def _audit(status: ReleaseStatus) -> str:
-    found = status.verify.audit
+    said = _audited(status.verify)
+    return said + _earlier(status, status.stage1, status.stage2) if status.verify.audit else said
+
+
+def _audited(verify: VerifySection) -> str:
+    found = verify.audit
     if not found:
         return "not checked"
     faults = sum(len(one.faults) for one in found)
     # every rule looks at the libraries anew, the last ones at those of both wheels
-    said = f"{faults} faults" if faults else f"clean ({max(one.files for one in found)} files)"
-    return said + _earlier(status, status.stage1, status.stage2)
+    return f"{faults} faults" if faults else f"clean ({max(one.files for one in found)} files)"
 
 
 def _contract(status: ReleaseStatus) -> str:
@@ -439,6 +470,7 @@ COLUMNS: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "stage 2": lambda status: _stage(status, status.stage2),
     "parity with Debian's monolith": _parity,
     "kernels identical to the official": _kernels,
+    "over the official kernels": _over_official,
     "CUDA suites": _suites,
     "ELF audit": _audit,
     "contract of backends": _contract,

@@ -40,6 +40,9 @@ int simcuda_is_capturing(void* stream);
 int simcuda_occupancy(int block, size_t shared);
 unsigned long long simcuda_kernel_count(void);
 
+// the free part of this thread's stack, overwritten: what an operator leaves unset is the same in every run
+void simcuda_paint(void);
+
 // threads (of libsimcuda_threads.so)
 void simcuda_at_thread_start(void (*function)(void));
 

@@ -172,3 +172,19 @@ def test_a_section_written_again_is_the_same(path: Path, tmp_path: Path) -> None
     known, sections = status.read(copy), json.loads(path.read_text()).keys() - {"schema"}
     status.update(copy, **{name: getattr(known, name) for name in sections})
     assert copy.read_bytes() == path.read_bytes()
+
+
+def test_upstreams_own_kernels_never_stand_in_the_column_of_ours() -> None:
+    seen = status.VerifySection(
+        "official",
+        audit=(status.AuditSection(17, ()),),
+        checks=(status.CheckSection("import", True, "ok"), status.CheckSection("facts", False, "other")),
+        parity=(status.ParitySection(4, (), (), ()),),
+    )
+    code = status.KernelsSection("official:2.6", same=7, total=7, archs=("sm_90",), missing=0, extra=0)
+    known = status.ReleaseStatus(over_official=status.OverOfficialSection("w.whl", "aa", seen, code))
+    columns = {name: cell(known) for name, cell in status.COLUMNS.items()}
+    assert columns["kernels identical to the official"] == "not compared"
+    assert columns["parity with Debian's monolith"] == columns["ELF audit"] == "not checked"
+    said = columns["over the official kernels"]
+    assert said == "100.00 % of 4, audit clean (17 files), 1 checks FAILED, 7 of 7 functions untouched"

@@ -42,11 +42,18 @@ def requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
 
 
 _FOREIGN = """
-The machine code is not this project's: `libtorch_cuda` and the libraries beside it are those of PyTorch's own wheel
-(`torch_cuda/kernels.json` names it and the SHA-256 of each file), unmodified but for the paths on which they look for
-their neighbours, and passed on under the licences in `torch_cuda/licenses`. Compiled by this project are
-`libtorch_python_cuda` and `_CUDAC`{patched}. It works with a core of the same C++ ABI ({cxx11_abi_text}).
+The machine code is not this project's: `libtorch_cuda` and the libraries beside it are those of {whose}
+(`torch_cuda/kernels.json` names it and the SHA-256 of each file), unmodified but for {changed}, and passed on under the
+licences in `torch_cuda/licenses`. Compiled by this project are `libtorch_python_cuda` and `_CUDAC`{patched}. It works
+with a core of the same C++ ABI ({abi}).
 """
+_WHOSE = {
+    "official": ("PyTorch's own wheel", "the paths on which they look for their neighbours"),
+    "installed": (
+        "another CUDA build of this release",
+        "their names and the paths on which they look for their neighbours",
+    ),
+}
 _PATCHED = ", and `libtorch_cuda_patched`, which answers what the patched core asks and `libtorch_cuda` has not"
 _DESCRIPTION = """\
 # torch_cuda
@@ -71,7 +78,8 @@ def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
     if info.get("kernels", "compiled") != "compiled":
         abi = "C++11" if info.get("cxx11_abi") == "1" else "pre-C++11"
         patched = _PATCHED if info.get("core") == "built" else ""
-        text += _FOREIGN.format(patched=patched, cxx11_abi_text=f"{abi}, as that wheel")
+        whose, changed = _WHOSE.get(info["kernels"], _WHOSE["installed"])
+        text += _FOREIGN.format(whose=whose, changed=changed, patched=patched, abi=f"{abi}, as those libraries")
     return "\n".join(lines) + f"\n\n{text}"
 
 

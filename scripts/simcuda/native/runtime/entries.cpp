@@ -8,11 +8,26 @@
 namespace sim {
 namespace {
 
-// Argument bytes as hexadecimal digits; a word that is an address of device memory is written as its place.
-void write_argument(const unsigned char* bytes, unsigned size, std::string* exact, std::string* loose) {
+// Is a byte of [first, last) of argument `number` known to be one that nobody sets?
+bool unset(const Kernel& kernel, unsigned number, unsigned first, unsigned last) {
+  for (const Unset& u : kernel.unset)
+    if (u.argument == number && u.first < last && first < u.last) return true;
+  return false;
+}
+
+// Argument bytes as hexadecimal digits, ".." where nobody sets one; a word that is an address of device memory is written
+// as its place.
+void write_argument(const Kernel& kernel, unsigned number, const unsigned char* bytes, std::string* exact,
+                    std::string* loose) {
   static const char* digits = "0123456789abcdef";
+  const unsigned size = kernel.arguments[number].size;
   for (unsigned i = 0; i < size;) {
-    if (i % 8 == 0 && size - i >= 8) {
+    if (unset(kernel, number, i, i + 1)) {
+      *exact += "..", *loose += "..";
+      i++;
+      continue;
+    }
+    if (i % 8 == 0 && size - i >= 8 && !unset(kernel, number, i, i + 8)) {
       const void* word;
       memcpy(&word, bytes + i, 8);
       std::string place = word ? ledger::place(word) : "";
@@ -22,7 +37,7 @@ void write_argument(const unsigned char* bytes, unsigned size, std::string* exac
         i += 8;
         continue;
       }
-      if (addresses().find(word) || (uint64_t(word) >> 40 && uint64_t(word) < (uint64_t(1) << 47))) {
+      if (!shaken() && (addresses().find(word) || (uint64_t(word) >> 40 && uint64_t(word) < (uint64_t(1) << 47)))) {
         *exact += "H", *loose += "H";  // an address of the host: it differs from run to run
         i += 8;
         continue;
@@ -56,7 +71,7 @@ void note_launch(const Kernel& kernel, dim3 grid, dim3 block, size_t shared, con
   if (arguments)
     for (size_t i = 0; i < kernel.arguments.size(); i++) {
       if (i) exact += ' ', loose += ' ';
-      write_argument((const unsigned char*)arguments[i], kernel.arguments[i].size, &exact, &loose);
+      write_argument(kernel, unsigned(i), (const unsigned char*)arguments[i], &exact, &loose);
     }
   ledger::note(ledger::Kind::launch, exact + "\"]", loose + "\"]", head + "]");
 }

@@ -66,6 +66,7 @@ cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size
   if (!kernel.looked) {
     kernel.looked = true;
     if (kernel.image) kernel.arguments = arguments_of(kernel.image, kernel.symbol, options().major * 10 + options().minor);
+    kernel.unset = unset_of(kernel.name);
   }
   note_launch(kernel, grid, block, shared, *stream, arguments);
   uint64_t cost = 2000;

@@ -17,6 +17,7 @@ struct Kernel {
   std::string symbol;  // mangled, as it is
   bool looked = false;
   std::vector<Argument> arguments;  // empty when the image does not say
+  std::vector<Unset> unset;         // their bytes that nobody sets
 };
 
 // The name without hashes of files and lists of architectures.

@@ -92,7 +92,7 @@ std::string place(const void* address) {
   const Allocation* found = addresses().find(address);
   if (!found) return "";
   auto& numbers = record()->numbers;
-  int number = numbers.emplace(found->serial, int(numbers.size())).first->second;
+  int number = shaken() ? int(found->serial) : numbers.emplace(found->serial, int(numbers.size())).first->second;
   return "[" + std::to_string(number) + "," + std::to_string((const char*)address - found->base) + "]";
 }
 

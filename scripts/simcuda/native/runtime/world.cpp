@@ -190,3 +190,5 @@ SIM_API cudaError_t cudaGetLastError() {
 // A device assert, as a kernel would raise it: the next call that waits for the device fails, and every later one.
 SIM_API void simcuda_device_assert(void) { sim::asserted = true; }
 SIM_API int simcuda_not_supported(const char* name) { return sim::not_supported(name); }
+
+SIM_API void simcuda_paint(void) { sim::paint(32); }

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <mutex>
 
+#include "unset.h"
+
 #define SIM_API extern "C" __attribute__((visibility("default")))
 
 namespace sim {
@@ -45,8 +47,9 @@ cudaError_t not_supported(const char* name);
 }  // namespace sim
 
 #define FAIL(error) return ::sim::fail((error), __func__)
-// First line of nearly every entry point: sticky errors, the fork rule, the lock.
+// First line of nearly every entry point: the paint, sticky errors, the fork rule, the lock.
 #define ENTER                                                                   \
+  ::sim::paint();                                                               \
   if (cudaError_t state_ = ::sim::process_state(); state_ != cudaSuccess) FAIL(state_); \
   std::lock_guard<std::recursive_mutex> lock_(::sim::world())
 #define CHECK(expression) \

@@ -244,6 +244,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     NoEffects no_effects;
     std::optional<ExpectCount> expect;
     if (early) expect.emplace(count_of(*early));
+    simcuda_paint();
     op.redispatchBoxed(below, stack);
   } catch (...) {
     if (!early || asked() == before) throw;  // the real operator's own error, which nothing of the device's led to

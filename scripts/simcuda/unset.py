@@ -1,0 +1,120 @@
+"""Which bytes of a kernel's arguments nobody sets, learned from runs of one build that differ in nothing else.
+
+A structure that is given to a kernel has padding, and parts that this launch has no use for: in them lies what earlier
+calls left on the stack. Such a byte says nothing of a build. It is told from others by trying: with ``--shake N`` a run
+has other addresses, another heap, other bytes on the free stack. A byte that then changes where the same build launches
+the same kernel for the same test is one that nobody set, or part of an address of the host, or measured time::
+
+    python -m simcuda run --shake 1 pytest -p simcuda.plugin --simcuda-results 1.jsonl --simcuda-entries TESTS
+    python -m simcuda run --shake 2 pytest -p simcuda.plugin --simcuda-results 2.jsonl --simcuda-entries TESTS
+    python -m simcuda unset unset.txt 1.jsonl 2.jsonl
+    python -m simcuda run --unset unset.txt pytest ...
+
+What was learned holds for any build of the same release: it is the kernels' arguments that have the gaps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+#: An entry's argument: device pointers as "[allocation,offset]", known gaps as "..", the rest hexadecimal digits.
+_PART = re.compile(r"\[\d+,\d+\]|H|[0-9a-f.]{2}")
+_WORD = 8
+Launch = tuple[str, tuple[str, ...]]
+#: Kernel -> (argument, byte) of those that nobody sets.
+Gaps = dict[str, set[tuple[int, int]]]
+
+
+def launches(path: Path) -> dict[str, list[Launch]]:
+    """Test -> kernel and arguments of each launch, of a file that the plug-in wrote with ``--simcuda-entries``.
+
+    Kernels whose argument sizes are not known have no arguments here.
+    """
+    found = {}
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            row: dict[str, Any] = json.loads(line)
+            if "entries" in row:
+                launched = [entry for entry in row["entries"] if entry[0] == "launch"]
+                found[row["id"]] = [(entry[1], tuple(entry[-1].split(" "))) for entry in launched]
+    return found
+
+
+def learn(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
+    """The bytes that differ between any two of ``runs`` in the same launch of the same test.
+
+    A test that launched other kernels in one of them is left out: its launches cannot be laid side by side.
+    """
+    gaps: Gaps = {}
+    seen: set[int] = set()
+    for one, other in itertools.combinations(runs, 2):
+        for test in one.keys() & other.keys():
+            if [name for name, _ in one[test]] != [name for name, _ in other[test]]:
+                continue
+            for (kernel, ours), (_, theirs) in zip(one[test], other[test], strict=True):
+                for number, (mine, yours) in enumerate(zip(ours, theirs, strict=False)):
+                    if mine != yours and (pair := hash((kernel, number, mine, yours))) not in seen:
+                        seen.add(pair)
+                        differ = differing(spread(mine), spread(yours))
+                        gaps.setdefault(kernel, set()).update((number, at) for at in differ)
+    return gaps
+
+
+def spread(argument: str) -> list[str]:
+    """A text for each byte: its digits, or of a device pointer the pointer and which byte of it.
+
+    >>> spread("00ff[1,512]") == ["00", "ff", *(f"[1,512]{n}" for n in range(8))]
+    True
+    """
+    found: list[str] = []
+    for part in _PART.findall(argument):
+        found += [part] if len(part) == 2 else [f"{part}{n}" for n in range(_WORD)]
+    return found
+
+
+def differing(one: Sequence[str], other: Sequence[str]) -> set[int]:
+    """Bytes that are not the same in both; of a word that is an address of the host in both, all of them.
+
+    The low bits of an address are the same in every run of one build, and not in another build's.
+    """
+    found = {at for at, (mine, yours) in enumerate(zip(one, other, strict=False)) if mine != yours}
+    for at in sorted(found):
+        for start in range(max(0, at - _WORD + 1), at + 1):
+            if _is_address(one[start : start + _WORD]) and _is_address(other[start : start + _WORD]):
+                found.update(range(start, start + _WORD))
+                break
+    return found
+
+
+def _is_address(word: Sequence[str]) -> bool:
+    """Whether eight bytes are an address of a program of Linux on x86-64: below 2**47, above what a size may be."""
+    return len(word) == _WORD and all(len(part) == 2 for part in word) and word[5] in _HIGH and word[6:] == ["00", "00"]
+
+
+#: The sixth byte of addresses of programs, heaps, libraries and stacks.
+_HIGH = frozenset(f"{value:02x}" for value in (0x55, 0x56, 0x7E, 0x7F))
+
+
+def text(gaps: Mapping[str, Iterable[tuple[int, int]]]) -> str:
+    """The file: a line of digest of a kernel's name, argument, first byte and byte after the last, per range."""
+    lines = []
+    for kernel in gaps:
+        for number, group in itertools.groupby(sorted(gaps[kernel]), lambda one: one[0]):
+            bytes_ = [at for _, at in group]
+            starts = [at for at in bytes_ if at - 1 not in bytes_]
+            ends = [at + 1 for at in bytes_ if at + 1 not in bytes_]
+            lines += [f"{digest(kernel)} {number} {a} {b}" for a, b in zip(starts, ends, strict=True)]
+    return "".join(f"{line}\n" for line in sorted(lines))
+
+
+def digest(kernel: str) -> str:
+    """FNV-1a of 64 bits, as native/runtime/unset.cpp has it."""
+    value = 1469598103934665603
+    for byte in kernel.encode():
+        value = (value ^ byte) * 1099511628211 % (1 << 64)
+    return f"{value:016x}"

@@ -1,0 +1,67 @@
+"""Bytes of kernel arguments that nobody sets are learned from shaken runs, and stand for no difference afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from simcuda import unset
+from tests.unit.simcuda.test_ledger import run
+
+LAUNCH = """
+cuda.axpy(x, y, 7, rest={rest})
+print(json.dumps(entries()))
+"""
+
+
+def ledger(built: Path, rest: bytes, **env: str) -> str:
+    """The arguments of the one launch."""
+    (launch,) = json.loads(run(built, LAUNCH.format(rest=rest), **env))
+    return str(launch[-1])
+
+
+def test_what_nobody_sets_is_left_out_and_what_is_set_is_not(built: Path, tmp_path: Path) -> None:
+    runs = []
+    for number, rest in enumerate((b"ab\x01\x02cdef", b"ab\x03\x04cdef"), 1):
+        path = tmp_path / f"{number}.jsonl"
+        row = {"id": "t", "entries": [["launch", "axpy", [4, 1, 1], ledger(built, rest, SIMCUDA_SHAKE=str(number))]]}
+        path.write_text(json.dumps({"id": "t", "outcome": "started"}) + "\n" + json.dumps(row) + "\n")
+        runs.append(unset.launches(path))
+    gaps = unset.learn(runs)
+    assert gaps == {"axpy": {(3, 2), (3, 3)}}
+    known = tmp_path / "unset.txt"
+    known.write_text(unset.text(gaps))
+    one, other, set_otherwise = (
+        ledger(built, rest, SIMCUDA_UNSET=str(known)) for rest in (b"ab12cdef", b"ab34cdef", b"ab12cdeg")
+    )
+    assert "6162....6364" in one and one == other != set_otherwise
+    assert ledger(built, b"ab12cdef") != ledger(built, b"ab34cdef")
+
+
+def test_a_pointer_that_is_stale_in_a_gap_gives_no_allocation_its_number(built: Path, tmp_path: Path) -> None:
+    program = """
+cuda.axpy(y, x, 7, rest=bytes(8) + ({stale}).to_bytes(8, "little"))
+print(json.dumps(entries()[0][-1]))
+"""
+    known = tmp_path / "unset.txt"
+    known.write_text(unset.text({"axpy": {(3, at) for at in range(8, 16)}}))
+    with_one, without = (
+        json.loads(run(built, program.format(stale=stale), SIMCUDA_UNSET=str(known))) for stale in ("x.value", "0")
+    )
+    assert with_one == without
+
+
+def test_of_an_address_of_the_host_all_bytes_are_left_out() -> None:
+    first, second = (unset.spread(f"01000000{low}b6335d55550000") for low in ("c0", "c1"))
+    assert unset.differing(first, second) == set(range(4, 12))
+    assert unset.differing(unset.spread("0102"), unset.spread("0103")) == {1}
+
+
+def test_launches_of_a_test_that_went_another_way_teach_nothing() -> None:
+    one = {"t": [("a", ("00",)), ("b", ("00",))], "u": [("a", ("00",))]}
+    other = {"t": [("a", ("01",))], "u": [("a", ("00",))]}
+    assert unset.learn([one, other]) == {}
+
+
+def test_a_device_pointer_counts_as_its_eight_bytes() -> None:
+    assert unset.differing(unset.spread("00[1,512]00"), unset.spread("00[2,512]00")) == set(range(1, 9))
