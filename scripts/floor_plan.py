@@ -87,14 +87,22 @@ def plan(package: Path = PACKAGE) -> str:
         room = _room(module)
         uses.setdefault(room, set()).update({_room(one) for one in imported} - {room, "decouple"})
     lines = []
-    for rooms in reversed(LAYERS[:-1]):
+    for number, rooms in reversed(list(enumerate(LAYERS[:-1]))):
+        below = [one for layer in reversed(LAYERS[1:number]) for one in sorted(layer)]
         for room in sorted(rooms):
-            below = [one for layer in reversed(LAYERS[1:]) for one in sorted(layer) if one in uses.get(room, ())]
-            text = _purpose(package, room) + (f" -> {', '.join(below)}" if below else "")
-            rows = textwrap.wrap(text, WIDTH - 11, subsequent_indent="  ")
+            rows = textwrap.wrap(_purpose(package, room) + _uses(below, uses.get(room, set())), WIDTH - 11)
             lines += [f"{name:<10} {row}" for name, row in zip([room, *[""] * len(rows)], rows, strict=False)]
         lines.append("-" * WIDTH)
     return "```text\n" + "\n".join(lines[:-1]) + "\n```\n"
+
+
+def _uses(below: list[str], used: set[str]) -> str:
+    """Which of the rooms below; "all but" where it is nearly that."""
+    left = [one for one in below if one not in used]
+    if len(below) > 2 and len(left) < 2:
+        return " -> all" + "".join(f" but {one}" for one in left)
+    found = ", ".join(one for one in below if one in used)
+    return f" -> {found}" if found else ""
 
 
 def _room(module: str) -> str:

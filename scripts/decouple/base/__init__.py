@@ -1,2 +1,1 @@
-"""What every room may use: errors, git, TOML, where a checkout keeps what, atomic writes, subprocesses. Knows no
-CUDA, reads no patch."""
+"""What every room may use: errors, git, TOML, atomic writes, processes. Knows no CUDA, reads no patch."""

@@ -1,1 +1,1 @@
-"""Scaffolds third-party backends and checks them against the contract. Knows no CUDA."""
+"""Scaffolds third-party backends, checks them against the contract. Knows no CUDA."""

@@ -1,4 +1,4 @@
-"""Which files of an upstream tree are CUDA's and which stage 1 needs: the rules as data, and what they say of one tree.
+"""Which files of a tree are CUDA's and which stage 1 needs: the rules as data.
 
 `relocate` turns it into moves and `census` judges by it; neither knows the other.
 """

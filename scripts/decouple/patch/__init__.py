@@ -1,1 +1,1 @@
-"""Reading one patch: its text, header and names, what it does to files, what is wrong with it. Knows no CUDA."""
+"""Reading one patch: text, header, names, what it does to files, what is wrong. Knows no CUDA."""

@@ -1,1 +1,1 @@
-"""Kernels that somebody else compiled, under our own bindings: what they need, whether it is there, and taking them."""
+"""Others' compiled kernels under our own bindings: what they need, and taking them."""

@@ -1,1 +1,1 @@
-"""Carrying a series to another upstream release: what fits, what upstream took over, what a person must settle."""
+"""Carrying a series to another release; what a person must settle waits for them."""

@@ -1,1 +1,1 @@
-"""Patches made from a description: what to find in any tree, and what stands there afterwards. Quotes no text."""
+"""Patches from a description: what to find in any tree, and what stands there then. Quotes no text."""

@@ -1,1 +1,1 @@
-"""Judging a series without a checkout: lint, check on a source, forecast, what depends on what. Knows no CUDA."""
+"""Judging a series without a checkout: lint, check, forecast, dependencies. Knows no CUDA."""

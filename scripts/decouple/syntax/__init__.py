@@ -1,1 +1,1 @@
-"""Reading upstream's text: preprocessor conditionals, include graphs, build lists. Knows files; no CUDA, no git."""
+"""Reading upstream's text: conditionals, include graphs, build lists. Knows files; no CUDA, no git."""

@@ -1,1 +1,1 @@
-"""Getting a PyTorch release: providers, verified downloads, safe unpacking, the git baseline. Knows no series."""
+"""Getting a release: providers, verified downloads, the git baseline. Knows no series."""

@@ -1,1 +1,1 @@
-"""Is what was built what was promised? ELF audit, parity with the monolith, imports. Knows not how wheels are made."""
+"""Was built what was promised? ELF, parity, imports. Knows not how wheels are made."""
