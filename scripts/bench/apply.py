@@ -9,9 +9,7 @@ of ``git am``; a one-patch push that does not depend on the size of the tree.
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import os
 import shutil
 import statistics
@@ -22,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from _timing import Sample, timed
+from _timing import Sample, run, timed
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
@@ -237,22 +235,9 @@ def measure(rounds: int = 5, scratch: Path | None = None) -> list[dict[str, Any]
         return [measure_series(Path(folder) / "a", rounds), measure_push(Path(folder) / "b", rounds)]
 
 
-def main() -> int:
-    """Print the table, write JSON when asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--scratch", type=Path)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    results = measure(arguments.rounds, arguments.scratch)
-    for result in results:
-        for key, value in result.items():
-            print(f"{key:20} {value}")
-        print()
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    return 0
+def _rows(results: list[dict[str, Any]]) -> str:
+    return "".join("".join(f"{key:20} {value}\n" for key, value in result.items()) + "\n" for result in results)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(__doc__, measure, _rows, rounds=5, scratch=Path)

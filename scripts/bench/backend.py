@@ -9,7 +9,6 @@ malloc (``empty``), and copies against a copy between two host buffers. torch_si
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -20,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "contract"))
 
 import backend_env
+from _timing import run
 
 
 def measure() -> dict[str, Any]:
@@ -32,16 +32,5 @@ def measure() -> dict[str, Any]:
     return {"bench": "backend", **json.loads(done.stdout)}
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args(argv)
-    record = measure()
-    print(json.dumps(record, indent=2))
-    if options.json:
-        options.json.write_text(json.dumps(record, indent=2) + "\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run(__doc__, measure)

@@ -13,8 +13,6 @@ The floor is what the cold check cannot avoid: decompressing the archive once (`
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
 import statistics
@@ -25,6 +23,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from _timing import run
 
 from decouple.base.checkout import Checkout
 from decouple.base.paths import cache_dir, find_project
@@ -133,18 +133,5 @@ def _check(project: Path, release: str, archive: Path, scratch: Path, *, cold: b
     _run(command, scratch, DECOUPLE_CACHE=str(cache), DECOUPLE_PROJECT=str(project))
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--release", default="2.6")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args(argv)
-    record = measure(options.release, options.rounds)
-    print(json.dumps(record, indent=2))
-    if options.json:
-        options.json.write_text(json.dumps(record, indent=2) + "\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run(__doc__, measure, release="2.6", rounds=3)

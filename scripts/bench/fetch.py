@@ -9,10 +9,8 @@ downloaded once). Aim: a ratio of at most 1.3.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import functools
-import json
 import os
 import shutil
 import statistics
@@ -23,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from _timing import timed
+from _timing import run, timed
 
 from decouple.base.files import sha256_of
 from decouple.base.paths import cache_dir, find_project
@@ -119,20 +117,9 @@ def _write(path: Path, size: int) -> None:
             out.write(block)
 
 
-def main() -> int:
-    """Print the table, write JSON when asked to."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--archive", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    result = measure(arguments.archive, arguments.rounds)
-    for key, value in result.items():
-        print(f"{key:16} {value}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    return 0
+def _rows(result: dict[str, Any]) -> str:
+    return "".join(f"{key:16} {value}\n" for key, value in result.items())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(__doc__, measure, _rows, archive=Path, rounds=3)

@@ -9,8 +9,6 @@ wheel. Aims: seconds, and bytes far below one wheel per release.
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import statistics
 import subprocess
@@ -19,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from _timing import run
 
 from decouple.base.checkout import Checkout
 from decouple.base.paths import cache_dir, find_project
@@ -92,19 +92,5 @@ def _seconds(command: list[str], project: Path) -> float:
     return time.perf_counter() - begun
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Measure, print, and write JSON where asked."""
-    parser = argparse.ArgumentParser(description="rebase against git am -3; the forecast over all releases")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args(argv)
-    record = measure(arguments.rounds)
-    text = json.dumps(record, indent=2)
-    print(text)
-    if arguments.json:
-        arguments.json.write_text(text + "\n", encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(__doc__, measure, rounds=3)
