@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -88,49 +88,28 @@ class Taxonomy(Struct, frozen=True, dict=True):
         return Macros(undefined=frozenset(name for name in self.undefined if name.startswith("__")))
 
     @cached_property
-    def _families(self) -> dict[str, str | None]:
-        return {}
-
-    def macro_family(self, name: str) -> str | None:
-        """build, compiler, export or version; None for a macro that is not watched."""
-        known = self._families
-        if name not in known:
-            known[name] = next((family for family, names in self.macros if matches(name, names)), None)
-        return known[name]
+    def macro_family(self) -> Callable[[str], str | None]:
+        """Of a macro: build, compiler, export or version; None for one that is not watched."""
+        return cache(lambda name: next((family for family, names in self.macros if matches(name, names)), None))
 
     @cached_property
-    def _headers(self) -> dict[str, bool]:
-        return {}
-
-    def is_external_header(self, name: str) -> bool:
+    def is_external_header(self) -> Callable[[str], bool]:
         """Whether ``#include name`` is of CUDA's own toolkit or libraries."""
-        known = self._headers
-        if name not in known:
-            known[name] = matches(name, self.external_headers) is not None
-        return known[name]
+        return cache(lambda name: matches(name, self.external_headers) is not None)
 
     @cached_property
-    def _bindings(self) -> dict[bytes, bool]:
-        return {}
-
-    def is_binding(self, name: bytes) -> bool:
-        """Whether ``name`` is one that only a CUDA build puts into torch._C."""
-        known = self._bindings
-        if name not in known:
-            known[name] = self.bindings.match(name.decode("utf-8", "replace")) is not None
-        return known[name]
+    def is_binding(self) -> Callable[[bytes], bool]:
+        """Whether a name is one that only a CUDA build puts into torch._C."""
+        return cache(lambda name: self.bindings.match(name.decode("utf-8", "replace")) is not None)
 
     @cached_property
-    def _judgements(self) -> dict[str, tuple[str, str]]:
-        return {}
-
-    def judge(self, name: str) -> tuple[str, str]:
+    def judge(self) -> Callable[[str], tuple[str, str]]:
         """The category of a CUDA-named piece of code and the reason."""
-        known = self._judgements
-        if name not in known:
-            rule = next((rule for rule in self.names if rule.pattern.fullmatch(name)), None)
-            known[name] = (rule.category, rule.reason) if rule else ("mention", "a name of the core's own")
-        return known[name]
+        return cache(self._judged)
+
+    def _judged(self, name: str) -> tuple[str, str]:
+        found = (rule for rule in self.names if rule.pattern.fullmatch(name))
+        return next(((rule.category, rule.reason) for rule in found), ("mention", "a name of the core's own"))
 
     def module(self, origin: str) -> str:
         """The row of the tables that the file counts in."""

@@ -11,6 +11,7 @@ from decouple.base import git
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.cli import output
+from decouple.cli.request import asked
 from decouple.flows import test_cuda
 from decouple.flows.environment import Work
 from decouple.suites import catalog, compare, store
@@ -104,18 +105,8 @@ def _run(arguments: argparse.Namespace) -> int:
         ledger=arguments.ledger,
     )
     torch = test_cuda.find(wanted, work, output.listener())
-    choice = test_cuda.SuiteChoice(
-        suites=tuple(arguments.suite),
-        words=arguments.words,
-        slice=arguments.slice,
-        files=arguments.files,
-        seed=arguments.seed or _commit(project),
-        jobs=arguments.jobs or test_cuda.jobs(wanted.device),
-        retries=arguments.retries,
-        minutes=arguments.minutes,
-        patience=arguments.patience,
-        again=arguments.again,
-    )
+    seed, jobs = arguments.seed or _commit(project), arguments.jobs or test_cuda.jobs(wanted.device)
+    choice = asked(test_cuda.SuiteChoice, arguments, suites=arguments.suite, seed=seed, jobs=jobs)
     theirs = test_cuda.stored(wanted, arguments.against, arguments.release) if arguments.against else {}
     done = test_cuda.suites(torch, wanted.tests, choice, theirs=theirs, progress=output.progress())
     good = _print(done.results, torch.device, None if arguments.all else 10, theirs)
