@@ -1,4 +1,4 @@
-"""``decouple build | smoke | shell``: the two wheels of a release, and what they are built in."""
+"""``decouple build | smoke | shell | clean``: the two wheels of a release, what they are built in, and what is left."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from decouple.cli import output
 from decouple.cli.request import asked
 from decouple.cli.verify import print_audit, print_verdict
 from decouple.flows import build as flow
+from decouple.flows import clean as cleaning
 from decouple.flows import shell, verify
 
 
@@ -79,6 +80,12 @@ def register(subparsers: Any) -> None:
     shell.add_argument("--run", dest="command", metavar="COMMAND", help="run this by bash -c instead")
     shell.set_defaults(run=_shell)
 
+    clean = subparsers.add_parser("clean")
+    clean.add_argument("release")
+    clean.add_argument("--stage", type=int, choices=[1, 2], help="only this stage's build directory")
+    clean.add_argument("--rootfs", action="store_true", help="the Debian root too")
+    clean.set_defaults(run=_clean)
+
 
 def _shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("release")
@@ -113,3 +120,8 @@ def _smoke(arguments: argparse.Namespace) -> int:
 
 def _shell(arguments: argparse.Namespace) -> int:
     return shell.run(asked(shell.Shell, arguments), output.listener())
+
+
+def _clean(arguments: argparse.Namespace) -> int:
+    cleaning.clean(asked(cleaning.Clean, arguments), output.listener())
+    return OK

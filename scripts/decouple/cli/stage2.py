@@ -1,22 +1,31 @@
-"""``decouple stage2-symbols``: would libraries with kernels find in a core what they need?"""
+"""``decouple stage2-sources | stage2-symbols``: does stage 2 compile all that moves, and find in a core what it needs?"""
 
 from __future__ import annotations
 
 import argparse
 import json
 from pathlib import Path
-from typing import Any
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
+from decouple.cli import output, source_options
+from decouple.flows import pristine
 from decouple.flows.stage2_symbols import Stage2Symbols, look
+from decouple.inventory.rules import load
 from decouple.prebuilt.symbols import SymbolReport, origin_of
+from decouple.relocate import stage2
+from decouple.relocate.plan import make_plan
 
 OFFICIAL = "official"
 
 
-def register(subparsers: Any) -> None:
-    """Add ``stage2-symbols``."""
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands."""
+    parser = subparsers.add_parser("stage2-sources")
+    parser.add_argument("release", help="a release that series/ has, such as 2.6")
+    source_options.add_arguments(parser)
+    parser.set_defaults(run=_sources)
+
     command = subparsers.add_parser(
         "stage2-symbols",
         description="Compare the dynamic symbols of compiled CUDA libraries with those of a core. Of an official wheel "
@@ -32,10 +41,22 @@ def register(subparsers: Any) -> None:
     )
     command.add_argument("--all", action="store_true", help="name every symbol that is lacking, not the first five")
     command.add_argument("--json", action="store_true", help="the whole report, on standard output")
-    command.set_defaults(run=_run)
+    command.set_defaults(run=_symbols)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _sources(arguments: argparse.Namespace) -> int:
+    """Print the counts and every fault; 1 when there is one."""
+    tree = pristine.tree(source_options.pristine(arguments), output.listener())
+    found = stage2.check(tree, make_plan(tree, load()).mapping, find_project())
+    print(f"{found.units} translation units move: stage 2 compiles {found.compiled}, leaves out {len(found.left)}")
+    for reason in dict.fromkeys(reason for _, reason in found.left):
+        print(f"  {sum(reason == other for _, other in found.left):5}  {reason}")
+    for fault in found.faults:
+        print(fault)
+    return CHECK_FAILED if found.faults else OK
+
+
+def _symbols(arguments: argparse.Namespace) -> int:
     kernels = None if arguments.kernels == OFFICIAL else Path(arguments.kernels)
     if len(arguments.release) > 1 and (arguments.core or kernels):
         raise UsageError("--core and --kernels are of one release", next_step="name one release")

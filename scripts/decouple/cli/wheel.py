@@ -1,4 +1,4 @@
-"""``decouple explain``: print what a wheel was made from."""
+"""``decouple split | pair | explain``: the wheels of a build as they are published, and what one was made from."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import OK
+from decouple.build.paired import pair
+from decouple.build.split import split
 from decouple.build.wheels import BOM, components_in, read_manifest
 
 OFFICIAL = (
@@ -16,14 +18,43 @@ OFFICIAL = (
 
 
 def register(subparsers: Any) -> None:
-    """Add the command."""
+    """Add the commands."""
+    parser = subparsers.add_parser("split")
+    parser.add_argument("wheel", type=Path, nargs="+", help="a torch_cuda wheel of dist/RELEASE")
+    parser.add_argument("--out", type=Path, help="where both halves go (default: split/ beside the wheel)")
+    parser.set_defaults(run=_split)
+
+    paired = subparsers.add_parser("pair")
+    paired.add_argument("core", type=Path, help="the bare core's wheel")
+    paired.add_argument("bindings", type=Path, help="the bindings that `split` made of its torch_cuda wheel")
+    paired.add_argument("--out", type=Path, help="where both go (default: beside the bindings)")
+    paired.set_defaults(run=_pair)
+
     explain = subparsers.add_parser("explain")
     explain.add_argument("wheel", type=Path)
     explain.add_argument("--json", action="store_true", help="the manifest itself")
-    explain.set_defaults(run=run)
+    explain.set_defaults(run=_explain)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def _split(arguments: argparse.Namespace) -> int:
+    for wheel in arguments.wheel:
+        halves = split(wheel, arguments.out or wheel.parent / "split")
+        _say(halves.libraries, halves.bindings)
+    return OK
+
+
+def _pair(arguments: argparse.Namespace) -> int:
+    made = pair(arguments.core, arguments.bindings, arguments.out or arguments.bindings.parent)
+    _say(made.core, made.bindings)
+    return OK
+
+
+def _say(*wheels: Path) -> None:
+    for path in wheels:
+        print(f"{path} ({path.stat().st_size / (1 << 20):.1f} MiB)")
+
+
+def _explain(arguments: argparse.Namespace) -> int:
     """Print the wheel's manifest. Raises DecoupleError when decouple did not build it."""
     manifest = read_manifest(arguments.wheel)
     if arguments.json:
