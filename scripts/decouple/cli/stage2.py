@@ -1,4 +1,4 @@
-"""``decouple stage2-sources | stage2-symbols``: does stage 2 compile all that moves, and find in a core what it needs?"""
+"""``decouple stage2-sources | stage2-symbols``: what moves is all compiled; a core has what the kernels need."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.stack import applier
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.export import diff
-from decouple.stack.trees import TreeEntry, blobs, differences, look_up
+from decouple.stack.trees import TreeEntry, blobs, changed, look_up, written
 
 _TELLING = 20
 """Characters of a line that is looked for elsewhere: shorter ones are in many files."""
@@ -104,7 +104,7 @@ def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carrie
             )
         return Carried(patch.name, Verdict.CONFLICT, notes=_misled(outcome, merge))
     if clean:
-        changes = {change.path: change.new for change in differences(repository, here, merge.tree)}
+        changes = changed(repository, here, merge.tree)
         return Carried(patch.name, Verdict.MERGED, changes, _why_not(forward), diff(repository, tip, merge.tree))
     if found := _beside(repository, step, tip, merge):
         return found
@@ -157,15 +157,9 @@ def _ported(repository: Repository, step: Step, tip: str, merge: Merge, texts: M
     found = moved.port(repository, step.patch, texts, {path: data[entry.id] for path, entry in there.items()})
     if found is None:
         return None
-    here = repository.tree_of(tip)
     modes = look_up(repository, merge.tree, list(found.texts))
-    settled = {
-        path: TreeEntry(modes[path].mode, repository.run("hash-object", "-w", "--stdin", stdin=text).decode().strip())
-        for path, text in found.texts.items()
-    }
-    changes = {change.path: change.new for change in differences(repository, here, merge.tree)} | settled
-    body = diff(repository, tip, tree_after(repository, tip, changes))
-    return Carried(step.patch.name, Verdict.MERGED, changes, found.notes, body)
+    settled = {path: TreeEntry(modes[path].mode, written(repository, text)) for path, text in found.texts.items()}
+    return _settled(repository, step, tip, merge, settled, found.notes)
 
 
 def _beside(repository: Repository, step: Step, tip: str, merge: Merge) -> Carried | None:
@@ -183,18 +177,23 @@ def _beside(repository: Repository, step: Step, tip: str, merge: Merge) -> Carri
         found = beside.settle(repository, file, data[old.id], data[patched.id], data[new.id])
         if found is None:
             return None
-        blob = repository.run("hash-object", "-w", "--stdin", stdin=found.data).decode().strip()
-        settled[path] = TreeEntry(new.mode, blob)
+        settled[path] = TreeEntry(new.mode, written(repository, found.data))
         notes += [
             Note(
                 path, one.new + 1, f"upstream added {len(one.lines)} lines right beside those that the patch takes out"
             )
             for one in found.additions
         ]
-    here = repository.tree_of(tip)
-    changes = {change.path: change.new for change in differences(repository, here, merge.tree)} | settled
+    return _settled(repository, step, tip, merge, settled, tuple(notes))
+
+
+def _settled(
+    repository: Repository, step: Step, tip: str, merge: Merge, settled: dict[str, TreeEntry], notes: tuple[Note, ...]
+) -> Carried:
+    """The verdict of a merge with what conflicted in it ``settled``."""
+    changes = {**changed(repository, repository.tree_of(tip), merge.tree), **settled}
     body = diff(repository, tip, tree_after(repository, tip, changes))
-    return Carried(step.patch.name, Verdict.MERGED, changes, tuple(notes), body)
+    return Carried(step.patch.name, Verdict.MERGED, changes, notes, body)
 
 
 def merged(repository: Repository, step: Step, tip: str) -> Merge:

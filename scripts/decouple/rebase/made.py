@@ -12,7 +12,7 @@ from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.recipes.make import done_upstream, make
 from decouple.recipes.model import Recipe, RecipeError
 from decouple.stack.export import diff
-from decouple.stack.trees import TreeEntry, look_up
+from decouple.stack.trees import TreeEntry, look_up, written
 
 
 def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried) -> Carried:
@@ -50,8 +50,8 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried)
 
 def _written(repository: Repository, tip: str, texts: Mapping[str, str]) -> dict[str, TreeEntry | None]:
     present = look_up(repository, tip, list(texts))
-    written: dict[str, TreeEntry | None] = {}
+    changes: dict[str, TreeEntry | None] = {}
     for path, text in texts.items():
-        blob = repository.run("hash-object", "-w", "--stdin", stdin=text.encode()).decode().strip()
-        written[path] = TreeEntry(present[path].mode if path in present else REGULAR, blob)
-    return written
+        blob = written(repository, text.encode())
+        changes[path] = TreeEntry(present[path].mode if path in present else REGULAR, blob)
+    return changes

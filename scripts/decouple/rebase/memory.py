@@ -10,7 +10,7 @@ from decouple.patch.lines import lines_of
 from decouple.rebase import settled
 from decouple.rebase.carry import Merge, Step, merged
 from decouple.rebase.resolutions import Resolution, SettledFile, find
-from decouple.stack.trees import TreeEntry, blobs, differences, look_up
+from decouple.stack.trees import TreeEntry, blobs, changed, differences, look_up, written
 
 
 def conflicts(repository: Repository, step: Step, merge: Merge) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def replayed(
 ) -> Mapping[str, TreeEntry | None] | None:
     """What the resolution changes on ``tip``; None where its text does not find its places."""
     merge = merged(repository, step, tip)
-    changes = {one.path: one.new for one in differences(repository, repository.tree_of(tip), merge.tree)}
+    changes = changed(repository, repository.tree_of(tip), merge.tree)
     entries = look_up(repository, merge.tree, [file.path for file in resolution.file])
     texts = blobs(repository, [entry.id for entry in entries.values()])
     for file in resolution.file:
@@ -66,8 +66,7 @@ def replayed(
         )
         if data is None:
             return None
-        blob = repository.run("hash-object", "-w", "--stdin", stdin=data).decode().strip()
-        changes[file.path] = TreeEntry(entry.mode if entry else REGULAR, blob)
+        changes[file.path] = TreeEntry(entry.mode if entry else REGULAR, written(repository, data))
     left = {path for path, _ in merge.conflicts} - {file.path for file in resolution.file}
     return None if left & look_up(repository, merge.tree, sorted(left)).keys() else changes
 

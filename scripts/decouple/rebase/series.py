@@ -23,7 +23,7 @@ from decouple.recipes.moved import explained
 from decouple.stack import applier
 from decouple.stack.commits import NewCommit, from_header, write_chain
 from decouple.stack.export import diff
-from decouple.stack.trees import TreeEntry, differences, look_up
+from decouple.stack.trees import TreeEntry, changed, look_up
 
 _TOLD = ("Drop-When", "Verify")
 """Fields of a header that say whether the patch is still wanted, and how to see that it works."""
@@ -177,7 +177,7 @@ class RebaseWork(Struct, dict=True):
                 {},
                 (Note("", 0, f"left out by hand{': ' if decision.reason else ''}{decision.reason}"),),
             )
-        changes = {c.path: c.new for c in differences(self.repository, self.repository.tree_of(tip), decision.tree)}
+        changes = changed(self.repository, self.repository.tree_of(tip), decision.tree)
         if not changes:
             return Carried(patch.name, Verdict.SKIPPED, {}, (Note("", 0, "settled by hand with no change left"),))
         body = diff(self.repository, tip, decision.tree)

@@ -33,6 +33,11 @@ def blob_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
+def written(repository: Repository, data: bytes) -> str:
+    """The id of a blob that holds ``data``, put into the repository."""
+    return repository.run("hash-object", "-w", "--stdin", stdin=data).decode().strip()
+
+
 def look_up(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str, TreeEntry]:
     """What ``tree`` holds at ``paths``; absent paths are left out.
 
@@ -128,6 +133,11 @@ def differences(repository: Repository, old: str, new: str) -> list[Change]:
             )
         )
     return changes
+
+
+def changed(repository: Repository, old: str, new: str) -> dict[str, TreeEntry | None]:
+    """What turns ``old`` into ``new``: path -> its entry there, None where it is gone."""
+    return {change.path: change.new for change in differences(repository, old, new)}
 
 
 def conflicts(found: Mapping[str, TreeEntry], path: str) -> str | None:
