@@ -17,7 +17,7 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError
 from decouple.base.git import TREE, Repository
 from decouple.patch.parse import Patch
-from decouple.stack.trees import TreeEntry, conflicts, look_up, parents
+from decouple.stack.trees import TreeEntry, conflicts, look_up, parents, read_index
 
 _CHECKING = re.compile(r"Checking patch (.*)\.\.\.\Z")
 _OFFSET = re.compile(r"Hunk #(\d+) succeeded at (\d+) \(offset (-?\d+) lines?\)")
@@ -195,13 +195,8 @@ def _git_apply(
     )
     if answer.status:
         raise ApplyError(patches[0], _reason(answer.err, patches[0]))
-    listed = repository.run("ls-files", "-s", "-z", index=index)
+    after = read_index(repository, (), index)
     index.unlink(missing_ok=True)
-    after: dict[str, TreeEntry] = {}
-    for line in listed.split(b"\0")[:-1]:
-        meta, path = line.split(b"\t", 1)
-        mode, identity, _ = meta.decode().split(" ")
-        after[path.decode("utf-8", "surrogateescape")] = TreeEntry(int(mode, 8), identity)
     return after, _offsets(answer.err)
 
 

@@ -1,10 +1,11 @@
-"""Reading git trees: what stands at a path, what differs between two trees. No work tree, no index."""
+"""Reading git trees and indexes: what stands at a path, what differs between two trees. No work tree."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -113,6 +114,16 @@ def parse_tree(body: bytes) -> dict[str, TreeEntry]:
         name = body[blank + 1 : nul].decode("utf-8", "surrogateescape")
         entries[name] = TreeEntry(int(body[position:blank], 8), body[nul + 1 : nul + 21].hex())
         position = nul + 21
+    return entries
+
+
+def read_index(repository: Repository, paths: Sequence[str], index: Path | None = None) -> dict[str, TreeEntry]:
+    """What the index holds at ``paths`` (all of it for no paths)."""
+    entries: dict[str, TreeEntry] = {}
+    for line in repository.run("ls-files", "-s", "-z", "--", *paths, index=index).split(b"\0")[:-1]:
+        meta, path = line.split(b"\t", 1)
+        mode, identity, _ = meta.decode().split(" ")
+        entries[path.decode("utf-8", "surrogateescape")] = TreeEntry(int(mode, 8), identity)
     return entries
 
 

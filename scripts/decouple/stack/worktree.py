@@ -16,7 +16,7 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, Repository
-from decouple.stack.trees import Change, TreeEntry, blob_id, blobs, differences, parents
+from decouple.stack.trees import Change, TreeEntry, blob_id, blobs, differences, parents, read_index
 
 #: Up to so many paths are moved one by one: `git read-tree -m -u` walks the whole tree, however little differs
 #: (0.1 s of processor time on PyTorch for one file).
@@ -130,16 +130,6 @@ def _busy(path: Path) -> DecoupleError:
 def _stamp(path: Path) -> tuple[int, int, int]:
     info = path.stat()
     return info.st_ino, info.st_size, info.st_mtime_ns
-
-
-def read_index(repository: Repository, paths: Sequence[str], index: Path | None = None) -> dict[str, TreeEntry]:
-    """What the index holds at ``paths`` (all of it for no paths)."""
-    entries: dict[str, TreeEntry] = {}
-    for line in repository.run("ls-files", "-s", "-z", "--", *paths, index=index).split(b"\0")[:-1]:
-        meta, path = line.split(b"\t", 1)
-        mode, identity, _ = meta.decode().split(" ")
-        entries[path.decode("utf-8", "surrogateescape")] = TreeEntry(int(mode, 8), identity)
-    return entries
 
 
 def _is_folder(repository: Repository, change: Change) -> bool:
