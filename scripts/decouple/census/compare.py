@@ -27,8 +27,8 @@ class ModuleCount(Struct, frozen=True):
     module: str
     before: int
     after: int | None
-    needing_before: int
-    needing_after: int | None
+    needing_cuda_before: int
+    needing_cuda_after: int | None
 
 
 class CensusComparison(Struct, frozen=True):

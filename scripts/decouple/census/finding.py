@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Struct
@@ -63,15 +62,13 @@ class Finding(Struct, frozen=True):
         return asdict(self)
 
 
-@dataclass(frozen=True)
-class Census:
+class Census(Struct, frozen=True):
     """One tree's findings, sorted by origin, line and category."""
 
     tree: str
     findings: tuple[Finding, ...]
     files: int
     """Files looked at."""
-    seconds: float = field(default=0.0, compare=False)
 
     @property
     def in_core(self) -> list[Finding]:

@@ -6,6 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
+from msgspec import to_builtins
+
 from decouple.census.compare import CensusComparison, in_core
 from decouple.census.finding import Census
 
@@ -21,16 +23,7 @@ def summary(comparison: CensusComparison) -> dict[str, Any]:
         "files_of_category": files_of_category(comparison.before),
         "only_after": len(comparison.findings) - len(comparison.before.findings) if after else None,
         "key_number": {"before": comparison.key_before, "after": comparison.key_after},
-        "modules": [
-            {
-                "module": count.module,
-                "before": count.before,
-                "after": count.after,
-                "needing_cuda_before": count.needing_before,
-                "needing_cuda_after": count.needing_after,
-            }
-            for count in comparison.modules()
-        ],
+        "modules": to_builtins(comparison.modules()),
         "categories": dict(sorted(Counter(f.category for f in comparison.before.findings).items())),
         "categories_in_core_after": dict(sorted(Counter(f.category for f in after.in_core).items())) if after else None,
         "verdicts": dict(sorted(Counter(f.verdict for f in comparison.findings).items())),

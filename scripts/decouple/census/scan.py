@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -59,7 +58,6 @@ def scan(
 
     Raises DecoupleError when the tree is empty; files that cannot be read are no sources and are passed over.
     """
-    began = time.monotonic()
     paths = [path for path in (files if files is not None else files_of(context.tree)) if _belongs(path, context)]
     chunks = [paths[at : at + CHUNK] for at in range(0, len(paths), CHUNK)]
     progress.start("census", float(len(paths)), "files")
@@ -78,7 +76,7 @@ def scan(
     raws += _inter_file(context, known)
     findings = _judged(raws, context, taxonomy)
     progress.finish(f"{len(findings)} findings in {len(paths)} files")
-    return Census(str(context.tree), findings, len(paths), time.monotonic() - began)
+    return Census(str(context.tree), findings, len(paths))
 
 
 class _Worker:

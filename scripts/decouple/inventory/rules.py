@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from decouple.base import toml
@@ -14,7 +13,7 @@ DEFAULT = Path(__file__).with_name("rules.toml")
 """Relocation's data, which each generated patch names there; the types are here because the census reads it, too."""
 
 
-class Rule(msgspec.Struct, frozen=True, rename={"origin": "from", "target": "to", "excluded": "except"}):
+class Rule(Struct, frozen=True, rename={"origin": "from", "target": "to", "excluded": "except"}):
     """One way to recognise a file and the place it goes to."""
 
     name: str
@@ -102,7 +101,7 @@ class PatchHeader(Struct, frozen=True):
     python_verify: str
 
 
-class RuleFile(Struct, frozen=True):
+class RuleFile(Struct, frozen=True, rename={"rules": "rule", "keeps": "keep", "cuts": "cut"}):
     """All of ``rules.toml``."""
 
     root: str
@@ -110,30 +109,16 @@ class RuleFile(Struct, frozen=True):
     patch: PatchHeader
     scope: Scope
     stage1: Stage1Sources
-    rules: tuple[Rule, ...]
-    keeps: tuple[Keep, ...]
-    cuts: tuple[Cut, ...]
-
-
-class _File(Struct, frozen=True):
-    """The keys of the file."""
-
-    root: str
-    header_folders: tuple[str, ...]
-    patch: PatchHeader
-    scope: Scope
-    stage1: Stage1Sources
-    rule: tuple[Rule, ...] = ()
-    keep: tuple[Keep, ...] = ()
-    cut: tuple[Cut, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    keeps: tuple[Keep, ...] = ()
+    cuts: tuple[Cut, ...] = ()
 
     def __post_init__(self) -> None:
-        names = [*(rule.name for rule in self.rule), *(keep.name for keep in self.keep)]
+        names = [*(rule.name for rule in self.rules), *(keep.name for keep in self.keeps)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"{twice[0]!r} names two rules")
 
 
 def load(path: Path = DEFAULT) -> RuleFile:
     """Read a rule file. Raises DecoupleError naming the key that is missing, unknown or of the wrong type; OSError."""
-    file = toml.read(path, _File, mend="see the comments in rules.toml")
-    return RuleFile(file.root, file.header_folders, file.patch, file.scope, file.stage1, file.rule, file.keep, file.cut)
+    return toml.read(path, RuleFile, mend="see the comments in rules.toml")

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import msgspec
+from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 
 
-class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Selector(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One step that narrows a range of lines: exactly one of the first group; ``has`` chooses among several."""
 
     function: str | None = None
@@ -50,7 +50,7 @@ class Selector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 KINDS = ("function", "inside", "include", "guard", "branch", "line", "begin")
 
 
-class Take(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Take(Struct, frozen=True, forbid_unknown_fields=True):
     """Upstream's text that moves: found, kept under ``name``, and put where ``{{name}}`` stands in a text of ours."""
 
     name: str
@@ -68,7 +68,7 @@ class Take(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """(regular expression, text): each must find something."""
 
 
-class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     """A change of one place in a file that stays. Exactly one of put, before, after, replace and
     undefine or define says what becomes of it."""
 
@@ -90,7 +90,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """(regular expression, text) within what is found: each must find something."""
 
 
-class Upstream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
     """One sign in the text that upstream did the same. Where all signs are there the patch is not needed."""
 
     since: str
@@ -102,14 +102,14 @@ class Upstream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """None of these is anywhere in the file."""
 
 
-class New(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class New(Struct, frozen=True, forbid_unknown_fields=True):
     """A file of ours, with ``{{name}}`` where taken text goes."""
 
     path: str
     text: str
 
 
-class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
     """All that makes one patch."""
 
     id: str

@@ -25,8 +25,7 @@ def render(plan: Plan, rules: RuleFile, release: str) -> str:
             "the plan moves nothing: this tree is relocated already, or is not PyTorch's",
             next_step="give the pristine tree with --tree",
         )
-    body = "".join(_rename(move) for move in plan.moves)
-    return f"{_header(plan, rules, release)}\n{body}"
+    return _text(rules.patch, release, f"the PyTorch {release} tree", plan.moves)
 
 
 def render_python(moves: Sequence[Move], rules: RuleFile, release: str, wheel: str) -> str:
@@ -42,15 +41,10 @@ def render_python(moves: Sequence[Move], rules: RuleFile, release: str, wheel: s
         description=rules.patch.python_description.replace("{wheel}", wheel),
         verify=rules.patch.python_verify,
     )
-    origin = f"generated from {len(moves)} renames of {wheel}"
-    return f"{_text(fixed, release, origin)}\n{''.join(_rename(move) for move in moves)}"
+    return _text(fixed, release, wheel, moves)
 
 
-def _header(plan: Plan, rules: RuleFile, release: str) -> str:
-    return _text(rules.patch, release, f"generated from {len(plan.moves)} renames of the PyTorch {release} tree")
-
-
-def _text(fixed: PatchHeader, release: str, origin: str) -> str:
+def _text(fixed: PatchHeader, release: str, of: str, moves: Sequence[Move]) -> str:
     date = datetime.datetime.fromisoformat(fixed.date).replace(tzinfo=datetime.UTC)
     lines = [
         f"From: {fixed.author}",
@@ -59,13 +53,14 @@ def _text(fixed: PatchHeader, release: str, origin: str) -> str:
         "",
         *(line.format(release=release) for line in fixed.description.splitlines()),
         "",
-        f"Origin: vendor, {origin}",
+        f"Origin: vendor, generated from {len(moves)} renames of {of}",
         f"Forwarded: {fixed.forwarded}",
         f"Last-Update: {fixed.date}",
         f"Decouple-Id: {fixed.decouple_id}",
         f"Verify: {fixed.verify.format(release=release)}",
         f"Drop-When: {fixed.drop_when}",
-        "---",
+        "---\n",
+        *map(_rename, moves),
     ]
     return "\n".join(lines) + "\n"
 
@@ -75,5 +70,5 @@ def _rename(move: Move) -> str:
         f"diff --git a/{move.origin} b/{move.target}\n"
         "similarity index 100%\n"
         f"rename from {move.origin}\n"
-        f"rename to {move.target}\n"
+        f"rename to {move.target}"
     )

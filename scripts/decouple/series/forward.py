@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -25,7 +24,7 @@ ONLY_HERE = "only-here"
 """The file beside the texts that lists the names which only this project has."""
 
 
-class UpstreamTest(msgspec.Struct, frozen=True):
+class UpstreamTest(Struct, frozen=True):
     """A test of ours in upstream's layout."""
 
     file: str
@@ -37,7 +36,7 @@ class UpstreamTest(msgspec.Struct, frozen=True):
     text: str
 
 
-class UpstreamText(msgspec.Struct, frozen=True):
+class UpstreamText(Struct, frozen=True):
     """``series/upstream/<Decouple-Id>.toml``: what upstream's reviewers read and run."""
 
     id: str
@@ -58,14 +57,14 @@ class UpstreamText(msgspec.Struct, frozen=True):
             raise ValueError("neither `refused` nor both `change` and [test]")
 
 
-class OnlyHere(msgspec.Struct, frozen=True):
+class OnlyHere(Struct, frozen=True):
     """A name that means nothing to upstream."""
 
     pattern: re.Pattern[str]
-    is_: str = msgspec.field(name="is")
+    is_: str = field(name="is")
 
 
-class _Names(msgspec.Struct, frozen=True):
+class _Names(Struct, frozen=True):
     name: list[OnlyHere]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -22,7 +22,7 @@ from decouple.stack.applier import apply
 from decouple.stack.commits import CommitText, NewCommit, rfc2822, valid_author, write_chain
 from decouple.stack.engine import Moved, Stack
 from decouple.stack.journal import Transaction
-from decouple.stack.trees import Change, TreeEntry, differences
+from decouple.stack.trees import Change, differences, look_up
 from decouple.stack.writeback import (
     ID,
     DraftPatch,
@@ -83,7 +83,7 @@ def fold(stack: Stack, data: bytes, *, strip: int = 1) -> Refreshed:
     if not outcome.changes:
         raise UsageError("the input holds no diff", next_step="give a patch on standard input or as a file")
     refuse_overlay(stack, outcome.changes)
-    before = {change.path: change.old for change in differences(stack.repository, *_as_trees(stack, outcome.changes))}
+    before = look_up(stack.repository, stack.state.tip, outcome.changes)
     edits = [Change(path, before.get(path), new) for path, new in outcome.changes.items()]
     items = read_items(stack)
     items = _take(items, len(items) - 1, edits)
@@ -113,8 +113,7 @@ def new(stack: Stack, name: str, *, title: str | None = None, now: float | None 
         raise UsageError(f"{path} exists already", next_step="`decouple import` puts an existing patch into the series")
     applied = [stack.patch(item) for item in stack.applied]
     files = {path: data, stack.places.series: series.text().encode()}
-    complete = bool(stack.state.overlay)
-    stack.goto([*applied, Patch(full, data)], verb="new", overlay=complete, files=files)
+    stack.goto([*applied, Patch(full, data)], verb="new", files=files)
     return full
 
 
@@ -132,7 +131,7 @@ def rename(stack: Stack, old: str, name: str) -> str:
         files[stack.places.patches / old] = None
     renamed = replace(source, name=full)
     applied = [renamed if item == old else stack.patch(item) for item in stack.applied]
-    _goto_or_write(stack, applied, "rename", files)
+    stack.goto(applied, verb="rename", files=files)
     return full
 
 
@@ -151,7 +150,7 @@ def delete(stack: Stack, name: str, *, remove_file: bool = False) -> Moved:
             raise UsageError(f"{name} is also in series {', '.join(others)}", next_step="delete without -r")
         files[stack.places.patches / name] = None
     keep = [stack.patch(item) for item in applied if item != name]
-    return _goto_or_write(stack, keep, "delete", files)
+    return stack.goto(keep, verb="delete", files=files)
 
 
 def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None, strip: int = 1) -> list[str]:
@@ -191,7 +190,7 @@ def set_header(stack: Stack, name: str, text: str) -> None:
     if fresh.body != old.body:
         raise DecoupleError(f"the new header of {name} holds lines of a diff", next_step="indent them")
     applied = [fresh if item == name else stack.patch(item) for item in stack.applied]
-    _goto_or_write(stack, applied, "header", {stack.places.patches / name: fresh.data})
+    stack.goto(applied, verb="header", files={stack.places.patches / name: fresh.data})
 
 
 def export_to(stack: Stack, folder: Path) -> Written:
@@ -267,17 +266,6 @@ def _uncommitted(stack: Stack) -> tuple[Path, str, list[Change]]:
     repository.run("add", "-u", "--", ".", index=index)
     tree = repository.text("write-tree", index=index)
     return index, tree, differences(repository, "HEAD", tree)
-
-
-def _as_trees(stack: Stack, changes: Mapping[str, TreeEntry | None]) -> tuple[str, str]:
-    text = CommitText("decouple <decouple@localhost>", "0 +0000", "scratch\n")
-    (commit,) = write_chain(stack.repository, stack.state.tip, [NewCommit(text, changes)])
-    return stack.state.tip, commit
-
-
-def _goto_or_write(stack: Stack, applied: Sequence[Patch], verb: str, files: dict[Path, bytes | None]) -> Moved:
-    complete = bool(stack.state.overlay)
-    return stack.goto(applied, verb=verb, overlay=complete, files=files)
 
 
 def _applied_entries(written: Written) -> list[seriesfile.SeriesEntry]:

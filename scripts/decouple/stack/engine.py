@@ -145,12 +145,14 @@ class Stack:
         wanted: Sequence[Patch],
         *,
         verb: str,
-        overlay: bool,
+        overlay: bool | None = None,
         keep_partial: bool = False,
         files: Files = NO_FILES,
         start: State | None = None,
     ) -> Moved:
-        """Bring the tree to exactly ``wanted`` applied, with the overlay on top or not; ``files`` go with it.
+        """Bring the tree to exactly ``wanted`` applied, with the overlay on top or not (None: as it is now).
+
+        ``files`` of the project go with it.
 
         Patches that are applied with the same bytes stay; the others are made anew on top of them. With
         ``keep_partial`` a patch that does not apply stops the move behind the one before it and is told in ``stopped``;
@@ -158,6 +160,7 @@ class Stack:
         another source.
         """
         old, start = self.state, start or self.state
+        overlay = bool(old.overlay) if overlay is None else overlay
         common = 0
         for patch, item in zip(wanted, start.applied, strict=False):
             if (patch.name, patch.sha256) != (item.name, item.sha256):
