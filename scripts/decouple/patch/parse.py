@@ -17,6 +17,7 @@ import re
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
@@ -284,7 +285,7 @@ class _Bad(Exception):
 
 
 class _Section(Struct):
-    """The header of a file section while it is read; see FilePatch for the fields."""
+    """The header of a file section while it is read: fields of FilePatch."""
 
     old_path: str | None = None
     new_path: str | None = None
@@ -513,23 +514,14 @@ class _Scanner:
         self._settle(section, hunks, begin, binary=binary, broken=broken)
         self.files.append(
             FilePatch(
-                section.old_path,
-                section.new_path,
-                section.old_mode,
-                section.new_mode,
-                section.creates,
-                section.deletes,
-                section.rename,
-                section.copy,
-                section.similarity,
-                section.index,
-                binary,
-                is_git,
-                tuple(hunks),
-                preamble,
-                raw_header,
-                tail,
-                begin + 1,
+                **asdict(section),
+                binary=binary,
+                git=is_git,
+                hunks=tuple(hunks),
+                preamble=preamble,
+                raw_header=raw_header,
+                raw_tail=tail,
+                line=begin + 1,
             )
         )
         self.free = self.at
@@ -592,15 +584,8 @@ class _Scanner:
                 text = text[:-1]
                 index += 1
             found.append(HunkLine(kind, text))
-        hunk = Hunk(
-            old_start,
-            old_count,
-            new_start,
-            new_count,
-            tuple(found),
-            b"".join(self.lines[begin:index]),
-            begin + 1,
-        )
+        raw = b"".join(self.lines[begin:index])
+        hunk = Hunk(old_start, old_count, new_start, new_count, tuple(found), raw, begin + 1)
         if not hunk.changes:
             raise _Bad(begin + 1, "hunk-empty", "a hunk that changes nothing")
         for side in (hunk.old_lines, hunk.new_lines):
