@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from decouple.patch.parse import FilePatch, Hunk, Patch
 
-_TELLING = re.compile(rb"\w\w")
-"""A line with a word in it; blank lines and brackets are everywhere."""
+TELLING = re.compile(rb"\w\w")
+"""A line with a word in it; blank lines and brackets are everywhere, and prove no place."""
 _DIRECTIVE = re.compile(rb"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
 LEAST = 6
 """Lines with words that must have come for a run to count as moved; fewer come by chance, as imports do."""
@@ -47,7 +47,7 @@ def moved(patch: Patch) -> list[MovedRun]:
     came = {file.path: _came(file) for file in patch.files}
     for file in patch.files:
         for gone in (run for hunk in file.hunks for run in _runs(hunk)):
-            if sum(1 for line in gone.lines if _TELLING.search(line)) < LEAST:
+            if sum(1 for line in gone.lines if TELLING.search(line)) < LEAST:
                 continue
             candidates = [_match(file.path, gone, path, lines) for path, lines in came.items() if path != file.path]
             best = max((one for one in candidates if one), key=lambda one: -len(one.lost), default=None)
@@ -61,7 +61,7 @@ def _match(source: str, gone: Run, target: str, came: Sequence[tuple[int, bytes]
     old, new = [_plain(line) for line in gone.lines], [_plain(line) for _, line in came]
     blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
     hit = {block.a + at: block.b + at for block in blocks for at in range(block.size)}
-    telling = [at for at, line in enumerate(gone.lines) if _TELLING.search(line)]
+    telling = [at for at, line in enumerate(gone.lines) if TELLING.search(line)]
     there = [at for at in telling if at in hit]
     if len(there) < LEAST or 2 * len(there) < len(telling):
         return None
@@ -90,7 +90,7 @@ def _settled(lines: Sequence[bytes], came: set[int]) -> set[int]:
             continue
         elif word == b"endif":
             branches = stack.pop()
-            whole = [[at for at in branch if _TELLING.search(lines[at])] for branch in branches]
+            whole = [[at for at in branch if TELLING.search(lines[at])] for branch in branches]
             if any(branch and 2 * len(came & set(branch)) >= len(branch) for branch in whole):
                 out.update(at for branch in whole if not came & set(branch) for at in branch)
         else:

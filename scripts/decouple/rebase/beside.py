@@ -14,7 +14,6 @@ those stay a conflict. So does anything that stands twice.
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,10 +24,8 @@ from msgspec import Struct
 
 from decouple.base.git import Repository
 from decouple.patch.lines import lines_of
+from decouple.patch.moved import TELLING
 from decouple.patch.parse import FilePatch, Hunk
-
-_TELLING = re.compile(rb"\w\w")
-"""A line with a word in it; blank lines and brackets prove no place."""
 
 
 class ChangedRun(Struct, frozen=True):
@@ -131,12 +128,12 @@ def _beside(edit: ChangedRun, shift: int, olds: Sequence[bytes], news: Sequence[
 def _new(between: Sequence[bytes], olds: Sequence[bytes], news: Sequence[bytes]) -> bool:
     """Whether upstream wrote the lines ``between``: it has more of each than it had."""
     more = Counter(news) - Counter(olds)
-    return all(more[line] >= count for line, count in Counter(between).items() if _TELLING.search(line))
+    return all(more[line] >= count for line, count in Counter(between).items() if TELLING.search(line))
 
 
 def _only(olds: Sequence[bytes], news: Sequence[bytes], block: Sequence[bytes]) -> int | None:
     """Where ``block`` stands in ``news``, if it stands once there and once in ``olds`` and has words in it."""
-    if sum(1 for line in block if _TELLING.search(line)) < 2:
+    if sum(1 for line in block if TELLING.search(line)) < 2:
         return None
     here = _places(news, block)
     return here[0] if len(here) == 1 and len(_places(olds, block)) == 1 else None

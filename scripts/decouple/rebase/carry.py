@@ -25,14 +25,13 @@ from decouple.rebase.lines import Across
 from decouple.rebase.moved import Texts
 from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.stack import applier
-from decouple.stack.commits import CommitText, NewCommit, write_chain
+from decouple.stack.commits import SCRATCH, NewCommit, write_chain
 from decouple.stack.export import diff
 from decouple.stack.trees import TreeEntry, blobs, changed, look_up, written
 
 _TELLING = 20
 """Characters of a line that is looked for elsewhere: shorter ones are in many files."""
 _ASKED = 8
-_PLAIN = CommitText("decouple <decouple@localhost>", "0 +0000", "rebase\n")
 
 
 class Step(Struct, frozen=True):
@@ -223,9 +222,9 @@ def _same_files(repository: Repository, step: Step, tip: str) -> tuple[str, str]
     if not before.keys() == after.keys() == here.keys() == set(paths):
         return None
     chain = [
-        NewCommit(_PLAIN, before),
-        NewCommit(_PLAIN, here, parent=":1"),
-        NewCommit(_PLAIN, after, parent=":1"),
+        NewCommit(SCRATCH, before),
+        NewCommit(SCRATCH, here, parent=":1"),
+        NewCommit(SCRATCH, after, parent=":1"),
     ]
     _, ours, theirs = write_chain(repository, tip, chain)
     return ours, theirs
@@ -274,7 +273,7 @@ def _commit(repository: Repository, tree_of: str, parents: tuple[str, ...]) -> s
 
 def tree_after(repository: Repository, tip: str, changes: Mapping[str, TreeEntry | None]) -> str:
     """The id of the tree that ``tip`` has after ``changes``."""
-    (commit,) = write_chain(repository, tip, [NewCommit(_PLAIN, changes)])
+    (commit,) = write_chain(repository, tip, [NewCommit(SCRATCH, changes)])
     return repository.tree_of(commit)
 
 

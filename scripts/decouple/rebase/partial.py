@@ -15,13 +15,12 @@ from decouple.patch.apply import Source
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import NotCarried
 from decouple.rebase.verdicts import Note
-from decouple.stack.commits import CommitText, NewCommit, write_chain
+from decouple.stack.commits import COMMITTER, CommitText, NewCommit, write_chain
 from decouple.stack.trees import look_up
 
 #: Packages that a wheel of torch installs, and where the series moves some of their files: a Python file that is not
 #: below these in the wheel is not in the release either.
 _PACKAGES = ("torch/", "torchgen/", "functorch/", "third_device/")
-_WHO = "decouple <decouple@localhost>"
 
 
 class Partial(Struct, frozen=True):
@@ -35,11 +34,11 @@ class Partial(Struct, frozen=True):
 def commit_of(repository: Repository, source: Source, paths: Collection[str], title: str) -> str:
     """A commit with those of ``paths`` that ``source`` has. The same content gives the same id."""
     empty = repository.run("hash-object", "-t", "tree", "-w", "--stdin", stdin=b"").decode().strip()
-    root = f"tree {empty}\nauthor {_WHO} 0 +0000\ncommitter {_WHO} 0 +0000\n\nroot\n"
+    root = f"tree {empty}\nauthor {COMMITTER} 0 +0000\ncommitter {COMMITTER} 0 +0000\n\nroot\n"
     base = repository.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=root.encode()).decode().strip()
     files = {path: source.mode(path) for path in sorted(paths)}
     changes = {path: (mode, source.read(path)) for path, mode in files.items() if mode and mode & 0o100000}
-    return write_chain(repository, base, [NewCommit(CommitText(_WHO, "0 +0000", f"{title}\n"), changes)])[0]
+    return write_chain(repository, base, [NewCommit(CommitText(COMMITTER, "0 +0000", f"{title}\n"), changes)])[0]
 
 
 def hidden(repository: Repository, patch: Patch, tip: str, without: Mapping[str, str]) -> tuple[Note, ...]:

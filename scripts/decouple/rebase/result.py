@@ -14,12 +14,12 @@ from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
-from decouple.patch.seriesfile import MADE_ON, NotCarried
+from decouple.patch.seriesfile import MADE_ON, NotCarried, SeriesEntry
 from decouple.rebase.partial import Partial, reason
 from decouple.rebase.series import RebaseOutcome, Sides
 from decouple.rebase.verdicts import Verdict
 from decouple.stack import applier
-from decouple.stack.commits import CommitText, NewCommit, write_chain
+from decouple.stack.commits import SCRATCH, NewCommit, write_chain
 
 
 class NewSeries(Struct, frozen=True):
@@ -47,7 +47,7 @@ def new_series(outcome: RebaseOutcome, release: str, partial: Partial | None = N
         if not carried.verdict.keeps:
             continue
         if carried.body is None:
-            lines.append(old.patch.name if old.patch.strip == 1 else f"{old.patch.name} -p{old.patch.strip}")
+            lines.append(SeriesEntry(old.patch.name, old.patch.strip).text())
             continue
         name = f"{release}/{old.patch.name.rsplit('/', 1)[-1]}"
         lines.append(name)
@@ -72,8 +72,7 @@ def texts(project: Path, series: NewSeries) -> list[Patch]:
 def prove(repository: Repository, sides: Sides, outcome: RebaseOutcome, patches: Sequence[Patch]) -> None:
     """Apply the new series to the new release from its own text; raise DecoupleError unless it gives the same tree."""
     made = applier.apply(repository, sides.new, patches, repository.own)
-    text = CommitText("decouple <decouple@localhost>", "0 +0000", "rebase\n")
-    commits = write_chain(repository, sides.new, [NewCommit(text, one.changes) for one in made])
+    commits = write_chain(repository, sides.new, [NewCommit(SCRATCH, one.changes) for one in made])
     if repository.tree_of(commits[-1] if commits else sides.new) != repository.tree_of(outcome.tips[-1]):
         raise DecoupleError("the new series does not give the tree that the rebase made", next_step="report this")
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
@@ -22,7 +22,7 @@ from decouple.rebase.series import Decision
 _VERSION = 1
 
 
-class Waiting(Struct, frozen=True):
+class Waiting(Struct, frozen=True, forbid_unknown_fields=True):
     """A rebase under way: from which release to which, with which source, and what was decided so far."""
 
     old: str
@@ -47,15 +47,11 @@ def load(path: Path) -> Waiting | None:
         data = parse_json(read_bounded(path, JSON_BOUND))
         if data.pop("version", None) != _VERSION:
             raise DecoupleError(f"{path}: made by another version of decouple", next_step="decouple rebase --abort")
-        decisions = {name: Decision(**item) for name, item in data.pop("decisions").items()}
-        waiting = Waiting(**data, decisions=decisions)
-        if not all(isinstance(word, str) for word in (waiting.old, waiting.new, waiting.source)):
-            raise TypeError("a value of another type")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return convert(data, Waiting)
+    except (ValueError, TypeError, AttributeError) as error:
         raise DecoupleError(
             f"{path}: damaged: {error!r}"[:300], next_step=f"rm {path} forgets the rebase under way"
         ) from error
-    return waiting
 
 
 def show_conflict(repository: Repository, tip: str, step: Step) -> None:

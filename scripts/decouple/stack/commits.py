@@ -193,6 +193,10 @@ def raw_date(value: str) -> str:
     return f"{max(seconds - offset, 0)} {zone}"
 
 
+SCRATCH = CommitText(COMMITTER, "0 +0000", "scratch\n")
+"""Of a commit that is only there for its tree."""
+
+
 class NewCommit(Struct, frozen=True):
     """A commit to write: its text and what it changes against its parent (None: deleted; bytes: a new blob)."""
 

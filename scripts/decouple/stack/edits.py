@@ -19,7 +19,7 @@ from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.stack import export
 from decouple.stack.applier import apply
-from decouple.stack.commits import CommitText, NewCommit, rfc2822, valid_author, write_chain
+from decouple.stack.commits import SCRATCH, NewCommit, rfc2822, valid_author, write_chain
 from decouple.stack.engine import Moved, Stack
 from decouple.stack.journal import Transaction
 from decouple.stack.trees import Change, differences, look_up
@@ -214,9 +214,8 @@ def working_diff(stack: Stack, paths: Sequence[str] = ()) -> bytes:
     chosen = {path: pair for path, pair in top.changes.items() if not paths or path in paths}
     sides = []
     for side in (0, 1):
-        text = CommitText("decouple <decouple@localhost>", "0 +0000", "scratch\n")
         entries = {path: pair[side] for path, pair in chosen.items()}
-        sides += write_chain(stack.repository, stack.state.base, [NewCommit(text, entries)])
+        sides += write_chain(stack.repository, stack.state.base, [NewCommit(SCRATCH, entries)])
     return export.diff(stack.repository, sides[0], sides[1])
 
 
