@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from decouple.base.checkout import Checkout
 from decouple.base.paths import find_project
 from decouple.cli import main
 from decouple.flows.census import TakeCensus, census
-from decouple.flows.pristine import Pristine
 from decouple.flows.rebase import Rebase, Rebased, rebase
 from decouple.rebase.verdicts import Verdict
 from decouple.upstream.fetching import fetch
@@ -129,7 +129,7 @@ def test_files_that_move_otherwise_still_move(project: Path, pristine: Path, tmp
     base = applied / "third_device/torch_cuda/torch_cuda/csrc/aten/native"
     assert (base / "cuda/LossPart.cu").exists()
     assert (base / "quantized_ops/cuda").is_dir()
-    taken = census(TakeCensus(Pristine(project, "evolved", tree=tmp_path / "tree"), applied=applied))
+    taken = census(TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied))
     assert taken.comparison.key_after == 0
 
 
@@ -139,8 +139,8 @@ def test_a_fork_with_names_of_its_own(project: Path, pristine: Path, tmp_path: P
     assert len(list((applied / "third_device/torch_cuda/torch_cuda/csrc/aten/native/cuda").glob("Acme*.cu"))) == 500
     own = tmp_path / "acme.toml"
     own.write_text('schema = 1\nwords = ["acme", "Acme", "ACME"]\n[[macro]]\nfamily = "build"\nnames = ["USE_ACME"]\n')
-    of = Pristine(project, "evolved", tree=tmp_path / "tree")
-    assert census(TakeCensus(of, applied=applied)).comparison.key_after == 0, "CUDA's words do not find it"
-    left = census(TakeCensus(of, applied=applied, also=own)).after
+    of = TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied)
+    assert census(of).comparison.key_after == 0, "CUDA's words do not find it"
+    left = census(structs.replace(of, also=own)).after
     assert left
     assert "torch/csrc/acme.cpp" in {one.path for one in left.needing_cuda}

@@ -14,17 +14,17 @@ from decouple.base.files import write_atomically
 from decouple.census.compare import CensusComparison
 from decouple.census.html import as_html
 from decouple.census.report import as_json, summary
-from decouple.cli import output, source_options
+from decouple.cli import output
 from decouple.cli.request import asked
 from decouple.cli.shown import bare
+from decouple.cli.source_word import pristine_options
 from decouple.flows.census import TakeCensus, census
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = subparsers.add_parser("census")
-    parser.add_argument("release", help="a release that series/ has, such as 2.6")
-    source_options.add_arguments(parser)
+    pristine_options(parser)
     parser.add_argument("--applied", type=Path, metavar="DIR", help="the tree with the series on it")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--before", action="store_true", help="only the pristine tree")
@@ -39,7 +39,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """1 when the series is applied and something in the core still needs CUDA at compile time."""
-    request = asked(TakeCensus, arguments, of=source_options.pristine(arguments))
+    request = asked(TakeCensus, arguments)
     taken = census(request, output.listener())
     if arguments.json:
         write_atomically(arguments.json, as_json(taken.comparison))

@@ -7,7 +7,9 @@ import json
 from collections import Counter
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.cli import output, source_options
+from decouple.cli import output
+from decouple.cli.request import asked
+from decouple.cli.source_word import pristine_options
 from decouple.flows.relocate import PATCH, Relocate, relocate, unplaced
 from decouple.inventory.rules import RuleFile
 from decouple.relocate.plan import Plan
@@ -16,8 +18,7 @@ from decouple.relocate.plan import Plan
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
     parser = subparsers.add_parser("relocate")
-    parser.add_argument("release", help="a release that series/ has, such as 2.6")
-    source_options.add_arguments(parser)
+    pristine_options(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--write", action="store_true", help=f"write patches/<release>/{PATCH}")
     what.add_argument("--check", action="store_true", help="fail unless that patch is what the rules generate")
@@ -29,12 +30,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Print, write or check; 1 when --check finds a difference or --unclassified finds a file."""
-    of, listener = source_options.pristine(arguments), output.listener()
+    request, listener = asked(Relocate, arguments), output.listener()
     if arguments.unclassified:
-        found = unplaced(of, listener)
+        found = unplaced(request, listener)
         print("\n".join(found) if found else "every CUDA file has its place")
         return CHECK_FAILED if found else OK
-    made = relocate(Relocate(of, arguments.write), listener)
+    made = relocate(request, listener)
     plan, moves = made.plan, f"{len(made.plan.moves)} renames"
     if arguments.check:
         print(f"{made.patch.name}: {'is' if made.same else 'is NOT'} what the rules generate ({moves})")

@@ -7,8 +7,9 @@ import json
 from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
-from decouple.cli import output, source_options
+from decouple.cli import output
 from decouple.cli.request import asked
+from decouple.cli.source_word import pristine_options
 from decouple.flows.reuse import Reuse, Reused, reuse
 
 MEANINGS = {
@@ -27,8 +28,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Count the library names, device builtins and hand-written parts of the files that relocation "
         "moves. With a vendor's names: which stay open, and a header that maps the others. See docs/cuda-key.md.",
     )
-    parser.add_argument("release", help="a release that series/ has, such as 2.6")
-    source_options.add_arguments(parser)
+    pristine_options(parser)
     parser.add_argument("--names", type=Path, metavar="FILE", help="a vendor's names (TOML); 1 if one is open")
     parser.add_argument("--header", type=Path, metavar="FILE", help="write the mapping as a C header (with --names)")
     parser.add_argument(
@@ -44,7 +44,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Count, print, and write the header; 1 when ``--names`` leaves a name open."""
-    request = asked(Reuse, arguments, of=source_options.pristine(arguments))
+    request = asked(Reuse, arguments)
     found = reuse(request, output.listener())
     if arguments.json:
         print(json.dumps(_as_json(found), indent=1))

@@ -1,8 +1,9 @@
-"""``--source``: the same words for every command."""
+"""``--source``: the same words for every command; and the options of those that read upstream's pristine source."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from decouple.upstream.words import canonical
 
@@ -17,3 +18,11 @@ def source_option(
     parser.add_argument(
         name, default="auto", type=canonical, metavar="SOURCE", help=f"{of}: {words}REPOSITORY@REVISION (auto)"
     )
+
+
+def pristine_options(parser: argparse.ArgumentParser) -> None:
+    """Add what `flows.pristine` is asked: the release, and ``--tree``, ``--source`` and ``--offline``."""
+    parser.add_argument("release", help="a release that series/ has, such as 2.6")
+    parser.add_argument("--tree", type=Path, metavar="DIR", help="look at this tree instead of fetching the release")
+    source_option(parser)
+    parser.add_argument("--offline", action="store_true", help="only what the cache has")

@@ -8,8 +8,11 @@ from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK, UsageError
 from decouple.base.paths import find_project
-from decouple.cli import output, source_options
+from decouple.cli import output
+from decouple.cli.request import asked
+from decouple.cli.source_word import pristine_options
 from decouple.flows import pristine
+from decouple.flows.pristine import Pristine
 from decouple.flows.stage2_symbols import Stage2Symbols, look
 from decouple.inventory.rules import load
 from decouple.prebuilt.symbols import SymbolReport, origin_of
@@ -22,8 +25,7 @@ OFFICIAL = "official"
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the commands."""
     parser = subparsers.add_parser("stage2-sources")
-    parser.add_argument("release", help="a release that series/ has, such as 2.6")
-    source_options.add_arguments(parser)
+    pristine_options(parser)
     parser.set_defaults(run=_sources)
 
     command = subparsers.add_parser(
@@ -46,7 +48,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def _sources(arguments: argparse.Namespace) -> int:
     """Print the counts and every fault; 1 when there is one."""
-    tree = pristine.tree(source_options.pristine(arguments), output.listener())
+    tree = pristine.tree(asked(Pristine, arguments), output.listener())
     found = stage2.check(tree, make_plan(tree, load()).mapping, find_project())
     print(f"{found.units} translation units move: stage 2 compiles {found.compiled}, leaves out {len(found.left)}")
     for reason in dict.fromkeys(reason for _, reason in found.left):

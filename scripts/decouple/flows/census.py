@@ -1,8 +1,7 @@
 """Every coupling to CUDA, before and after the series.
 
 >>> from decouple.flows.census import TakeCensus, census
->>> from decouple.flows.pristine import Pristine
->>> found = census(TakeCensus(Pristine(project, "2.6", tree=coupled), before=True))
+>>> found = census(TakeCensus(project, "2.6", tree=coupled, before=True))
 >>> len(found.before.needing_cuda), found.after
 (3, None)
 """
@@ -31,10 +30,9 @@ from decouple.relocate.plan import make_plan
 from decouple.syntax.include_graph import Edge
 
 
-class TakeCensus(Struct, frozen=True):
+class TakeCensus(Pristine, frozen=True):
     """Which trees are counted."""
 
-    of: Pristine
     applied: Path | None = None
     """The tree with the series on it; None: ``build/<release>/src`` where it is there."""
     before: bool = False
@@ -56,10 +54,10 @@ class Taken(Struct, frozen=True):
 
 def census(request: TakeCensus, listener: Listener = QUIET) -> Taken:
     """Count. Raises UsageError when an applied tree is asked for and not there."""
-    project, release = request.of.project, request.of.release
+    project, release = request.project, request.release
     more = also.load(request.also) if request.also else also.Also()
     rules = more.rules(load())
-    tree = pristine.tree(request.of, listener)
+    tree = pristine.tree(request, listener)
     plan = make_plan(tree, rules, strict=False)
     if plan.unplaced:
         listener.say(f"census: no rule places {len(plan.unplaced)} CUDA files ({plan.unplaced[0]}, …): counted as open")

@@ -1,8 +1,7 @@
 """What moves in a release's tree by the rules, and the rename-only patch that does it.
 
->>> from decouple.flows.pristine import Pristine
 >>> from decouple.flows.relocate import Relocate, relocate
->>> len(relocate(Relocate(Pristine(project, "2.6", tree=coupled))).plan.moves)
+>>> len(relocate(Relocate(project, "2.6", tree=coupled)).plan.moves)
 9
 """
 
@@ -25,10 +24,9 @@ from decouple.relocate.plan import Plan
 PATCH = "0001-relocate-cuda-sources.patch"
 
 
-class Relocate(Struct, frozen=True):
+class Relocate(Pristine, frozen=True):
     """Which tree; ``write`` replaces the patch by what the rules generate."""
 
-    of: Pristine
     write: bool = False
 
 
@@ -44,9 +42,9 @@ class Relocation(Struct, frozen=True):
 def relocate(request: Relocate, listener: Listener = QUIET) -> Relocation:
     """Raises DecoupleError where a file has two places, or the rules or the source cannot be read."""
     rules = load()
-    made = plan.make_plan(pristine.tree(request.of, listener), rules)
-    path = Checkout(request.of.project).patches / request.of.release / PATCH
-    text = render(made, rules, request.of.release)
+    made = plan.make_plan(pristine.tree(request, listener), rules)
+    path = Checkout(request.project).patches / request.release / PATCH
+    text = render(made, rules, request.release)
     same = path.exists() and path.read_bytes() == text.encode()
     if request.write and not same:
         write_atomically(path, text)

@@ -1,8 +1,7 @@
 """What the relocated CUDA sources ask of a vendor whose device takes the CUDA key.
 
->>> from decouple.flows.pristine import Pristine
 >>> from decouple.flows.reuse import Reuse, reuse
->>> reuse(Reuse(Pristine(project, "2.6", tree=coupled))).open
+>>> reuse(Reuse(project, "2.6", tree=coupled)).open
 ()
 """
 
@@ -23,10 +22,9 @@ from decouple.inventory import rules
 from decouple.relocate.plan import make_plan
 
 
-class Reuse(Struct, frozen=True):
+class Reuse(Pristine, frozen=True):
     """Which tree, and a vendor's names (TOML), which ``header`` is then to map."""
 
-    of: Pristine
     names: Path | None = None
     header: Path | None = None
     toolkit: tuple[Path, ...] = ()
@@ -48,7 +46,7 @@ def reuse(request: Reuse, listener: Listener = QUIET) -> Reused:
     families = counting.load_families()
     names = counting.load_names(request.names) if request.names else None
     declared = counting.declared_words(request.toolkit, families.headers) if request.toolkit else None
-    tree = pristine.tree(request.of, listener)
+    tree = pristine.tree(request, listener)
     paths = list(make_plan(tree, rules.load()).mapping)
     listener.progress.start("files", len(paths))
     report = counting.count(tree, paths, families, declared=declared, on_file=listener.progress.advance)
@@ -56,5 +54,5 @@ def reuse(request: Reuse, listener: Listener = QUIET) -> Reused:
     if names is None:
         return Reused(report)
     if request.header:
-        write_atomically(request.header, counting.header(report, names, f"PyTorch {request.of.release}"))
+        write_atomically(request.header, counting.header(report, names, f"PyTorch {request.release}"))
     return Reused(report, names, tuple(report.open_names(names)))
