@@ -49,6 +49,13 @@ PER_RELEASE = {
     "wheels": "fetch prebuilt wheels from an index (-- --index URL), verified against this checkout",
 }
 
+#: What ``test-cuda-slice`` gives to ``decouple test-cuda``: Debian's single-stage build, for which nothing has to be
+#: built, and a slice that another commit chooses otherwise, against what the official wheel did with the same tests.
+SLICE = [
+    *("torch", "--torch", "monolith", "--device", "simulated", "--against", "official"),
+    *("--slice", "160", "--files", "4", "--patience", "3", "--minutes", "8", "--again"),
+]
+
 #: verb -> what the menu says; the session ``<verb>`` runs ``decouple <verb> [arguments]``
 GENERAL: dict[str, str] = {
     "new-device": "a backend from the template, or a newer template merged into one: -- acme",
@@ -97,6 +104,11 @@ def define(name: str, summary: str, command: list[str]) -> None:
 for _release in RELEASES:
     for _verb, _summary in PER_RELEASE.items():
         define(f"{_verb}-{_release}", _summary.replace("<release>", _release), [_verb, _release])
+    define(
+        f"test-cuda-slice-{_release}",
+        f"upstream's CUDA tests, a slice chosen by the commit, on Debian's build of {_release} without a GPU",
+        ["test-cuda", _release, *SLICE],
+    )
 for _release in OTHERS:
     for _verb in CARRIED:
         define(f"{_verb}-{_release}", PER_RELEASE[_verb].replace("<release>", _release), [_verb, _release])

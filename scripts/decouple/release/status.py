@@ -419,7 +419,8 @@ def _suite_run(suites: SuitesSection) -> str:
         counts.update(one)
     said = ", ".join(f"{counts[name]} {name}" for name in suites.outcomes if counts[name])
     whose = suites.label if suites.label not in ("", BUILT) else "our wheels"
-    cell, against = f"{whose} ({suites.device}): {said}", suites.against
+    which = ", ".join(suites.tally) if len(suites.tally) <= 3 else f"{len(suites.tally)} suites"
+    cell, against = f"{whose} ({suites.device}; {which}): {said}", suites.against
     if against:
         cell += f"; {against.tests - against.outcomes} of {against.tests} not as {against.label}"
     return cell

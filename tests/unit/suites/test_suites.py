@@ -307,6 +307,15 @@ def test_results_are_kept_as_one_file(tmp_path: Path) -> None:
         store.read(tmp_path / "other")
 
 
+def test_the_official_wheels_outcomes_are_kept_and_are_of_known_suites() -> None:
+    kept = store.read(store.official("2.6"))
+    files = {file for suite in catalog.load() for file in suite.files}
+    assert len(kept) > 800 and {name.partition("::")[0] for name in kept} <= files
+    assert {one.outcome for one in kept.values()} <= set(store.OUTCOMES)
+    with pytest.raises(DecoupleError, match="no outcomes of the official wheel are kept"):
+        store.official("1.0")
+
+
 def test_what_the_plug_in_wrote_is_compared_on_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

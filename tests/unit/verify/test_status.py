@@ -152,8 +152,10 @@ def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None
     official = suites | {"label": "official", "against": None}
     (row,) = table(_2_6={"suites": {"official": official, "built": suites}}).splitlines()[2:]
     ours, theirs = next(cell for cell in row.split(" | ") if "passed" in cell).split("<br>")
-    assert ours == "our wheels (simulated): 900 passed, 3 failed; 2 of 903 not as official"
-    assert theirs == "official (simulated): 900 passed, 3 failed"  # nobody takes another's results for ours
+    assert ours == "our wheels (simulated; cuda, torch): 900 passed, 3 failed; 2 of 903 not as official"
+    assert (
+        theirs == "official (simulated; cuda, torch): 900 passed, 3 failed"
+    )  # nobody takes another's results for ours
 
 
 def test_what_a_section_does_not_hold_is_named(tmp_path: Path) -> None:
