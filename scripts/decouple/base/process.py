@@ -33,8 +33,6 @@ def run_logged(
     *,
     log: Path,
     what: str,
-    environ: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
     on_line: Callable[[str], None] = lambda _: None,
     held: Sequence[int] = (),
 ) -> None:
@@ -52,8 +50,6 @@ def run_logged(
         try:
             process = subprocess.Popen(
                 list(argv),
-                env=None if environ is None else dict(environ),
-                cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

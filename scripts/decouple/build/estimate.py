@@ -45,14 +45,12 @@ def estimate(what: str, cost: Cost, *, done: int, jobs: int) -> Estimate:
     )
 
 
-def refuse_if_too_small(
-    estimates: Sequence[Estimate], *, folder: Path, memory: int | None, extra_disk_mib: int = 0
-) -> None:
+def refuse_if_too_small(estimates: Sequence[Estimate], *, folder: Path, memory: int | None) -> None:
     """Raise DecoupleError, with numbers, when the disk of ``folder`` or the memory cannot hold the build.
 
-    ``memory`` in bytes (None: not known); ``extra_disk_mib`` for what comes besides, such as the Debian root.
+    ``memory`` in bytes (None: not known).
     """
-    needed = sum(one.disk_mib for one in estimates) + extra_disk_mib
+    needed = sum(one.disk_mib for one in estimates)
     free = shutil.disk_usage(_existing(folder)).free // MIB
     if free < needed:
         raise DecoupleError(

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
-from decouple.build import description, host, rootfs
+from decouple.build import description, host
 from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
 from decouple.build.stages import overrides
 from decouple.flows import portable
@@ -49,11 +49,7 @@ def open_environment(
     if _on_host(work, places, cuda="cuda" in layers):
         listener.say("environment: this machine's own toolchain")
         return HostEnvironment(places)
-    log = cache_dir() / "logs" / "rootfs.log"
-    root = rootfs.ensure(cache_dir(), description.load(), layers, log=log, progress=listener.progress)
-    listener.say(f"environment: Debian root {root.folder} with {', '.join(layers)}")
-    for line in rootfs.moved(root):
-        listener.say(f"  note: {line}")
+    root = portable.made_root(description.load(), "Debian", layers, listener)
     return RootEnvironment(places, root, overrides(places))
 
 

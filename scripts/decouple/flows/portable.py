@@ -17,7 +17,9 @@ from packaging.version import Version
 
 from decouple.base.paths import cache_dir
 from decouple.build import description, host, rootfs, settings
+from decouple.build.description import Description
 from decouple.build.environment import Places, RootEnvironment
+from decouple.build.rootfs import Root
 from decouple.build.sandbox import Bind
 from decouple.flows.listener import Listener
 from decouple.upstream import components
@@ -76,14 +78,19 @@ def cxx11_abi(release: str) -> bool:
 
 def open_portable(places: Places, layers: list[str], bundled: Bundle, listener: Listener) -> RootEnvironment:
     """The root, made as needed, with the bundle's components shown in the tree. Raises DecoupleError."""
+    root = made_root(description.load(description.PORTABLE), "portable", layers, listener)
+    return RootEnvironment(places, root, _shown(places, bundled.third_party), KIND)
+
+
+def made_root(described: Description, called: str, layers: list[str], listener: Listener) -> Root:
+    """The root of ``described`` with ``layers``, made as needed, and what is to be known of it said. Raises
+    DecoupleError."""
     log = cache_dir() / "logs" / "rootfs.log"
-    root = rootfs.ensure(
-        cache_dir(), description.load(description.PORTABLE), layers, log=log, progress=listener.progress
-    )
-    listener.say(f"environment: portable root {root.folder} with {', '.join(layers)}")
+    root = rootfs.ensure(cache_dir(), described, layers, log=log, progress=listener.progress)
+    listener.say(f"environment: {called} root {root.folder} with {', '.join(layers)}")
     for line in rootfs.moved(root):
         listener.say(f"  note: {line}")
-    return RootEnvironment(places, root, _shown(places, bundled.third_party), KIND)
+    return root
 
 
 def _shown(places: Places, third_party: ThirdParty | None) -> tuple[Bind, ...]:

@@ -56,9 +56,7 @@ def likeness(tree: Path, text: Path, wheel: str) -> Likeness:
     return Likeness(wheel, same, tuple(different))
 
 
-def against_wheel(
-    tree: Path, manifest: Manifest, *, offline: bool = False, progress: Progress = SILENT
-) -> Likeness | None:
+def against_wheel(tree: Path, manifest: Manifest, *, progress: Progress = SILENT) -> Likeness | None:
     """``tree`` against the official wheel of ``manifest``, of which only text is read, by range and once.
 
     None where there is no such wheel, or none that can be reached.
@@ -67,7 +65,7 @@ def against_wheel(
     if wheel is None:
         return None
     try:
-        text = fetch(manifest, "wheel", offline=offline, progress=progress).path
+        text = fetch(manifest, "wheel", progress=progress).path
     except DecoupleError:
         return None
     return likeness(tree, text, wheel.name)
