@@ -69,7 +69,7 @@ def read_bounded(path: Path, bound: int) -> bytes:
 
 
 def read_json(path: Path, kind: type[T], *, mend: str, bound: int = JSON_BOUND) -> T:
-    """A file of ours as a ``kind``: a dataclass, which need not name all that is there, or a type of Python's.
+    """A file of ours as a ``kind``: a ``Struct``, which need not name all that is there, or a type of Python's.
 
     ``mend`` is the next step to tell. Raises DecoupleError for a file that holds anything else, OSError.
     """

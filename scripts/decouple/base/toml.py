@@ -1,4 +1,4 @@
-"""Reading TOML into frozen dataclasses. What is wrong is told in one line: file, key (``$.layer[0].name``), remedy."""
+"""Reading TOML into frozen values. What is wrong is told in one line: file, key (``$.layer[0].name``), remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCHEMA = 1
 def read(path: Path, kind: type[T], *, mend: str, schema: int | None = SCHEMA) -> T:
     """The file as a ``kind``; ``mend`` is the next step to tell, ``schema`` None where the file has no such key.
 
-    ``kind`` is a frozen dataclass whose fields are the file's keys, or a ``msgspec.Struct`` where a key is a keyword of
+    ``kind`` is a frozen ``msgspec.Struct`` whose fields are the file's keys, renamed where a key is a keyword of
     Python's. A ``re.Pattern`` is compiled; what ``__post_init__`` raises as ValueError is told like any wrong value.
     Raises DecoupleError, OSError.
     """

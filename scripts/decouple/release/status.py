@@ -1,19 +1,20 @@
 """``ci/status/<release>.json``: what was built and verified. Only this module writes it; README shows it as a table.
 
-The dataclasses are the document: who builds, records or verifies fills one in and calls :func:`update`. A column of
+The classes are the document: who builds, records or verifies fills one in and calls :func:`update`. A column of
 README's table is one row of :data:`COLUMNS`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, ValidationError, convert, field
+from msgspec.structs import asdict, replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, replace_between, write_atomically
@@ -29,8 +30,7 @@ _LEVELS = (
 BEGIN, END = "<!-- status:begin -->", "<!-- status:end -->"
 
 
-@dataclass(frozen=True)
-class SeriesSection:
+class SeriesSection(Struct, frozen=True):
     """How many patches, the digest over them, and how many of the older series' are not carried."""
 
     patches: int
@@ -42,16 +42,14 @@ class SeriesSection:
     """How near that tree is to the official text, as the series says it."""
 
 
-@dataclass(frozen=True)
-class AppliesSection:
+class AppliesSection(Struct, frozen=True):
     """Name of a source -> what it is; patch -> name of a source -> its verdict there ("clean", "offset", …)."""
 
     sources: Mapping[str, str]
     patches: Mapping[str, Mapping[str, str]]
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """How far one patch was proven, and why not farther."""
 
     patch: str
@@ -59,16 +57,14 @@ class Proof:
     why: str | None = None
 
 
-@dataclass(frozen=True)
-class CensusSection:
+class CensusSection(Struct, frozen=True):
     """Couplings between the core and CUDA, before the series and after."""
 
     before: int
     after: int
 
 
-@dataclass(frozen=True)
-class StageSection:
+class StageSection(Struct, frozen=True):
     """A stage's wheel and what it took: wall ``seconds``, and ``object_seconds`` of all compiles together."""
 
     wheel: str
@@ -83,8 +79,7 @@ class StageSection:
     cached: int | None = None
 
 
-@dataclass(frozen=True)
-class AuditSection:
+class AuditSection(Struct, frozen=True):
     """One ELF audit."""
 
     files: int
@@ -92,8 +87,7 @@ class AuditSection:
     what: str = ""
 
 
-@dataclass(frozen=True)
-class CheckSection:
+class CheckSection(Struct, frozen=True):
     """One check of installed wheels."""
 
     name: str
@@ -101,8 +95,7 @@ class CheckSection:
     seen: str
 
 
-@dataclass(frozen=True)
-class ParitySection:
+class ParitySection(Struct, frozen=True):
     """One category against Debian's monolith: how many that has, and which of them differ."""
 
     total: int
@@ -114,8 +107,7 @@ class ParitySection:
     percent: float = 0.0
 
 
-@dataclass(frozen=True)
-class KernelsSection:
+class KernelsSection(Struct, frozen=True):
     """Machine code against that of ``theirs``: decouple.verify.kernels.compare.KernelComparison in figures."""
 
     theirs: str
@@ -138,8 +130,7 @@ class KernelsSection:
     unexplained: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class VerifySection:
+class VerifySection(Struct, frozen=True):
     """What ``decouple verify`` saw; ``facts`` are what the installed torch said."""
 
     core: str = ""
@@ -149,8 +140,7 @@ class VerifySection:
     parity: tuple[ParitySection, ...] = ()
 
 
-@dataclass(frozen=True)
-class OverOfficialSection:
+class OverOfficialSection(Struct, frozen=True):
     """What ``decouple verify --core official`` saw of a ``wheel`` over the official wheel's own kernels: never ours."""
 
     wheel: str
@@ -159,8 +149,7 @@ class OverOfficialSection:
     kernels: KernelsSection | None = None
 
 
-@dataclass(frozen=True)
-class Against:
+class Against(Struct, frozen=True):
     """Another build on which the same tests ran: how many of them ended with the same outcome."""
 
     label: str
@@ -174,8 +163,7 @@ class Against:
     unexplained: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class SuitesSection:
+class SuitesSection(Struct, frozen=True):
     """Upstream's CUDA suites: suite -> outcome -> tests, in the order of ``outcomes``, on a ``device``."""
 
     device: str
@@ -185,8 +173,7 @@ class SuitesSection:
     against: Against | None = None
 
 
-@dataclass(frozen=True)
-class ContractSection:
+class ContractSection(Struct, frozen=True):
     """One run of the backend contract: items by status, tests by outcome."""
 
     items: Mapping[str, int]
@@ -194,8 +181,7 @@ class ContractSection:
     torch: str = ""
 
 
-@dataclass(frozen=True)
-class ReleaseStatus:
+class ReleaseStatus(Struct, frozen=True):
     """The whole document; None where nobody has looked yet. Each field is a section that is written by itself."""
 
     series: SeriesSection | None = None
@@ -225,17 +211,15 @@ def read(path: Path) -> ReleaseStatus:
 
 def of(document: Mapping[str, Any], path: Path = Path("status")) -> ReleaseStatus:
     """The document as values; ``path`` names it in errors. Raises DecoupleError naming the key that is wrong."""
-    import msgspec  # only for who reads a file
-
     try:
-        return msgspec.convert(document, ReleaseStatus)
-    except msgspec.ValidationError as error:
+        return convert(document, ReleaseStatus)
+    except ValidationError as error:
         raise DecoupleError(f"{path}: {error}", next_step="update decouple, or git checkout it") from None
 
 
 def update(path: Path, **sections: Any) -> None:
     """Replace the named sections (fields of :class:`ReleaseStatus`); the others stay. Raises DecoupleError."""
-    if strange := sections.keys() - {one.name for one in dataclasses.fields(ReleaseStatus)}:
+    if strange := sections.keys() - set(ReleaseStatus.__struct_fields__):
         raise TypeError(f"a status has no section {min(strange)!r}")
     with locked(path.with_name(f".{path.name}.lock")):
         document = {**_raw(path), **_plain(sections)}
@@ -246,9 +230,8 @@ def update(path: Path, **sections: Any) -> None:
 
 def _plain(value: Any) -> Any:
     """For JSON; a field that says None is left out."""
-    if dataclasses.is_dataclass(value):
-        named = ((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))
-        return {name: _plain(item) for name, item in named if item is not None}
+    if isinstance(value, Struct):
+        return {name: _plain(item) for name, item in asdict(value).items() if item is not None}
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -272,7 +255,7 @@ def costliest(stage: StageSection, before: StageSection | None) -> StageSection:
     Building again on a warm compiler cache says little about what the stage costs.
     """
     spent = max((before and before.object_seconds) or 0.0, stage.object_seconds or 0.0)
-    return dataclasses.replace(stage, object_seconds=round(spent, 1), seconds=round(stage.seconds, 1))
+    return replace(stage, object_seconds=round(spent, 1), seconds=round(stage.seconds, 1))
 
 
 def table(statuses: Mapping[str, ReleaseStatus]) -> str:
