@@ -24,7 +24,7 @@ from tests.support.redis_server import Server
 def root() -> Root:
     """The one in the cache; a test does not make it, which takes minutes and 3 GiB."""
     shipped = description.load(description.PORTABLE)
-    made = Root(shipped, rootfs.folder_of(cache_dir(), shipped), ("core",))
+    made = Root(shipped, rootfs.folder_of(cache_dir(), shipped, [shipped.layer("core")]), ("core",))
     if not made.tree.is_dir() or rootfs.verify(made):
         pytest.skip("the portable root is not there (decouple build 2.6 --env portable makes it)")
     return made

@@ -68,7 +68,7 @@ def url(published: Path) -> Iterator[str]:
 def root(tmp_path: Path) -> RootEnvironment:
     """The Debian root that the wheels were built in, with a Python that they fit, and folders of this test's own."""
     described = description.load()
-    found = rootfs.Root(described, rootfs.folder_of(cache_dir(), described), ("core", "cuda"))
+    found = rootfs.Root(described, rootfs.folder_of(cache_dir(), described, described.layers), ("core", "cuda"))
     lacks = rootfs.verify(found) if found.tree.is_dir() else ["it was never made"]
     if lacks:
         pytest.skip(f"{found.folder}: {lacks[0]}; nox -s build-2.6 -- --env rootfs makes it")

@@ -2,16 +2,18 @@
 
 A root lies in ``<cache>/rootfs/<name>-<digest>/``: ``root`` is the tree, ``done.json`` says which stages are in it.
 Every stage is recorded after it was carried out, so a run that was interrupted goes on with the first stage that is
-not recorded. A layer that only gained packages gets the new ones on top; any other change starts the root anew.
+not recorded. A layer that only gained packages gets the new ones on top. Checkouts share the cache: a root that has
+what this description lacks may be in use by another one, so it stays, and ``…-2`` is made beside it.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +128,15 @@ class Root(Struct, frozen=True):
         return {name: version for (name, _), version in record.installed(self.tree).items()}
 
 
-def folder_of(cache: Path, description: Description) -> Path:
-    """Where the cache keeps the root of ``description``."""
-    return cache / "rootfs" / f"{description.name}-{description.digest()}"
+def folder_of(cache: Path, description: Description, wanted: Sequence[Layer] = ()) -> Path:
+    """Where the cache keeps the root of ``description``: the first that the layers ``wanted`` fit on."""
+    return next(folder for folder in _folders(cache, description) if _fits(_read_done(folder), wanted))
+
+
+def _folders(cache: Path, description: Description) -> Iterator[Path]:
+    first = cache / "rootfs" / f"{description.name}-{description.digest()}"
+    yield first
+    yield from (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
 
 
 def ensure(
@@ -139,7 +147,7 @@ def ensure(
     Raises DecoupleError when mmdebstrap, apt, or a check fails; what was done so far stays and the next call goes on.
     """
     wanted = [description.layer(name) for name in layers]
-    folder = folder_of(cache, description)
+    folder = folder_of(cache, description, wanted)
     root = Root(description, folder, tuple(layers))
     if _complete(_read_done(folder), wanted) and not verify(root):
         return root  # without the lock: whoever holds it only adds layers
@@ -147,12 +155,11 @@ def ensure(
     with locked(folder.with_suffix(".lock")):
         progress.finish()
         done = _read_done(folder)
-        for layer in wanted:
-            if layer.name in done.layers and not _extends(done.layers[layer.name], layer):
-                done = _start_anew(folder)
-                break
+        if not _fits(done, wanted):  # who made it meanwhile has another description
+            return ensure(cache, description, layers, log=log, progress=progress)
         if not done.bootstrap:
-            _start_anew(folder)
+            if folder.exists():
+                _remove(folder)
             progress.start(f"Debian {description.bootstrap.suite} root")
             _bootstrap(description, folder, log)
             record.add(root.tree, folder, Path(description.bootstrap.keyring))
@@ -210,14 +217,14 @@ def moved(root: Root) -> list[str]:
 
 
 def remove(cache: Path, description: Description) -> bool:
-    """Delete the root from the cache; False when there was none. Raises DecoupleError when something is mounted."""
-    folder = folder_of(cache, description)
-    if not folder.exists():
-        return False
-    with locked(folder.with_suffix(".lock")):
-        _remove(folder)
-    folder.with_suffix(".lock").unlink(missing_ok=True)
-    return True
+    """Delete the roots from the cache; False when there was none. Raises DecoupleError when something is mounted."""
+    first = folder_of(cache, description)
+    folders = [path for path in (first, *sorted(first.parent.glob(f"{first.name}-*"))) if path.is_dir()]
+    for folder in folders:
+        with locked(folder.with_suffix(".lock")):
+            _remove(folder)
+        folder.with_suffix(".lock").unlink(missing_ok=True)
+    return bool(folders)
 
 
 def _remove(folder: Path) -> None:
@@ -231,12 +238,6 @@ def _remove(folder: Path) -> None:
     done = subprocess.run([*as_owner(), "rm", "-rf", "--one-file-system", str(folder)], capture_output=True, text=True)
     if done.returncode:
         raise DecoupleError(f"{folder}: not deleted: {done.stderr.strip()}", next_step="delete it as root")
-
-
-def _start_anew(folder: Path) -> _Done:
-    if folder.exists():
-        _remove(folder)
-    return _Done()
 
 
 class _Done(Struct):
@@ -256,6 +257,11 @@ def _read_done(folder: Path) -> _Done:
 def _write_done(folder: Path, done: _Done) -> None:
     step("record a stage of the root")
     write_atomically(folder / "done.json", json.dumps(asdict(done), indent=2, sort_keys=True) + "\n")
+
+
+def _fits(done: _Done, wanted: Sequence[Layer]) -> bool:
+    """Whether each layer that is there and ``wanted`` is as it should be, or lacks only what can be put on top."""
+    return all(_extends(done.layers[layer.name], layer) for layer in wanted if layer.name in done.layers)
 
 
 def _extends(recorded: dict[str, Any], layer: Layer) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -102,10 +103,23 @@ def test_a_killed_command_leaves_no_mount_and_no_process(root: rootfs.Root) -> N
     assert mounts_below(root.folder) == []
 
 
-def test_a_layer_that_lost_something_starts_the_root_anew_and_one_that_gained_does_not() -> None:
-    layer = replace(description.load().layer("core"), packages=("a", "b"))
-    assert rootfs._extends({"packages": ["a"], "pypi": [], "beside": []}, layer)
-    assert not rootfs._extends({"packages": ["a", "gone"], "pypi": [], "beside": []}, layer)
+def test_a_root_with_more_than_the_description_stays_for_the_checkout_that_made_it(tmp_path: Path) -> None:
+    described = tiny(tmp_path)
+    first = rootfs.folder_of(tmp_path, described)
+
+    def made_with(*packages: str) -> None:
+        layers = {"tiny": {"digest": "other", "packages": list(packages), "pypi": [], "beside": []}}
+        first.mkdir(parents=True, exist_ok=True)
+        (first / "done.json").write_text(json.dumps({"bootstrap": True, "layers": layers}))
+
+    layer = replace(described.layer("tiny"), packages=("a", "b"))
+    made_with("a")  # b is put on top
+    assert rootfs.folder_of(tmp_path, described, [layer]) == first
+    made_with("a", "b", "of another checkout")
+    assert rootfs.folder_of(tmp_path, described, [layer]) == first.with_name(f"{first.name}-2")
+    first.with_name(f"{first.name}-2").mkdir()
+    assert rootfs.remove(tmp_path, described)  # both
+    assert list(first.parent.iterdir()) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
