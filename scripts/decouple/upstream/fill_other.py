@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 from decouple.base import git as runner
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.release.manifest import Manifest, ManifestSource, Toolchain, is_released
-from decouple.upstream.providers.git import GitSource
+from decouple.upstream.providers.git import GitSource, fetch_one
 
 _UNKNOWN = Toolchain(python=(), cuda=None, libraries=(), gcc=None, cuda_max_gcc=None)
 
@@ -40,15 +40,8 @@ def of_repository(name: str, url: str, ref: str) -> Manifest:
     _refuse_released(name, f"decouple manifest fill {name} reads it off PyPI")
     with tempfile.TemporaryDirectory(prefix="decouple-ref-") as folder:
         here = Path(folder)
-        runner.git("init", "-q", cwd=here)
-        runner.git("remote", "add", "origin", url, cwd=here)
-        runner.git(
-            *("fetch", "-q", "--depth=1", "--filter=blob:none", "origin", ref),
-            cwd=here,
-            env=runner.fetching(),
-            doing=f"{url}: {ref}",
-            next_step="name a tag, a branch or a whole commit id that the repository has",
-        )
+        step = "name a tag, a branch or a whole commit id that the repository has"
+        fetch_one(here, url, ref, "--filter=blob:none", doing=f"{url}: {ref}", next_step=step)
         commit = runner.text("rev-parse", "FETCH_HEAD^{commit}", cwd=here)
         shown = runner.git(
             *("show", "FETCH_HEAD:version.txt"),

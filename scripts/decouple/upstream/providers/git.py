@@ -98,16 +98,18 @@ def fetch(manifest: Manifest, source: GitSource, context: FetchContext) -> Fetch
 def _by_commit(url: str, commit: str, tree: Path) -> None:
     """A work tree of a commit that no tag names: ``git clone --branch`` takes names only."""
     tree.mkdir()
-    runner.git("init", "-q", cwd=tree)
-    runner.git("remote", "add", "origin", url, cwd=tree)
-    runner.git(
-        *("fetch", "-q", "--depth=1", "origin", commit),
-        cwd=tree,
-        env=runner.fetching(),
-        doing=f"{url}: commit {commit}",
-        next_step="check the network, or try another --source",
+    fetch_one(
+        tree, url, commit, doing=f"{url}: commit {commit}", next_step="check the network, or try another --source"
     )
     runner.git("checkout", "-q", "--detach", "FETCH_HEAD", cwd=tree)
+
+
+def fetch_one(here: Path, url: str, ref: str, *options: str, doing: str, next_step: str) -> None:
+    """Make the folder ``here`` a repository whose FETCH_HEAD is ``ref`` of ``url``, without history."""
+    runner.git("init", "-q", cwd=here)
+    runner.git("remote", "add", "origin", url, cwd=here)
+    words = ("fetch", "-q", "--depth=1", *options, "origin", ref)
+    runner.git(*words, cwd=here, env=runner.fetching(), doing=doing, next_step=next_step)
 
 
 class _Drawn:
