@@ -88,9 +88,11 @@ PLACES = {
 }  # fmt: skip
 
 
-#: How many of a batch are the repository's own: they may change what git does, and do so in threes and fours. A filter
-#: that its own attributes name is run, as git runs it.
+#: How many of a batch are the repository's own: they may change what git does, and do so in threes and fours.
 OWN = {"own config": 4, "own attribute": 2, "own exclude": 1}
+
+#: What its own attributes must not ask for: git converts what is written then, as in any repository.
+CONVERTING = re.compile("filter|working-tree-encoding")
 
 
 class Setting(NamedTuple):
@@ -143,7 +145,9 @@ def batch(roll: int) -> tuple[Setting, ...]:
         if len(made) < many:
             one = _setting(dice, many)
             said = [other for other in made.values() if other.place == one.place]
-            if len(said) < OWN.get(one.place, many) and (one.place, "filter" in one.name) != ("own attribute", True):
+            if len(said) < OWN.get(one.place, many) and not (
+                one.place == "own attribute" and CONVERTING.search(one.name)
+            ):
                 made.setdefault((one.place, one.name.lower()), one)
     return tuple(made.values())
 

@@ -708,7 +708,7 @@ def _fetch(folder: Path) -> Scene:
 
 
 def _index_key(folder: Path) -> Scene:
-    """A key is another one each time: what is looked at is which halves there are. None is ever replaced."""
+    """A key is another one each time: what is looked at is which halves there are."""
     (folder / "project").mkdir(exist_ok=True)
 
     def look() -> Look:

@@ -56,7 +56,7 @@ def _verb(prepare: tuple[tuple[str, ...], ...], *words: str, edit: bool = False)
         return Scene(
             command(words[0], RELEASE, *words[1:], **variables),
             lambda: _look(project),
-            command("series", RELEASE, **variables),
+            command("applied", RELEASE, **variables),
             repeats=False,
         )
 

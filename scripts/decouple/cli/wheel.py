@@ -16,6 +16,10 @@ OFFICIAL = (
     "only the Python bindings, and what a patch adds to libtorch_cuda, were compiled from the tree"
 )
 
+UNPINNED = (
+    "a source without a pinned hash is not listed: its first use was trusted, and the tree above is what came of it"
+)
+
 
 def register(subparsers: Any) -> None:
     """Add the commands."""
@@ -69,6 +73,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     print(f"  overlay     {manifest.overlay.digest}")
     for source in manifest.sources:
         print(f"  source      {source.get('name') or source.get('file')} {source['sha256']}")
+    print(f"              {UNPINNED}")
     listed = components_in(arguments.wheel)
     print(f"  components  {f'{listed[0]} in it, {listed[1]} asked for ({BOM})' if listed else 'not listed in it'}")
     if manifest.cuda:

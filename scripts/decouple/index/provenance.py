@@ -71,16 +71,22 @@ def statement(wheel: Wheel) -> dict[str, Any]:
 
 def make_key(private: Path) -> Path:
     """Write a new ed25519 key to ``private`` (mode 0600, PKCS8 PEM) and its public half to ``<private>.pub``, which is
-    returned. Raises UsageError rather than replace a key."""
+    returned. Where the private half alone is there, as a killed run leaves it, that gets its public one.
+
+    Raises UsageError rather than replace a key, DecoupleError when what is there is none.
+    """
     public = private.with_name(private.name + ".pub")
-    for path in (private, public):
-        if path.exists():
-            raise UsageError(f"{path}: exists; a key is never replaced", next_step="choose another name")
-    key = Ed25519PrivateKey.generate()
-    encoded = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    write_atomically(private, encoded, mode=0o600)
+    if private.exists() and not public.exists():
+        key = load_private(private)
+    else:
+        for path in (private, public):
+            if path.exists():
+                raise UsageError(f"{path}: exists; a key is never replaced", next_step="choose another name")
+        key = Ed25519PrivateKey.generate()
+        encoded = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        write_atomically(private, encoded, mode=0o600)
     write_atomically(
         public,
         key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo),

@@ -189,3 +189,17 @@ def test_a_signed_statement_is_of_this_wheel_by_this_key(tmp_path: Path) -> None
         provenance.verify(cuda, signed, public)
     with pytest.raises(DecoupleError, match="not signed by"):
         provenance.verify(core, signed.replace(b'"payload": "', b'"payload": "eyJ9'), public)
+
+
+def test_a_private_key_whose_public_half_a_kill_cut_off_gets_it(tmp_path: Path) -> None:
+    private = tmp_path / "release.key"
+    public = provenance.make_key(private)
+    before = private.read_bytes(), public.read_bytes()
+    public.unlink()
+    assert provenance.make_key(private) == public
+    assert (private.read_bytes(), public.read_bytes()) == before
+    with pytest.raises(UsageError, match="never replaced"):
+        provenance.make_key(private)
+    private.unlink()
+    with pytest.raises(UsageError, match="never replaced"):
+        provenance.make_key(private)
