@@ -309,6 +309,11 @@ class Journal:
             now = path.read_bytes() if path.is_file() else None
             if now == wanted:
                 return False
+        since = self._path.stat().st_mtime
+        for name in ("index.lock", "HEAD.lock"):  # of a git that was killed before it touched the first path
+            with contextlib.suppress(FileNotFoundError):
+                if (self.repository.git_dir / name).lstat().st_mtime >= since - 2:
+                    worktree.forget_stale_lock(self.repository, name, since)
         self._drop()
         return True
 

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from decouple.base.git import Repository
+from decouple.stack import worktree
 from decouple.stack.engine import Stack
 from decouple.stack.journal import Journal, Transaction
-from decouple.stack.trees import differences
+from decouple.stack.trees import Change, differences
+from tests.support import kills
 from tests.support.series import World, contents, git, tree_of, usual_world
 
 #: A user's edit in a file that no patch touches: it must be there, untouched, after every kill.
@@ -266,3 +268,25 @@ def test_a_git_that_outlives_a_killed_run_keeps_the_lock(world: World) -> None:
         slow.kill()
         slow.wait()
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_the_lock_of_a_git_that_was_killed_before_it_moved_anything_is_not_in_the_way(tmp_path: Path) -> None:
+    world = usual_world(tmp_path / "world")
+
+    def cut(repository: Repository, old: str, new: str) -> list[Change]:
+        (repository.git_dir / "index.lock").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+        return []
+
+    def killed() -> int:
+        worktree.move = cut
+        with Stack.open(world.places) as stack:
+            stack.push(None)
+        return 0
+
+    assert kills.start(killed, tmp_path / "said").wait() == -signal.SIGKILL
+    assert (world.source / ".git/index.lock").exists()
+    with Stack.open(world.places) as stack:
+        assert not stack.applied
+        stack.push(None)
+    assert tree_of(world.source) == git(world.source, "rev-parse", "HEAD^{tree}")
