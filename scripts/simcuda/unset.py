@@ -80,9 +80,13 @@ def spread(argument: str) -> list[str]:
 def differing(one: Sequence[str], other: Sequence[str]) -> set[int]:
     """Bytes that are not the same in both; of a word that is an address of the host in both, all of them.
 
-    The low bits of an address are the same in every run of one build, and not in another build's.
+    The low bits of an address are the same in every run of one build, and not in another build's. An argument that is
+    one number differs from its lowest byte on when it was measured (a time): then all of it does. Padding comes behind
+    what is set.
     """
     found = {at for at, (mine, yours) in enumerate(zip(one, other, strict=False)) if mine != yours}
+    if 0 in found and len(one) <= _WORD:
+        return set(range(len(one)))
     for at in sorted(found):
         for start in range(max(0, at - _WORD + 1), at + 1):
             if _is_address(one[start : start + _WORD]) and _is_address(other[start : start + _WORD]):

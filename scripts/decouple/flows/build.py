@@ -20,7 +20,7 @@ from msgspec.structs import asdict, replace
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.base.paths import cache_dir
-from decouple.build import remote_cache, seconds, settings, stages
+from decouple.build import inputs, remote_cache, seconds, settings, stages
 from decouple.build.environment import Environment, Places, RootEnvironment
 from decouple.build.estimate import (
     Estimate,
@@ -229,6 +229,8 @@ def _over_kernels(request: Build, listener: Listener) -> StageWheel:
         )
     pair = pairing.pair_of(request.release)
     choices, places = _choices(request), request.places
+    if request.against == "built":
+        _need_core(request, places)
     costs = estimates(request)
     for cost in costs:
         listener.say(cost.line())
@@ -260,6 +262,17 @@ def _over_kernels(request: Build, listener: Listener) -> StageWheel:
     outcome = stages.Bindings(job).build()
     listener.say(_line(outcome))
     return outcome
+
+
+def _need_core(request: Build, places: Places) -> None:
+    """Before anything is fetched. Raises UsageError without a core wheel of ours, naming what makes one."""
+    stamp = inputs.read_stamp(places.core_state / "stage1.json")
+    if stamp is None or not (places.dist / stamp.wheel).exists():
+        env = f"--env {portable.KIND}" if request.kind == folder.KIND else f"--env {request.env}"
+        raise UsageError(
+            f"{places.dist}: no core wheel of {request.release} for --core built",
+            next_step=f"decouple build {request.release} {env} --stage 1 (hours), or leave --core out",
+        )
 
 
 def _kernels(request: Build, pair: pairing.Pair, listener: Listener) -> folder.Halves:

@@ -213,7 +213,7 @@ def stored(torch: Torch, other: str, release: str) -> dict[str, SuiteResult]:
 def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     """How tests are run on it. Raises UsageError when it is not there, DecoupleError when the root cannot be made."""
     if torch.word not in IN_ROOT:
-        return here(torch, work.project)
+        return here(torch, work.project, work.release)
     places = work.places.beside("smoke") if torch.word == "smoke" else work.places
     places.make()
     wheels = [] if torch.word == "monolith" else _wheels(places, torch.word)
@@ -233,7 +233,7 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     if torch.device == "simulated":
         simulate.share(cache_dir() / "simcuda", places.verify / "simcuda", work.project, listener.say)
         # of a torch that is not installed as a wheel: Debian's folders
-        simulation += simulate.FOLDERS.get(torch.word, ())
+        simulation += simulate.FOLDERS.get(torch.word, ()) + simulate.unset(work.release, names["project"])
         variables |= {"SIMCUDA_CACHE": f"{names['verify']}/simcuda", "CCACHE_DIR": names["ccache"]}
     return Target(
         label=torch.label,
@@ -257,7 +257,7 @@ def _wheels(places: Places, word: str) -> list[Path]:
     return [places.dist / stamp.wheel for stamp in stamps if stamp]
 
 
-def here(torch: Torch, project: Path) -> Target:
+def here(torch: Torch, project: Path, release: str) -> Target:
     """The torch of a Python on this machine. Raises UsageError when there is no such program."""
     python, folder = Path(torch.word), (torch.results / torch.name).resolve()
     if not python.exists():
@@ -273,6 +273,6 @@ def here(torch: Torch, project: Path) -> Target:
         work=str(folder),
         project=str(project),
         variables=catalog.variables(torch.device),
-        simulation=torch.simulation,
+        simulation=torch.simulation + (simulate.unset(release, str(project)) if torch.device == "simulated" else ()),
         recorded=torch.recorded,
     )

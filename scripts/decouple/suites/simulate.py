@@ -21,6 +21,15 @@ FOLDERS = {
 }  # fmt: skip
 
 
+def unset(release: str, project: str) -> tuple[str, ...]:
+    """Words of `simcuda` that name the argument bytes that nobody sets, where they were learned of ``release``.
+
+    ``project`` is this checkout as the tests see it.
+    """
+    file = f"scripts/decouple/suites/unset/{release}.txt"
+    return ("--unset", f"{project}/{file}") if (Path(__file__).parents[3] / file).exists() else ()
+
+
 def share(cache: Path, shared: Path, project: Path, say: Callable[[str], None] = lambda line: None) -> None:
     """Make the stand-ins in ``cache``, and put them with the headers that a shadow needs into ``shared``.
 

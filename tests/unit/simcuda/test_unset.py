@@ -65,3 +65,8 @@ def test_launches_of_a_test_that_went_another_way_teach_nothing() -> None:
 
 def test_a_device_pointer_counts_as_its_eight_bytes() -> None:
     assert unset.differing(unset.spread("00[1,512]00"), unset.spread("00[2,512]00")) == set(range(1, 9))
+
+
+def test_a_number_that_was_measured_is_left_out_whole_and_a_field_before_padding_is_not() -> None:
+    assert unset.differing(unset.spread("a6d1a90b00000000"), unset.spread("281fa90b00000000")) == set(range(8))
+    assert unset.differing(unset.spread("062c275d04000000"), unset.spread("0610305d04000000")) == {1, 2}

@@ -24,7 +24,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import find_project
 from decouple.cli import test_cuda as cli_test_cuda
 from decouple.flows import test_cuda as flow
-from decouple.suites import catalog, compare, junit, run, shards, store, target
+from decouple.suites import catalog, compare, junit, run, shards, simulate, store, target
 from decouple.suites.catalog import Suite
 from decouple.suites.store import Store, SuiteResult
 from decouple.suites.target import Target
@@ -355,3 +355,13 @@ def test_the_suites_are_well_formed_and_a_wrong_name_names_them() -> None:
 def test_a_suite_without_a_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match=r"suite things: .* has none of test_things\.py"):
         SUITE.found(tmp_path)
+
+
+def test_bytes_that_nobody_sets_are_left_out_where_they_were_learned() -> None:
+    assert simulate.unset("2.6", "/in/there") == ("--unset", "/in/there/scripts/decouple/suites/unset/2.6.txt")
+    assert simulate.unset("2.99", "/in/there") == ()
+    lines = (Path(simulate.__file__).with_name("unset") / "2.6.txt").read_text().splitlines()
+    for line in lines:
+        kernel, argument, first, last = line.split()
+        assert len(kernel) == 16 and int(kernel, 16) and int(argument) >= 0 and int(first) < int(last)
+    assert lines == sorted(set(lines))
