@@ -11,10 +11,14 @@ from decouple.build.paired import pair
 from decouple.build.split import split
 from decouple.build.wheels import BOM, components_in, read_manifest
 
-OFFICIAL = (
-    "machine code of upstream's own wheel (the last source), repacked under its licence, unmodified but for run paths; "
-    "only the Python bindings, and what a patch adds to libtorch_cuda, were compiled from the tree"
-)
+_COMPILED_HERE = "only the Python bindings, and what a patch adds to libtorch_cuda, were compiled from the tree"
+KERNELS = {
+    "official": "machine code of upstream's own wheel (the last source), repacked under its licence, unmodified but "
+    f"for run paths; {_COMPILED_HERE}",
+    "installed": "machine code of another CUDA build of this release (kernels.json in the wheel names its libraries), "
+    f"repacked under its licence, unmodified but for names and run paths; {_COMPILED_HERE}",
+}
+"""Whose the kernels of a wheel are, where they were not compiled from the tree."""
 
 UNPINNED = (
     "a source without a pinned hash is not listed: its first use was trusted, and the tree above is what came of it"
@@ -78,8 +82,8 @@ def _explain(arguments: argparse.Namespace) -> int:
     print(f"  components  {f'{listed[0]} in it, {listed[1]} asked for ({BOM})' if listed else 'not listed in it'}")
     if manifest.cuda:
         print(f"  cuda        {manifest.cuda} for {', '.join(manifest.arch_list)}")
-    if manifest.flags.get("kernels", "compiled") != "compiled":
-        print(f"  kernels     {manifest.flags['kernels']}: {OFFICIAL}")
+    if whose := KERNELS.get(kind := str(manifest.flags.get("kernels", "compiled"))):
+        print(f"  kernels     {kind}: {whose}")
     for name, said in manifest.toolchain.items():
         if name not in ("packages", "inputs"):
             print(f"  {name:<11} {said or 'not there'}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
+from decouple.cli.wheel import KERNELS
 from decouple.flows.build import Build, build
 
 
@@ -45,3 +46,8 @@ def test_wheels_of_each_kind_are_made_in_a_folder_of_their_own(tmp_path: Path) -
     ways = [{}, {"kernels": "official"}, {"kernels": "official", "core": "built"}, {"kernels": "monolith"}]
     folders = [Build(tmp_path, "2.6", **way).places.state for way in ways]  # type: ignore[arg-type]
     assert len(set(folders)) == len(ways)
+
+
+def test_explain_says_of_each_kind_whose_it_is(tmp_path: Path) -> None:
+    kinds = {Build(tmp_path, "2.6", kernels=word).kind for word in ("official", "monolith", "/opt/torch")}
+    assert kinds == set(KERNELS) and "upstream's own wheel" not in KERNELS["installed"]
