@@ -74,6 +74,31 @@ def forked(tree: Path) -> None:
     )
 
 
+def grown(tree: Path) -> None:
+    """New couplings of later releases, in words of our own: NVSHMEM among c10d's bindings, a launcher for CUDA only."""
+    edited(
+        tree / "torch/csrc/distributed/c10d/init.cpp",
+        r"^#include <torch/csrc/distributed/c10d/PyProcessGroup\.hpp>$",
+        r"\g<0>\n#include <torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cuh>",
+    )
+    edited(
+        tree / "torch/csrc/distributed/c10d/init.cpp",
+        r"^  py::class_<::c10d::BroadcastOptions>",
+        r'#ifdef USE_NVSHMEM\n  module.def("_made_up_shmem", &made_up_shmem);\n#endif\n\n\g<0>',
+    )
+    kernel = "torch/nativert/kernels/C10Kernel.cpp"
+    (tree / kernel).parent.mkdir(parents=True)
+    (tree / kernel).write_text("#include <ATen/cuda/CUDAContext.h>\n#include <ATen/cuda/Exceptions.h>\nint kernel;\n")
+    launcher = "torch/csrc/inductor/static_cuda_launcher"
+    (tree / f"{launcher}.h").write_text("#pragma once\n")
+    (tree / f"{launcher}.cpp").write_text("#ifdef USE_CUDA\nbool StaticCudaLauncher_init(PyObject* module);\n#endif\n")
+    edited(
+        tree / "build_variables.bzl",
+        r'^    "torch/csrc/inductor/resize_storage_bytes\.cpp",$',
+        rf'\g<0>\n    "{launcher}.cpp",\n    "{kernel}",',
+    )
+
+
 @pytest.fixture(scope="module")
 def pristine() -> Path:
     return fetch(load_release(find_project(), "2.6"), "debian").path
@@ -129,6 +154,20 @@ def test_files_that_move_otherwise_still_move(project: Path, pristine: Path, tmp
     base = applied / "third_device/torch_cuda/torch_cuda/csrc/aten/native"
     assert (base / "cuda/LossPart.cu").exists()
     assert (base / "quantized_ops/cuda").is_dir()
+    taken = census(TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied))
+    assert taken.comparison.key_after == 0
+
+
+def test_couplings_of_later_releases_are_cut_where_they_stand(project: Path, pristine: Path, tmp_path: Path) -> None:
+    applied, said = carried(project, pristine, tmp_path, grown)
+    assert not any(one.verdict.stops for one in said.outcome.carried)
+    base = applied / "third_device/torch_cuda/torch_cuda/csrc"
+    bindings = (base / "pybinding/registrations/c10d.cpp").read_text()
+    assert "_made_up_shmem" in bindings
+    assert "nvshmem_extension.cuh" in bindings
+    assert "_made_up_shmem" not in (applied / "torch/csrc/distributed/c10d/init.cpp").read_text()
+    assert (base / "framework/inductor/static_cuda_launcher.cpp").is_file()
+    assert "static_cuda_launcher" not in (applied / "build_variables.bzl").read_text()
     taken = census(TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied))
     assert taken.comparison.key_after == 0
 

@@ -44,9 +44,11 @@ def name_of(project: Path, word: str, source: str) -> str:
 def nearest(project: Path, release: str) -> str:
     """The whole series to carry from: the newest that is not newer than ``release``, else the oldest.
 
+    A series for a tree of the user's is passed over: its manifest names no source, and both trees are needed.
     Raises UsageError where no series is whole, or ``release`` has no manifest.
     """
-    whole = Checkout(project).whole()
+    every = Checkout(project).whole()
+    whole = [one for one in every if load_release(project, one).sources] or every
     if not whole:
         raise UsageError("no whole series to carry from", next_step="name a checkout with a series of all patches")
     wanted = Version(load_release(project, release).version)

@@ -284,8 +284,10 @@ def prepare(
         else:
             commit, repo, tree = _full_side(manifest, word, debian, listener)
             borrowed.append(repo)
-            regenerate = _regenerate(tree, waiting.new)
         sides.append((f"{manifest.tag}{'+debian' if debian else ''}", commit))
+    if tree is not None:
+        content.check(tree)  # of the new release alone: its relocation is planned on the files, not on the baseline
+        regenerate = _regenerate(tree, waiting.new)
     known = resolutions.load_all(project)
     work = series.RebaseWork(
         open_workspace(folder / "objects", borrowed),
@@ -309,7 +311,6 @@ def _full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) 
             step = f"{error.next_step}; --source wheel carries the patches whose files the official wheel shows"
             raise DecoupleError(error.what, next_step=step) from error
         raise
-    content.check(fetched.path)  # its relocation is planned on the files, not on the baseline
     baseline = ensure_baseline(cache_dir(), manifest, fetched, debian, listener.progress)
     return baseline.commit, baseline.repo, fetched.path
 

@@ -56,6 +56,8 @@ class Cut(Struct, frozen=True):
     header: str
     included_by: tuple[str, ...]
     reason: str
+    later: bool = False
+    """Only a later release has these includes; another is none the worse."""
 
 
 class Scope(Struct, frozen=True):
@@ -82,6 +84,8 @@ class Stage1Sources(Struct, frozen=True):
     bzl_lists: tuple[str, ...]
     cmake_lists: tuple[str, ...]
     globs: tuple[str, ...]
+    taken_out: tuple[str, ...] = ()
+    """Units that a patch of the series takes out of these lists."""
 
 
 class PatchHeader(Struct, frozen=True):

@@ -15,8 +15,10 @@ Read = Callable[[str], str | None]
 
 def make(recipe: Recipe, read: Read) -> dict[str, str]:
     """Path -> new text. Raises RecipeError naming file and step where the tree does not have what is looked for."""
-    texts = {path: _text(recipe, read, path) for path in recipe.files}
-    taken = {take.name: _taken(take, texts[take.file]) for take in recipe.take}
+    texts = {
+        path: _text(recipe, read, path) for path in recipe.files if path in recipe.needed or read(path) is not None
+    }
+    taken = {take.name: _taken(take, texts[take.file]) if take.file in texts else "" for take in recipe.take}
     made = {new.path: _filled(new.text, taken) for new in recipe.new}
     for path, text in texts.items():
         edits = [edit for edit in recipe.edit if edit.file == path]

@@ -125,6 +125,12 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
         return sorted({*(one.file for one in self.take), *(one.file for one in self.edit)})
 
     @property
+    def needed(self) -> set[str]:
+        """Those of them that the tree must have: a file that only tables with ``where`` name may come later."""
+        takes = {one.file for one in self.take if not one.where}
+        return takes | {one.file for one in self.edit if not one.where}
+
+    @property
     def makes(self) -> bool:
         """Whether it makes the patch; else it only knows when the patch is not needed."""
         return bool(self.files)

@@ -10,6 +10,7 @@ import pytest
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.cli import main
+from decouple.flows.carry import nearest
 from decouple.patch import seriesfile
 from decouple.release.manifest import release_of
 from decouple.upstream.fill_other import candidate_tag
@@ -68,6 +69,7 @@ def test_a_fork_gets_its_manifest_off_its_tree(project: Project) -> None:
     fork = project.sources["1.1"]
     assert main(["apply", "acme-1.1", "--source", str(fork)]) == 0
     manifest = load_release(project.root, "acme-1.1")
+    assert nearest(project.root, "acme-1.1") == "1.0", "the fork's own series names no source to carry it from"
     assert (manifest.release, manifest.version, manifest.commit) == ("acme-1.1", "1.1.0a0", None)
     assert Checkout(project.root).whole() == ("acme-1.1", "1.0"), "never the newest: nothing is carried from it unasked"
     assert main(["lint", "acme-1.1"]) in (0, 1)

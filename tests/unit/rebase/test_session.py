@@ -127,6 +127,17 @@ def test_what_fits_is_listed_from_its_old_home(project: Project) -> None:
     assert not (project.root / "build/rebase/state.json").exists()
 
 
+def test_only_the_tree_that_relocation_reads_is_compared_with_what_was_unpacked(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The patches are carried between two baselines; reading every file of the old release again costs a second."""
+    project.upstream("1.1", dict.fromkeys("abc", numbered(1, 60)))
+    compared: list[Path] = []
+    monkeypatch.setattr("decouple.flows.rebase.content.check", compared.append)
+    assert project.begin() == 0
+    assert len(compared) == 1
+
+
 def test_a_conflict_is_settled_in_plain_git(project: Project) -> None:
     conflict_in_b(project)
     assert project.begin() == 1

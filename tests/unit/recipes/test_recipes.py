@@ -110,6 +110,14 @@ def test_a_replacement_that_finds_nothing_is_an_error(tmp_path: Path) -> None:
         make(recipe(tmp_path), {"storage.cpp": other}.get)
 
 
+def test_a_file_that_only_a_later_release_has_may_be_missing(tmp_path: Path) -> None:
+    edit = '[[edit]]\nfile = "later.cpp"\nat = [{ line = "cuda" }]\nwhere = [{ line = "cuda" }]\nput = ""\n'
+    made = recipe(tmp_path, f"{RECIPE}\n{edit}")
+    here = {"storage.cpp": STORAGE}
+    assert "later.cpp" not in make(made, here.get)
+    assert make(made, (here | {"later.cpp": "a\n#include <cuda.h>\nb\n"}).get)["later.cpp"] == "a\nb\n"
+
+
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"storage\.cpp: not in this tree"):
         make(recipe(tmp_path), {}.get)

@@ -93,6 +93,20 @@ def test_a_cut_lets_a_header_go_that_the_core_still_includes(tree: Path, rules: 
     assert "c10/cuda/CUDAStream.h" in make_plan(tree, structs.replace(rules, cuts=(cut,))).mapping
 
 
+def test_a_cut_of_a_later_release_is_no_error_in_another(tree: Path, rules: RuleFile) -> None:
+    cut = Cut("c10/cuda/CUDAStream.h", ("torch/later.cpp",), "a patch takes the include out", later=True)
+    assert "c10/cuda/CUDAStream.h" in make_plan(tree, structs.replace(rules, cuts=(cut,))).mapping
+
+
+def test_a_unit_that_a_patch_takes_out_of_the_core_s_lists_moves(tree: Path, rules: RuleFile) -> None:
+    unit = "torch/csrc/inductor/static_cuda_launcher.cpp"
+    lists = f'libtorch_cmake_sources = ["torch/csrc/a.cpp", "{unit}"]\nlibtorch_cuda_core_sources = []\n'
+    write(tree, {unit: "#ifdef USE_CUDA\nint x;\n#endif\n", "build_variables.bzl": lists})
+    assert make_plan(tree, rules).mapping[unit].startswith(ROOT)
+    kept = structs.replace(rules, stage1=structs.replace(rules.stage1, taken_out=()))
+    assert unit not in make_plan(tree, kept).mapping
+
+
 def test_not_a_pytorch_tree(tmp_path: Path, rules: RuleFile) -> None:
     with pytest.raises(DecoupleError, match="holds none of"):
         make_plan(tmp_path, rules)

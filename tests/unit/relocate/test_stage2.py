@@ -64,3 +64,11 @@ def test_of_patterns_that_stand_for_each_other_one_is_enough(tmp_path: Path) -> 
 def test_a_listed_file_that_is_gone_is_told(tmp_path: Path, listed: str) -> None:
     found = report(tmp_path, listed=listed)
     assert [fault.partition(";")[0] for fault in found.faults] == [f"Sources.cmake:4: {listed} is not in this tree"]
+
+
+def test_a_pattern_of_a_later_release_may_find_nothing(tmp_path: Path) -> None:
+    report(tmp_path)
+    (tmp_path / "Sources.cmake").write_text('torch_cuda_glob(launcher "torch/csrc/later.cpp")\n')
+    assert [fault for fault in check(tmp_path, (), tmp_path, DATA).faults if "later.cpp finds nothing" in fault]
+    later = Stage2Sources(DATA.sources, DATA.either, DATA.left, ["torch/csrc/later.cpp"])
+    assert check(tmp_path, (), tmp_path, later).faults == ()

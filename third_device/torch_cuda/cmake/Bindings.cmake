@@ -34,7 +34,7 @@ endif()
 
 Python_add_library(_CUDAC MODULE WITH_SOABI "${OWN_PYTHON_DIR}/_cudac_module.cpp")
 target_include_directories(_CUDAC SYSTEM PRIVATE "${PYBIND11_INCLUDE_DIR}")
-target_compile_definitions(_CUDAC PRIVATE TORCH_CUDA_VERSION="${TORCH_CUDA_VERSION}")
+target_compile_definitions(_CUDAC PRIVATE TORCH_CUDA_VERSION="${TORCH_CUDA_VERSION}" $<$<BOOL:${static_launcher}>:HAS_STATIC_LAUNCHER>)
 target_link_libraries(_CUDAC PRIVATE common core::torch_python torch_python_cuda torch_cuda)
 set(extension_rpath ${rpath})
 list(TRANSFORM extension_rpath REPLACE "^.ORIGIN/\\.\\./\\.\\./" "$ORIGIN/../")

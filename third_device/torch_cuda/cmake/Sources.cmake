@@ -57,6 +57,8 @@ if(USE_CUDNN)
   torch_cuda_resolve(cudnn_bindings torch/csrc/cuda/shared/cudnn.cpp)
   list(APPEND PYTHON_SOURCES ${cudnn_bindings})
 endif()
+torch_cuda_glob(static_launcher "torch/csrc/inductor/static_cuda_launcher.cpp") # from 2.8 on
+list(APPEND PYTHON_SOURCES ${static_launcher})
 # Ours. bindings.cpp answers for torch._C what a core without CUDA cannot; the others implement the hooks and registries that
 # the patched core declares, so a stock core has nothing to compile them against.
 set(OWN_PYTHON_DIR "${CMAKE_CURRENT_SOURCE_DIR}/torch_cuda/csrc/pybinding")

@@ -18,6 +18,10 @@ namespace torch::cuda {
 void initModule(PyObject* module);
 } // namespace torch::cuda
 
+#ifdef HAS_STATIC_LAUNCHER // of torch/csrc/inductor, from 2.8 on
+bool StaticCudaLauncher_init(PyObject* module);
+#endif
+
 PyMODINIT_FUNC PyInit__CUDAC() {
   HANDLE_TH_ERRORS
   static PyModuleDef definition = {
@@ -36,6 +40,11 @@ PyMODINIT_FUNC PyInit__CUDAC() {
   THCPEvent_init(module.get());
   THCPGraph_init(module.get());
   THCPMemPool_init(module.get());
+#ifdef HAS_STATIC_LAUNCHER
+  if (!StaticCudaLauncher_init(module.get())) {
+    throw python_error();
+  }
+#endif
   torch::cuda::addCoreBindings(module.get());
   return module.release();
   END_HANDLE_TH_ERRORS
