@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import csv
-from email.message import Message
-from email.parser import HeaderParser
+from typing import TYPE_CHECKING
 
-from packaging.requirements import Requirement
+if TYPE_CHECKING:  # loaded where METADATA is read: every command that opens a source loads this module
+    from email.message import Message
+
+    from packaging.requirements import Requirement
 
 CORE = "torch"
 CUDA = "torch-cuda"
@@ -19,11 +21,15 @@ PAIRED = "paired"
 
 def headers(metadata: bytes) -> Message:
     """The fields of METADATA. Raises ValueError where it is no text."""
+    from email.parser import HeaderParser
+
     return HeaderParser().parsestr(metadata.decode())
 
 
 def requirements(fields: Message) -> list[Requirement]:
     """What a wheel asks for. Raises ValueError for what is no requirement."""
+    from packaging.requirements import Requirement
+
     return [Requirement(value) for value in fields.get_all("Requires-Dist") or ()]
 
 

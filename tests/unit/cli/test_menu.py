@@ -86,3 +86,11 @@ def test_a_verb_loads_only_the_heavy_libraries_that_it_needs(words: list[str], m
 def test_a_build_without_a_shared_cache_loads_no_client_of_one(verb: str) -> None:
     found = loaded([verb, "--help"])
     assert "decouple.build.remote_cache" in found and "redis" not in found
+
+
+def test_the_table_of_providers_loads_no_reader_of_metadata() -> None:
+    """Every command that opens a source loads the table."""
+    code = "import sys, decouple.upstream.providers.table\n"
+    code += "print({'email', 'packaging.requirements', 'requests'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
