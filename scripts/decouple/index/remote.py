@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import requests
-from pypi_simple import IndexPage, ProjectPage, UnsupportedRepoVersionError
+from pypi_simple import IndexPage, ProjectPage, UnexpectedRepoVersionWarning, UnsupportedRepoVersionError
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
@@ -196,7 +197,9 @@ def _scheme(address: str) -> str:
 def _parsed(url: str, parse: Callable[[], T]) -> T:
     """What ``parse`` gives. Raises DecoupleError for a page that is none: whoever runs the server wrote it."""
     try:
-        return parse()
+        with warnings.catch_warnings():  # a later minor version has all that ours has (PEP 629)
+            warnings.simplefilter("ignore", UnexpectedRepoVersionWarning)
+            return parse()
     except UnsupportedRepoVersionError as error:
         raise DecoupleError(f"{url}: {error}", next_step="update decouple") from error
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError) as error:

@@ -233,6 +233,13 @@ def test_a_bad_json_page_is_named_and_not_the_404_of_the_html_page(server: Hosti
         Index(server.url("/simple/")).project("torch")
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_page_of_a_later_minor_version_is_read_without_a_word(server: Hostile) -> None:
+    page = {"meta": {"api-version": "1.99"}, "name": "torch", "files": [], "versions": []}
+    server.files["/simple/torch/index.json"] = json.dumps(page).encode()
+    assert Index(server.url("/simple/")).project("torch").offers == ()
+
+
 @pytest.mark.parametrize("address", ["http://[::1", "http://[", "ftp://example.org/simple/", "http://"])
 def test_an_address_that_is_none_is_one_line(address: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["index", "check", address]) == 1
