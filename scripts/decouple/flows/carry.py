@@ -47,11 +47,11 @@ def nearest(project: Path, release: str) -> str:
     A series for a tree of the user's is passed over: its manifest names no source, and both trees are needed.
     Raises UsageError where no series is whole, or ``release`` has no manifest.
     """
+    wanted = Version(load_release(project, release).version)
     every = Checkout(project).whole()
     whole = [one for one in every if load_release(project, one).sources] or every
     if not whole:
         raise UsageError("no whole series to carry from", next_step="name a checkout with a series of all patches")
-    wanted = Version(load_release(project, release).version)
     versions = {one: Version(load_release(project, one).version) for one in whole}
     older = [one for one in whole if versions[one] <= wanted]
     return max(older, key=lambda one: versions[one]) if older else min(whole, key=lambda one: versions[one])

@@ -192,7 +192,8 @@ class Journal:
             self._drop()
             raise
         except (OSError, DecoupleError) as error:
-            if self._drop_if_not_begun():
+            if self._has_changed_nothing():
+                self._drop()
                 raise
             raise self._cut_off(plan.verb, error) from error
         return changes
@@ -226,7 +227,13 @@ class Journal:
             shutil.rmtree(self._staged, ignore_errors=True)
             return []
         verb = record.verb
-        if self._drop_if_not_begun():
+        if self._has_changed_nothing():
+            since = self._path.stat().st_mtime
+            for name in ("index.lock", "HEAD.lock"):  # of a git that was killed before it touched the first path
+                with contextlib.suppress(FileNotFoundError):
+                    if (self.repository.git_dir / name).lstat().st_mtime >= since - 2:
+                        worktree.forget_stale_lock(self.repository, name, since)
+            self._drop()
             return [f"an earlier `{verb}` was cut off before it changed anything: dropped"]
         try:
             rescued = self._perform(record, resumed=True)
@@ -290,8 +297,8 @@ class Journal:
         self._drop()
         return changes
 
-    def _drop_if_not_begun(self) -> bool:
-        """Remove the journal if its transaction has changed nothing yet; returns whether it did."""
+    def _has_changed_nothing(self) -> bool:
+        """Whether nothing of the journal's transaction was done yet, so that it can be dropped."""
         try:
             record = self._record()
         except FileNotFoundError:
@@ -309,12 +316,6 @@ class Journal:
             now = path.read_bytes() if path.is_file() else None
             if now == wanted:
                 return False
-        since = self._path.stat().st_mtime
-        for name in ("index.lock", "HEAD.lock"):  # of a git that was killed before it touched the first path
-            with contextlib.suppress(FileNotFoundError):
-                if (self.repository.git_dir / name).lstat().st_mtime >= since - 2:
-                    worktree.forget_stale_lock(self.repository, name, since)
-        self._drop()
         return True
 
     def _drop(self) -> None:
