@@ -31,7 +31,9 @@ def register(subparsers: Any) -> None:
     tests.add_argument("release")
     tests.add_argument("suite", nargs="*", help="suites by name (default: all; --list names them)")
     tests.add_argument("--list", action="store_true", help="name the suites and their files, run nothing")
-    tests.add_argument("--torch", default="built", metavar="built|smoke|monolith|PYTHON", help="the torch to test")
+    tests.add_argument(
+        "--torch", default="built", metavar="built|smoke|stock|monolith|PYTHON", help="the torch to test"
+    )
     tests.add_argument("--label", help="what its results are called (default: the word of --torch)")
     tests.add_argument("--device", default="auto", choices=["auto", "gpu", "simulated"])
     tests.add_argument("--devices", type=int, default=2, help="how many simulated devices")

@@ -22,6 +22,7 @@ from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings
 from decouple.build.environment import Places
+from decouple.flows.build import SMOKE, Build
 from decouple.flows.environment import Work, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
@@ -155,8 +156,9 @@ def record(
     status.update(path, suites={**status.read(path).suites, f"{torch.label}-{torch.device}": section})
 
 
-IN_ROOT = ("built", "smoke", "monolith")
-"""Torches that live in the Debian root: the wheels of ``build`` and of ``smoke``, and upstream's single-stage build."""
+IN_ROOT = {"built": "core", "smoke": "stock", "stock": "stock", "monolith": "monolith"}
+"""Torches that live in the Debian root, and the layer that each needs: the wheels of ``build``; those of ``smoke`` and
+of ``build --kernels monolith`` on Debian's unmodified CPU torch; and upstream's single-stage build."""
 
 
 class Torch(Struct, frozen=True):
@@ -214,15 +216,15 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     """How tests are run on it. Raises UsageError when it is not there, DecoupleError when the root cannot be made."""
     if torch.word not in IN_ROOT:
         return here(torch, work.project, work.release)
-    places = work.places.beside("smoke") if torch.word == "smoke" else work.places
+    places = _places(work, torch.word)
     places.make()
     wheels = [] if torch.word == "monolith" else _wheels(places, torch.word)
-    layers = ["core", "cuda", {"monolith": "monolith", "smoke": "stock"}.get(torch.word, "core")]
+    layers = ["core", "cuda", IN_ROOT[torch.word]]
     environment = open_environment(replace(work, env="rootfs"), places, layers, listener)
     names = environment.names()
     python, variables = "python3", checks.monolith_variables()
     if wheels:
-        table = settings.core("stock" if torch.word == "smoke" else "built")
+        table = settings.core("stock" if IN_ROOT[torch.word] == "stock" else "built")
         libraries = table.libraries(environment.kind)
         place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
         tried = venvs.install(place, f"suites-{torch.word}", wheels, packages=table.packages, libraries=libraries)
@@ -249,11 +251,19 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     )
 
 
+def _places(work: Work, word: str) -> Places:
+    """Where what that torch is made of was built."""
+    if word == "stock":
+        return Build(work.project, work.release, kernels="monolith").places
+    return work.places.beside(SMOKE) if word == "smoke" else work.places
+
+
 def _wheels(places: Places, word: str) -> list[Path]:
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
-    session = "smoke" if word == "smoke" else "build"
     if stamps[1] is None or (word == "built" and stamps[0] is None):
-        raise UsageError(f"{places.dist}: not built yet", next_step=f"nox -s {session}-{places.release}")
+        release = places.release
+        how = {"smoke": f"nox -s smoke-{release}", "stock": f"decouple build {release} --stage 2 --kernels monolith"}
+        raise UsageError(f"{places.dist}: not built yet", next_step=how.get(word, f"nox -s build-{release}"))
     return [places.dist / stamp.wheel for stamp in stamps if stamp]
 
 

@@ -365,3 +365,10 @@ def test_bytes_that_nobody_sets_are_left_out_where_they_were_learned() -> None:
         kernel, argument, first, last = line.split()
         assert len(kernel) == 16 and int(kernel, 16) and int(argument) >= 0 and int(first) < int(last)
     assert lines == sorted(set(lines))
+
+
+def test_a_torch_that_was_not_built_names_its_own_build(tmp_path: Path) -> None:
+    for word, command in (("stock", "--stage 2 --kernels monolith"), ("smoke", "smoke-2.6"), ("built", "build-2.6")):
+        with pytest.raises(UsageError) as failed:
+            flow.find(flow.Torch(word, word, "simulated", tmp_path, tmp_path), flow.Work(tmp_path, "2.6"))
+        assert command in str(failed.value.next_step)
