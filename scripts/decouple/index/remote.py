@@ -14,6 +14,7 @@ from typing import TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import requests
+from bs4.builder import ParserRejectedMarkup
 from pypi_simple import IndexPage, ProjectPage, UnexpectedRepoVersionWarning, UnsupportedRepoVersionError
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
@@ -194,6 +195,9 @@ def _scheme(address: str) -> str:
         ) from error
 
 
+_NO_PAGE = (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError)
+
+
 def _parsed(url: str, parse: Callable[[], T]) -> T:
     """What ``parse`` gives. Raises DecoupleError for a page that is none: whoever runs the server wrote it."""
     try:
@@ -202,7 +206,7 @@ def _parsed(url: str, parse: Callable[[], T]) -> T:
             return parse()
     except UnsupportedRepoVersionError as error:
         raise DecoupleError(f"{url}: {error}", next_step="update decouple") from error
-    except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError) as error:
+    except (ParserRejectedMarkup, *_NO_PAGE) as error:
         why = str(error).split("\n", 1)[0] or type(error).__name__
         raise DecoupleError(
             f"{url}: not a page of an index (PEP 503, PEP 691): {why[:200]}", next_step=_IS_IT

@@ -233,6 +233,13 @@ def test_a_bad_json_page_is_named_and_not_the_404_of_the_html_page(server: Hosti
         Index(server.url("/simple/")).project("torch")
 
 
+def test_markup_that_the_parser_rejects_is_no_page(server: Hostile) -> None:
+    """Found by the hostile bench: html.parser gives up on a marked section without a name."""
+    server.files["/simple/torch/"] = b'<html><body><![]-- href="" href="" x="">'
+    with pytest.raises(DecoupleError, match="torch/: not a page"):
+        Index(server.url("/simple/")).project("torch")
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_page_of_a_later_minor_version_is_read_without_a_word(server: Hostile) -> None:
     page = {"meta": {"api-version": "1.99"}, "name": "torch", "files": [], "versions": []}
