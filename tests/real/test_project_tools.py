@@ -5,19 +5,14 @@ The index is ours over HTTP with small wheels; the tools are the real ones, whic
 
 from __future__ import annotations
 
-import functools
 import os
 import subprocess
-import threading
-from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from uv import find_uv_bin
 
-from decouple.index import site
-from tests.unit.index.test_per_cuda import publish
+from tests.unit.index.test_per_cuda import served as served
 
 PROJECT = """
 [project]
@@ -30,17 +25,9 @@ WANTED = {"torch-2.6.0+cu124", "torch_cuda-2.6.0+cu124.paired", "torch_cuda_libr
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(served: str) -> str:
     """The index of CUDA 12.4 on a site that has 11.8 too."""
-    folder = tmp_path_factory.mktemp("site")
-    for cuda in ("11.8", "12.4"):
-        publish(folder / "dist", cuda)
-    site.build(folder / "dist", folder / "site")
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder / "site"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/cu124/simple/"
-        server.shutdown()
+    return f"{served}/cu124/simple/"
 
 
 def run(folder: Path, *command: str) -> None:

@@ -18,7 +18,7 @@ from decouple.index import site
 from decouple.index.check import check
 from decouple.index.remote import Index
 from decouple.index.wheel import read
-from tests.fault.index.test_install import served
+from tests.support.server import serving
 
 DIST = find_project() / "dist" / "2.6"
 CORE, BACKEND = sorted(DIST.glob("torch-*.whl")), sorted(DIST.glob("torch_cuda-*.whl"))
@@ -60,8 +60,8 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def url(published: Path) -> Iterator[str]:
-    with served(published) as address:
-        yield address
+    with serving(published) as url:
+        yield f"{url}/simple/"
 
 
 @pytest.fixture
@@ -121,8 +121,8 @@ def test_one_changed_byte_and_pip_installs_nothing(root: RootEnvironment, publis
         file.seek(-1, 1)
         file.write(bytes([byte[0] ^ 1]))
     python = environment_in(root)
-    with served(tmp_path / "site") as address:
-        done = pip_in(root, python, address, "torch-cuda", "torch")
+    with serving(tmp_path / "site") as url:
+        done = pip_in(root, python, f"{url}/simple/", "torch-cuda", "torch")
     assert done.returncode != 0
     assert "DO NOT MATCH THE HASHES" in done.stderr
     assert not list((root.places.verify / "env").glob("lib/python3*/site-packages/torch*"))

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 from decouple.base import git as runner
 from decouple.base.errors import DecoupleError
-from decouple.stack import edits
 from decouple.stack.engine import Stack
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.fetched import Fetched
@@ -211,11 +210,7 @@ def _work(folder: Path, told: tuple[Setting, ...], mask: int = 0o022) -> dict[st
         reaching = runner.fetching()
         base = ensure_baseline(folder / "cache", manifest(), source, debian_patches=True)
         with Stack.open(world.places) as stack:
-            stack.push(None)
-            with (world.source / "torch/registry.py").open("a") as file:
-                file.write("more = {}\n")
-            edits.refresh(stack)
-            patch = (world.project / "patches/2.6/0003-split.patch").read_bytes()
+            patch = series.edited_patch(world, stack)
             whole, there = stack.state.head, _digest(world)
             (info / "attributes").write_bytes(_lines(told, "own attribute"))
             stack.pop(1)

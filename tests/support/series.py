@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from decouple.base.checkout import Checkout, SeriesPlaces
-from decouple.stack.engine import create
+from decouple.stack import edits
+from decouple.stack.engine import Stack, create
 
 RELEASE = "2.6"
 
@@ -205,3 +206,12 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file below ``folder`` outside .git."""
     return {name: data for name, (data, _) in snapshot(folder).items()}
+
+
+def edited_patch(world: World, stack: Stack) -> bytes:
+    """Push all of a usual world's series, edit a file of its last patch, refresh: that patch as it is then."""
+    stack.push(None)
+    with (world.source / "torch/registry.py").open("a") as file:
+        file.write("more = {}\n")
+    edits.refresh(stack)
+    return (world.project / "patches/2.6/0003-split.patch").read_bytes()

@@ -12,13 +12,14 @@ and ``ETag``. As a pytest fixture: ``from tests.support.server import http_serve
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import unquote, urlsplit
@@ -254,3 +255,18 @@ def http_server() -> Iterator[FaultyServer]:
     """An empty server; put files into ``server.files``."""
     with FaultyServer() as server:
         yield server
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The address of the folder on a local web server that knows nothing about packages and has no faults."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()

@@ -156,9 +156,27 @@ def record(
     status.update(path, suites={**status.read(path).suites, f"{torch.label}-{torch.device}": section})
 
 
-IN_ROOT = {"built": "core", "smoke": "stock", "stock": "stock", "monolith": "monolith"}
-"""Torches that live in the Debian root, and the layer that each needs: the wheels of ``build``; those of ``smoke`` and
-of ``build --kernels monolith`` on Debian's unmodified CPU torch; and upstream's single-stage build."""
+class InRoot(Struct, frozen=True):
+    """A torch that lives in the Debian root: the layer it needs, the command that builds it, and where that puts it."""
+
+    layer: str
+    command: str = ""
+    """Empty: nothing is built, the layer has it."""
+    places: Callable[[Work], Places] = lambda work: work.places
+
+
+IN_ROOT = {
+    "built": InRoot("core", "nox -s build-{release}"),
+    "smoke": InRoot("stock", "nox -s smoke-{release}", lambda work: work.places.beside(SMOKE)),
+    "stock": InRoot(
+        "stock",
+        "decouple build {release} --stage 2 --kernels monolith",
+        lambda work: Build(work.project, work.release, kernels="monolith").places,
+    ),
+    "monolith": InRoot("monolith"),
+}
+"""Word of ``--torch`` -> what it is: our wheels, those of ``smoke``, Debian's unmodified CPU torch with torch_cuda over
+Debian's kernels, and Debian's single-stage build."""
 
 
 class Torch(Struct, frozen=True):
@@ -216,15 +234,16 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     """How tests are run on it. Raises UsageError when it is not there, DecoupleError when the root cannot be made."""
     if torch.word not in IN_ROOT:
         return here(torch, work.project, work.release)
-    places = _places(work, torch.word)
+    known = IN_ROOT[torch.word]
+    places = known.places(work)
     places.make()
-    wheels = [] if torch.word == "monolith" else _wheels(places, torch.word)
-    layers = ["core", "cuda", IN_ROOT[torch.word]]
+    wheels = _wheels(places, known) if known.command else []
+    layers = ["core", "cuda", known.layer]
     environment = open_environment(replace(work, env="rootfs"), places, layers, listener)
     names = environment.names()
     python, variables = "python3", checks.monolith_variables()
     if wheels:
-        table = settings.core("stock" if IN_ROOT[torch.word] == "stock" else "built")
+        table = settings.core("stock" if known.layer == "stock" else "built")
         libraries = table.libraries(environment.kind)
         place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
         tried = venvs.install(place, f"suites-{torch.word}", wheels, packages=table.packages, libraries=libraries)
@@ -251,19 +270,11 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     )
 
 
-def _places(work: Work, word: str) -> Places:
-    """Where what that torch is made of was built."""
-    if word == "stock":
-        return Build(work.project, work.release, kernels="monolith").places
-    return work.places.beside(SMOKE) if word == "smoke" else work.places
-
-
-def _wheels(places: Places, word: str) -> list[Path]:
+def _wheels(places: Places, known: InRoot) -> list[Path]:
+    """The wheels of the last build; a core of its own stands before torch_cuda."""
     stamps = [inputs.read_stamp(places.state / f"stage{stage}.json") for stage in (1, 2)]
-    if stamps[1] is None or (word == "built" and stamps[0] is None):
-        release = places.release
-        how = {"smoke": f"nox -s smoke-{release}", "stock": f"decouple build {release} --stage 2 --kernels monolith"}
-        raise UsageError(f"{places.dist}: not built yet", next_step=how.get(word, f"nox -s build-{release}"))
+    if stamps[1] is None or (known.layer == "core" and stamps[0] is None):
+        raise UsageError(f"{places.dist}: not built yet", next_step=known.command.format(release=places.release))
     return [places.dist / stamp.wheel for stamp in stamps if stamp]
 
 

@@ -230,9 +230,8 @@ class Journal:
         if self._has_changed_nothing():
             since = self._path.stat().st_mtime
             for name in ("index.lock", "HEAD.lock"):  # of a git that was killed before it touched the first path
-                with contextlib.suppress(FileNotFoundError):
-                    if (self.repository.git_dir / name).lstat().st_mtime >= since - 2:
-                        worktree.forget_stale_lock(self.repository, name, since)
+                if worktree.is_as_new(self.repository.git_dir / name, since):
+                    worktree.forget_stale_lock(self.repository, name, since)
             self._drop()
             return [f"an earlier `{verb}` was cut off before it changed anything: dropped"]
         try:

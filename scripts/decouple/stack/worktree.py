@@ -255,6 +255,14 @@ def _move_across(temporary: Path, full: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def is_as_new(lock: Path, since: float) -> bool:
+    """Whether a lock file is there and no older than ``since`` (a file's mtime), so that it may be of our own git."""
+    try:
+        return lock.lstat().st_mtime >= since - 2  # a file system may round
+    except FileNotFoundError:
+        return False
+
+
 def forget_stale_lock(repository: Repository, name: str, since: float, patience: float = 5.0) -> None:
     """Remove the lock file ``name`` that a git of ours left when it was killed, after ``since`` (a file's mtime).
 
@@ -266,7 +274,7 @@ def forget_stale_lock(repository: Repository, name: str, since: float, patience:
     lock = repository.git_dir / name
     ends = time.monotonic() + patience
     while os.path.lexists(lock):
-        ours = lock.lstat().st_mtime >= since - 2  # a file system may round
+        ours = is_as_new(lock, since)
         if ours and not lives(repository.git_dir, repository.root):
             lock.unlink(missing_ok=True)
             return

@@ -2,38 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from decouple.index import site
+from tests.support.server import serving
 from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
 
 Installer = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None: ...
-
-
-@contextlib.contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The folder on a local web server that knows nothing about packages."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/simple/"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture
@@ -41,8 +22,8 @@ def address(tmp_path: Path) -> Iterator[str]:
     make_pair(tmp_path / "dist")
     make_wheel(tmp_path / "dist", "torch", "2.13.0+decoupled.1")
     site.build(tmp_path / "dist", tmp_path / "site")
-    with served(tmp_path / "site") as url:
-        yield url
+    with serving(tmp_path / "site") as url:
+        yield f"{url}/simple/"
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from decouple.build.wheels import finish
 from decouple.index import site
 from decouple.index.check import check
 from decouple.index.remote import Index
-from tests.fault.index.test_install import Installer, environment, install, installed, served
+from tests.fault.index.test_install import Installer, environment, install, installed
+from tests.support.server import serving
 from tests.support.torch_cuda import INFO
 from tests.unit.index.wheels import SERIES_A, make_manifest, make_wheel
 
@@ -69,8 +70,8 @@ def address(dist: Path, tmp_path: Path) -> Iterator[str]:
     """Our index, which also has upstream's torch of the same release."""
     make_wheel(dist, "torch", "2.6.0")
     site.build(dist, tmp_path / "site")
-    with served(tmp_path / "site") as url:
-        yield url
+    with serving(tmp_path / "site") as url:
+        yield f"{url}/simple/"
 
 
 def test_an_official_torch_of_the_same_release_gives_way(install: Installer, environment: Path) -> None:

@@ -11,7 +11,7 @@ from decouple.base.errors import DecoupleError
 from decouple.index import dependencies, site
 from decouple.index.check import check
 from decouple.index.remote import Index
-from tests.fault.index.test_install import served
+from tests.support.server import serving
 from tests.unit.index.wheels import make_pair, make_wheel
 
 
@@ -22,8 +22,8 @@ def elsewhere(tmp_path: Path) -> Iterator[list[str]]:
     make_wheel(other, "mpmath", "1.3.0")
     make_wheel(other, "sympy", "1.13.1", requires=("mpmath>=1.1",), requires_python=">=3.8")
     site.build(other, tmp_path / "elsewhere")
-    with served(tmp_path / "elsewhere") as url:
-        yield ["--isolated", "--index-url", url]
+    with serving(tmp_path / "elsewhere") as url:
+        yield ["--isolated", "--index-url", f"{url}/simple/"]
 
 
 def test_requirements_leave_out_our_own_and_extras() -> None:
@@ -45,11 +45,13 @@ def test_files_are_those_for_the_python_of_the_wheel(tmp_path: Path) -> None:
         tmp_path / "dist", "torch", "2.6.0+decoupled.1", requires=("markupsafe",), tag="cp310-cp310-linux_x86_64"
     )
     site.build(tmp_path / "other", tmp_path / "elsewhere")
-    with served(tmp_path / "elsewhere") as url:
+    with serving(tmp_path / "elsewhere") as url:
         site.build(
             tmp_path / "dist",
             tmp_path / "site",
-            resolve=lambda wanted, python: dependencies.resolve(wanted, python, ["--isolated", "--index-url", url]),
+            resolve=lambda wanted, python: dependencies.resolve(
+                wanted, python, ["--isolated", "--index-url", f"{url}/simple/"]
+            ),
         )
     (package,) = Index(str(tmp_path / "site")).project_json("markupsafe").offers
     assert package.filename == "markupsafe-3.0-cp310-cp310-linux_x86_64.whl"

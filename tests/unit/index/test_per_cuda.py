@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import subprocess
 import sys
-import threading
 import venv
 import zipfile
 from collections.abc import Callable, Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,6 +16,7 @@ from decouple.base.errors import UsageError
 from decouple.build.paired import pair
 from decouple.cli import main
 from decouple.index import site
+from tests.support.server import serving
 from tests.unit.index.wheels import make_pair, make_wheel
 
 CORE = "2.6.0+decoupled"
@@ -43,11 +41,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         publish(folder / "dist", cuda)
     site.build(folder / "dist", folder / "site")
     assert main(["index", "check", str(folder / "site")]) == 0
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder / "site"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serving(folder / "site") as url:
+        yield url
 
 
 @pytest.fixture(params=["pip", "uv"])

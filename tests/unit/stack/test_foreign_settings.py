@@ -13,7 +13,7 @@ from decouple.stack.engine import Stack
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.fetched import Fetched
 from tests.support.releases import DEBIAN_PATCH, manifest, sample_tree
-from tests.support.series import usual_world
+from tests.support.series import edited_patch, usual_world
 from tests.unit.upstream.test_baseline import debian_folder
 
 CONFIG = (
@@ -46,11 +46,7 @@ def all_of_it(root: Path) -> dict[str, str]:
     base = ensure_baseline(root / "cache", manifest(), source, debian_patches=True)
     world = usual_world(root / "world")
     with Stack.open(world.places) as stack:
-        stack.push(None)
-        with (world.source / "torch/registry.py").open("a") as file:
-            file.write("more = {}\n")
-        edits.refresh(stack)
-        patch = (world.project / "patches/2.6/0003-split.patch").read_bytes()
+        patch = edited_patch(world, stack)
         return {
             "pristine": base.upstream,
             "with Debian's patches": base.commit,
