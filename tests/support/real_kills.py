@@ -61,7 +61,7 @@ def _verb(prepare: tuple[tuple[str, ...], ...], *words: str, edit: bool = False)
             for before in prepare:
                 kills.finished(command(before[0], RELEASE, *before[1:], **variables), folder / "said")
             if edit:
-                path = tree / "third_device/torch_cuda/core/__init__.py"
+                path = tree / "torch/functional.py"
                 path.write_text(path.read_text() + "# edited\n")
         return Scene(
             command(words[0], RELEASE, *words[1:], **variables),

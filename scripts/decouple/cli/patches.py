@@ -68,7 +68,8 @@ def _add(arguments: argparse.Namespace) -> int:
         for path in files:
             if not (stack.places.tree / path).exists():
                 raise UsageError(f"{path} is not in the tree", next_step="make the file first, then add it")
-        stack.repository.run("add", "--intent-to-add", "--force", "--", *files)
+        with stack.journal.locking_index():
+            stack.repository.run("add", "--intent-to-add", "--force", "--", *files)
         for path in files:
             print(f"{path} goes into {patch(stack, [])} at the next refresh")
     return OK

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -270,7 +270,8 @@ class Stack:
 
     def edited_files(self) -> tuple[str, ...]:
         """Tracked files that differ from HEAD."""
-        self.repository.try_run("update-index", "-q", "--refresh")
+        with suppress(OSError), self.journal.locking_index():  # a full disk: the times stay as they are
+            self.repository.try_run("update-index", "-q", "--refresh")
         raw = self.repository.run("diff-index", "-z", "--name-only", "HEAD", "--")
         return tuple(name.decode("utf-8", "surrogateescape") for name in raw.split(b"\0") if name)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -129,6 +129,7 @@ class Journal:
         self._own = repository.own
         self._path = self._own / "journal.json"
         self._staged = self._own / "staged"
+        self._locking = self._own / "locking"
 
     @property
     def scratch(self) -> Path:
@@ -158,6 +159,18 @@ class Journal:
     def _away(self) -> str:
         """What to do when the state is lost: the commits, and with them a person's work, are git's and still there."""
         return f"move {self.repository.root} away and run `decouple apply`; its commits are in git's hands"
+
+    @contextlib.contextmanager
+    def locking_index(self) -> Iterator[None]:
+        """Note that a git of ours takes ``index.lock`` outside of a transaction. Raises OSError (a full disk).
+
+        One that is killed leaves it behind; the next command then knows whose it is.
+        """
+        self._locking.touch()
+        try:
+            yield
+        finally:
+            self._locking.unlink()
 
     def save(self, state: State) -> None:
         """Write the state file. Only for a new stack: everything else goes through :meth:`commit`."""
@@ -221,6 +234,11 @@ class Journal:
     def recover(self) -> list[str]:
         """Bring a transaction that was cut off to its end, or drop it. Returns what was done, in words."""
         shutil.rmtree(self.scratch, ignore_errors=True)
+        if self._locking.exists():
+            self._forget_locks(("index.lock",), self._locking.stat().st_mtime)
+            self._locking.unlink()
+        ours = (self.repository.git_dir / "refs/decouple").glob("*.lock")  # nobody else writes these refs
+        self._forget_locks([f"refs/decouple/{lock.name}" for lock in ours], 0)
         try:
             record = self._record()
         except FileNotFoundError:
@@ -228,10 +246,8 @@ class Journal:
             return []
         verb = record.verb
         if self._has_changed_nothing():
-            since = self._path.stat().st_mtime
-            for name in ("index.lock", "HEAD.lock"):  # of a git that was killed before it touched the first path
-                if worktree.is_as_new(self.repository.git_dir / name, since):
-                    worktree.forget_stale_lock(self.repository, name, since)
+            # of a git that was killed before it touched the first path
+            self._forget_locks(("index.lock", "HEAD.lock"), self._path.stat().st_mtime)
             self._drop()
             return [f"an earlier `{verb}` was cut off before it changed anything: dropped"]
         try:
@@ -241,6 +257,12 @@ class Journal:
         words = [f"an earlier `{verb}` was cut off: finished it"]
         words += [f"{change.path} had other content than either state: saved in {self._rescue}" for change in rescued]
         return words
+
+    def _forget_locks(self, names: Iterable[str], since: float) -> None:
+        """Remove those locks that a killed git of ours left after ``since`` (a file's mtime); older ones stay."""
+        for name in names:
+            if worktree.is_as_new(self.repository.git_dir / name, since):
+                worktree.forget_stale_lock(self.repository, name, since)
 
     @property
     def _rescue(self) -> Path:

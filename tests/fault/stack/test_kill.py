@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -290,3 +291,46 @@ def test_the_lock_of_a_git_that_was_killed_before_it_moved_anything_is_not_in_th
         assert not stack.applied
         stack.push(None)
     assert tree_of(world.source) == git(world.source, "rev-parse", "HEAD^{tree}")
+
+
+@pytest.mark.parametrize("verb", [["add", "2.6", "torch/fresh.py"], ["status", "2.6"]])
+def test_a_git_killed_at_the_index_outside_of_a_move_leaves_no_lock(verb: list[str], tmp_path: Path) -> None:
+    world = usual_world(tmp_path / "world")
+    with Stack.open(world.places) as stack:
+        stack.push(None)
+    (world.source / "torch/fresh.py").write_text("fresh = 1\n")
+    lock, ask = world.source / ".git/index.lock", Repository.try_run
+
+    def cut(repository: Repository, *words: str, **how: Any) -> Any:
+        if words[0] in ("add", "update-index"):
+            lock.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return ask(repository, *words, **how)
+
+    def killed() -> int:
+        Repository.try_run = cut
+        return kills.command(*verb, DECOUPLE_PROJECT=str(world.project))()
+
+    assert kills.start(killed, tmp_path / "said").wait() == -signal.SIGKILL
+    assert lock.exists()
+    assert decouple(world, "pop", "2.6").returncode == 0
+    assert not lock.exists()
+    assert decouple(world, "push", "2.6").returncode == 0
+    assert decouple(world, *verb).returncode == 0
+
+
+def test_a_git_killed_at_our_own_refs_leaves_no_lock(tmp_path: Path) -> None:
+    world = usual_world(tmp_path / "world")
+    (world.source / ".git/refs/decouple/next.lock").touch()
+    done = decouple(world, "push", "2.6", "-a")
+    assert done.returncode == 0, done.stderr
+
+
+def test_another_programs_lock_stays_where_no_git_of_ours_was_killed(tmp_path: Path) -> None:
+    world = usual_world(tmp_path / "world")
+    lock = world.source / ".git/index.lock"
+    lock.touch()
+    (world.source / "torch/fresh.py").write_text("fresh = 1\n")
+    assert decouple(world, "status", "2.6").returncode in (0, 1)
+    assert decouple(world, "push", "2.6").returncode == 1
+    assert lock.exists()
