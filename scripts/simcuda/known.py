@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 HERE = Path(__file__).parent
-KINDS = frozenset({"compiler", "network", "race", "slow"})
+KINDS = frozenset({"compiler", "network", "race", "slow", "values"})
 
 
 @dataclass(frozen=True)

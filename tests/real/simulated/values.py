@@ -83,6 +83,39 @@ def operators() -> None:
         same(lambda on: numbers(7, on=on).softmax(0))
 
 
+def masked(on: torch.device) -> torch.Tensor:
+    """A tensor of the same device put where a mask of the second dimension says."""
+    x = numbers(3, 4, on=on)
+    x[:, numbers(4, on=on) > 0] = numbers(1, on=on, seed=1)[0]
+    return x
+
+
+def not_the_cpus() -> None:
+    """What the device computes and the CPU does not: indices counted by a kernel, whole numbers divided by zero."""
+    dirt = torch.full((1 << 20,), 0x0101010101010101, device=CUDA)
+    del dirt  # where the next call's count will lie
+    same(masked)
+    seven = torch.tensor([7, -7], device=CUDA)
+    assert (seven % 0).tolist() == torch.fmod(seven, torch.zeros_like(seven)).tolist() == [0xFFFFFFFF, -1]
+    assert (seven.byte() % torch.tensor([0, 4], device=CUDA).byte()).tolist() == [255, 1]
+    assert torch.add(torch.tensor([6e4], device=CUDA).half(), -7e4).item() == -1e4
+    assert torch.ones(3, device=CUDA).half().add(torch.ones(3, device=CUDA)).dtype == torch.float32
+    assert torch.empty(1 << 20, dtype=torch.half, device=CUDA).exponential_().min() > 0
+
+
+def waiting() -> None:
+    """A program that forbids waiting for the device hears of it, also where a size depends on values."""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        torch.nonzero(torch.ones(3, device=CUDA))
+    except RuntimeError as error:
+        assert "called a synchronizing" in str(error)
+    else:
+        raise AssertionError("nonzero waits")
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 def own_errors() -> None:
     """What the real operator refuses is refused, also where the CPU's would take it."""
     torch.use_deterministic_algorithms(True)
@@ -146,6 +179,6 @@ def asserts() -> None:
 
 
 if __name__ == "__main__":
-    for part in (operators, own_errors, graph, random, threads, asserts):
+    for part in (operators, not_the_cpus, own_errors, waiting, graph, random, threads, asserts):
         part()
         print(f"ok {part.__name__}", flush=True)

@@ -24,3 +24,10 @@ def test_a_pattern_stands_for_the_tests_that_it_names() -> None:
     why = reason("test_unary_ufuncs.py::TestUnaryUfuncsCUDA::test_non_contig_jiterator_unary_cuda_int8", known)
     assert why and why.startswith("compiler")
     assert reason("test_unary_ufuncs.py::TestUnaryUfuncsCUDA::test_non_contig_exp_cuda_int8", known) is None
+
+
+def test_a_pattern_for_a_type_is_of_no_other() -> None:
+    known = load()
+    why = reason("test_torch.py::TestTorchDeviceTypeCUDA::test_deterministic_empty_cuda_uint64", known)
+    assert why and why.startswith("values")
+    assert reason("test_torch.py::TestTorchDeviceTypeCUDA::test_deterministic_empty_cuda_int64", known) is None

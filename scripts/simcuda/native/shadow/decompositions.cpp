@@ -200,6 +200,16 @@ void efficient_attention_backward(Stack& stack) {
   for (int i = 0; i < 4; i++) stack.emplace_back(g[i]);
 }
 
+// The device draws in single precision at least, and never a zero: the smallest is half an epsilon.
+void exponential(Stack& stack) {  // self, lambda, generator
+  Arguments a(stack);
+  const bool twice = a.tensor(0).scalar_type() == at::kDouble;
+  const double lambda = a.values[1].toDouble();
+  const double half = (twice ? std::numeric_limits<double>::epsilon() : double(std::numeric_limits<float>::epsilon())) / 2;
+  auto drawn = at::empty_like(a.tensor(0), at::TensorOptions().dtype(twice ? at::kDouble : at::kFloat)).exponential_(lambda);
+  a.tensor(0).copy_(drawn.clamp_min_(half / lambda));
+  stack.emplace_back(a.tensor(0));
+}
 void fused_dropout(Stack& stack) {  // self, p (of keeping), generator
   Arguments a(stack);
   double keep = a.values[1].toDouble();
@@ -306,6 +316,7 @@ Decomposition decomposition(const std::string& name) {
       {"aten::_cudnn_rnn", cudnn_rnn},
       {"aten::_cudnn_rnn_backward", cudnn_rnn_backward},
       {"aten::_fused_dropout", fused_dropout},
+      {"aten::exponential_", exponential},
       {"aten::_masked_scale", masked_scale},
       {"aten::_softmax", any_softmax},
       {"aten::_log_softmax", log_softmax},

@@ -17,6 +17,7 @@
 #include "random.h"
 #include "report.h"
 #include "widen.h"
+#include "zero.h"
 
 namespace shadow {
 namespace {
@@ -26,6 +27,9 @@ using c10::IValue;
 using torch::jit::Stack;
 
 constexpr auto kKey = c10::DispatchKey::Fake;  // above Python, Functionalize and autograd are done; nobody else uses it
+
+const c10::DispatchKeySet kBeside = c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+    c10::DispatchKeySet({kKey, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});  // not asked where values are put
 
 // ---- what the arguments say ----
 struct Seen {
@@ -97,12 +101,16 @@ struct Work {
         op.callBoxed(stack);
     };
     Stack stack = arguments;
-    if (is_product(op.schema().name()) && widened(op, &stack, run)) return stack;
+    const std::string& name = op.schema().name();
+    if ((is_product(name) || is_sum(name, stack)) && widened(op, &stack, run)) return stack;
     try {
       run(&stack);
     } catch (const c10::Error& error) {
       stack = arguments;
-      if (!is_for_type(error) || !widened(op, &stack, run, is_for_bools(error))) throw;
+      if (is_for_zero(error))
+        divided(&stack, run);
+      else if (!is_for_type(error) || !widened(op, &stack, run, is_for_bools(error)))
+        throw;
     }
     return stack;
   }
@@ -186,6 +194,10 @@ unsigned long long asked() {
   return totals[3] + totals[4] + totals[5];
 }
 
+bool waiting_is_an_error() {
+  return c10::cuda::warning_state().get_sync_debug_mode() == c10::cuda::SyncDebugMode::L_ERROR;
+}
+
 bool plain_copy(const Stack& stack, size_t first) {
   const Tensor &to = stack[first].toTensor(), &from = stack[first + 1].toTensor();
   return to.layout() == c10::kStrided && from.layout() == c10::kStrided && to.scalar_type() == from.scalar_type() &&
@@ -201,6 +213,20 @@ int64_t count_of(const Stack& results) {
       return t.layout() != c10::kStrided ? t._nnz() : t.dim() ? t.size(0) : t.numel();
     }
   return 0;
+}
+
+// How many elements the masks among the indices choose: the real operator asks its own nonzero(), whose kernel counts nothing.
+std::optional<int64_t> chosen(const Stack& given) {
+  for (const IValue& v : given) {
+    if (!v.isList() || v.isTensorList()) continue;
+    for (const IValue& x : v.toListRef())
+      if (x.isTensor() && x.toTensor().defined() && x.toTensor().is_cuda() && can_mirror(x.toTensor()) &&
+          (x.toTensor().scalar_type() == at::kBool || x.toTensor().scalar_type() == at::kByte)) {
+        c10::impl::ExcludeDispatchKeyGuard plain(kBeside);
+        return mirror(x.toTensor()).count_nonzero().item<int64_t>();
+      }
+  }
+  return std::nullopt;
 }
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
@@ -237,24 +263,28 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     }
   }
 
+  const auto masked = capturing ? std::nullopt : chosen(given);
   std::exception_ptr failed;
   const auto before = early ? asked() : 0;
   try {
     c10::impl::ExcludeDispatchKeyGuard once(kKey);
     NoEffects no_effects;
     std::optional<ExpectCount> expect;
-    if (early) expect.emplace(count_of(*early));
+    if (masked)
+      expect.emplace(*masked);
+    else if (early)
+      expect.emplace(count_of(*early));
     simcuda_paint();
     op.redispatchBoxed(below, stack);
   } catch (...) {
-    if (!early || asked() == before) throw;  // the real operator's own error, which nothing of the device's led to
+    // the real operator's own error, which nothing of the device's led to; or a program that wants no waiting
+    if (!early || asked() == before || waiting_is_an_error()) throw;
     failed = std::current_exception();
     stack->resize(first);
   }
 
   const size_t results = schema.returns().size();
-  c10::impl::ExcludeDispatchKeyGuard plain(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
-      c10::DispatchKeySet({kKey, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+  c10::impl::ExcludeDispatchKeyGuard plain(kBeside);
   try {
     if (!early) {
       work.arguments.clear();

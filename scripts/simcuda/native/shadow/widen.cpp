@@ -61,6 +61,14 @@ bool is_product(const std::string& name) {
   return names.count(name);
 }
 
+bool is_sum(const std::string& name, const Stack& stack) {
+  static const std::unordered_set<std::string> names = {"aten::add", "aten::add_", "aten::sub", "aten::sub_"};
+  if (!names.count(name)) return false;
+  if (!stack[1].isTensor()) return true;
+  const Tensor &one = stack[0].toTensor(), &other = stack[1].toTensor();
+  return one.scalar_type() == other.scalar_type() || other.unsafeGetTensorImpl()->is_wrapped_number();
+}
+
 bool widened(const c10::OperatorHandle& op, Stack* stack, const std::function<void(Stack*)>& compute, bool bools) {
   Widened wide(bools);
   auto each = [&](const Stack& from) {

@@ -16,6 +16,9 @@ bool is_for_bools(const c10::Error& error);
 // The products: the CPU has plain loops for them in half precision, and the device adds up in single precision too.
 bool is_product(const std::string& name);
 
+// Sums, with one part multiplied first: by a number, and to one, that half precision may not have. Only of one type.
+bool is_sum(const std::string& name, const torch::jit::Stack& stack);
+
 // Replaces narrow tensors of `stack` by wide ones, runs `compute` on it, and brings what it wrote and returns back. False,
 // with the stack as it was, when no tensor of it is narrow. With `bools` it is truth values that become numbers.
 bool widened(const c10::OperatorHandle& op, torch::jit::Stack* stack,
