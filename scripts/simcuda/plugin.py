@@ -133,7 +133,7 @@ def release(error: BaseException | None) -> None:
     """Let go of what a failed test's frames hold.
 
     pytest keeps the exception, its traceback the frames, and those the tensors: memory that the tests behind it measure
-    and look through (``test_memory_snapshot`` of ``test_cuda.py`` made three others fail).
+    and look through.
     """
     while error:
         traceback.clear_frames(error.__traceback__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -100,6 +101,14 @@ def not_the_cpus() -> None:
     assert (seven.byte() % torch.tensor([0, 4], device=CUDA).byte()).tolist() == [255, 1]
     assert torch.add(torch.tensor([6e4], device=CUDA).half(), -7e4).item() == -1e4
     assert torch.ones(3, device=CUDA).half().add(torch.ones(3, device=CUDA)).dtype == torch.float32
+    one = numbers(4, 4, on=CUDA).relu().to_sparse()
+    one.add_(numbers(4, 4, on=CUDA, seed=1).relu().to_sparse())
+    both = (numbers(4, 4, on=torch.device("cpu"), seed=seed).relu() for seed in (0, 1))
+    torch.testing.assert_close(one.to_dense().cpu(), sum(both))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        seven[torch.tensor([1, 0], device=CUDA).byte()]
+    assert len(said) == 1, "the CPU's operator warned as well"
     assert torch.empty(1 << 20, dtype=torch.half, device=CUDA).exponential_().min() > 0
 
 

@@ -82,6 +82,10 @@ IValue mirrored(const IValue& v) {
 bool writes(const c10::Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); }
 
 // ---- one computation of the CPU ----
+struct Silent : c10::WarningHandler {  // the real operator has warned
+  void process(const c10::Warning&) override {}
+};
+
 struct Work {
   c10::OperatorHandle op;
   Stack arguments;                   // on the device's memory
@@ -92,6 +96,8 @@ struct Work {
     // below autograd, without Python modes, and without shadows of its own
     c10::impl::ExcludeDispatchKeyGuard plain(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
         c10::DispatchKeySet({kKey, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::PreDispatch}));
+    Silent silent;
+    c10::WarningUtils::WarningHandlerGuard said_already(&silent);
     std::unique_ptr<Seeded> seeded;
     if (seed) seeded = std::make_unique<Seeded>(seed());
     auto run = [this](Stack* stack) {
@@ -215,6 +221,12 @@ int64_t count_of(const Stack& results) {
   return 0;
 }
 
+// Is a sparse tensor changed by itself, and not only given as the place of a result?
+bool changes_sparse(const c10::FunctionSchema& schema, const Stack& given) {
+  if (schema.name().back() != '_' || !schema.is_mutable()) return false;
+  return given[0].isTensor() && given[0].toTensor().is_cuda() && given[0].toTensor().layout() != c10::kStrided;
+}
+
 // How many elements the masks among the indices choose: the real operator asks its own nonzero(), whose kernel counts nothing.
 std::optional<int64_t> chosen(const Stack& given) {
   for (const IValue& v : given) {
@@ -249,12 +261,14 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
 
   // a result whose size depends on values is computed first, so that the real operator can be told the size
   std::optional<Stack> early;
-  // (of sparse tensors that is the number of their elements; what is changed in place is computed after it)
-  if (!capturing && (plan.dynamic || ((seen.sparse || plan.makes_sparse) && !schema.is_mutable()))) {
+  // (of sparse tensors that is the number of their elements, which the real operator may change in place)
+  const bool in_place = changes_sparse(schema, given);
+  if (!capturing && (plan.dynamic || in_place || ((seen.sparse || plan.makes_sparse) && !schema.is_mutable()))) {
     try {
       for (size_t i = 0; i < count; i++) {
         IValue v = mirrored(given[i]);
-        if (writes(schema.arguments()[i]) && v.isTensor()) v = at::empty({0}, v.toTensor().options());
+        if (writes(schema.arguments()[i]) && v.isTensor())
+          v = in_place ? v.toTensor().clone() : at::empty({0}, v.toTensor().options());
         work.arguments.push_back(std::move(v));
       }
       early = work.compute();
