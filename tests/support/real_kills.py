@@ -119,6 +119,48 @@ def _of_wheels(scene: str) -> Callable[[Path], Scene]:
     return make
 
 
+def _build(folder: Path) -> Scene:
+    """Stage 1 in the Debian root, configured before, up to its first objects and all the code generated for them.
+
+    A slice of it is what `--shard` compiles; the server of its cache is not there, and no compiler cache is used, so
+    that kills meet the generators and the compilers. What ninja says it has finished has to be whole.
+    """
+    project, nobody = folder / "project", "redis://127.0.0.1:1/0"
+    variables = {
+        "DECOUPLE_PROJECT": str(project), "CMAKE_C_COMPILER_LAUNCHER": "", "CMAKE_CXX_COMPILER_LAUNCHER": "",
+    }  # fmt: skip
+    words = ("build", RELEASE, "--env", "rootfs", "--stage", "1", "--cache", nobody)
+    if not project.exists():
+        for name in ("series", "patches", "third_device", "scripts"):
+            shutil.copytree(kills.ROOT / name, project / name, symlinks=True)
+        (project / ".gitignore").write_text("/build/\n/dist/\n")
+        git(project, "init", "-q")
+        git(project, "add", "-A")
+        git(project, "commit", "-qm", "a checkout")
+        kills.finished(command(*words, "--shard", "9999/9999", **variables), folder / "said")  # none: it is configured
+    tree = project / "build/2.6/src"
+
+    def look() -> Look:
+        seen: dict[str, object] = {
+            "HEAD": git(tree, "rev-parse", "HEAD^{tree}"), "status": git(tree, "status", "-s", "-uno"),
+        }  # fmt: skip
+        return seen | _series(project) | kills.files(project / "dist") | _finished(tree)
+
+    settle = command("applied", RELEASE, **variables)
+    return Scene(command(*words, "--shard", "1/764", **variables), look, settle, between=True)
+
+
+def _finished(tree: Path) -> dict[str, object]:
+    """What ninja has finished: name -> SHA-256. Its log: https://ninja-build.org/manual.html#ref_log"""
+    lines = (tree / "build/.ninja_log").read_text().splitlines() if (tree / "build/.ninja_log").exists() else []
+    names = {line.split("\t")[3] for line in lines if line.count("\t") == 4}
+    there = {name: tree / "build" / name.replace("/decouple/2.6/src", str(tree)) for name in names}
+    return {
+        f"built {name}": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "not there"
+        for name, path in there.items()
+    }
+
+
 VERBS: dict[str, Callable[[Path], Scene]] = {
     "rebase": _rebase,
     "push": _verb((("pop", "-a"),), "push", "-a"),
@@ -128,8 +170,9 @@ VERBS: dict[str, Callable[[Path], Scene]] = {
     "apply, cold": _cold,
     "wheels": _of_wheels("wheels"),
     "index build": _of_wheels("index build"),
+    "build": _build,
 }
-"""Verbs on the real source, and those of wheels on the real series; a build takes too long for a loop."""
+"""Verbs on the real source, and those of wheels on the real series; of a build its first objects."""
 
 _WHOLE: set[str] = set()
 
