@@ -35,6 +35,11 @@ def register(subparsers: Any) -> None:
     verify.add_argument(
         "--python", type=Path, help="with --core official: a Python that has the official torch, to compare with"
     )
+    verify.add_argument(
+        "--over",
+        metavar="monolith|DIR",
+        help="with --core stock: the wheel of `build --kernels` of the same word, which has another build's kernels",
+    )
     verify.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
     verify.add_argument(
         "--kernels",
@@ -74,6 +79,8 @@ def _verify(arguments: argparse.Namespace) -> int:
         return OK
     if arguments.key or arguments.rebuild:
         raise UsageError("--key and --rebuild are for a wheel's file", next_step="decouple verify dist/2.6/torch-….whl")
+    if arguments.over and arguments.core != "stock":
+        raise UsageError("--over: an unmodified core's alone", next_step="add --core stock; --core official needs none")
     if arguments.core == "official":
         return _verify_official(arguments)
     if arguments.env == "portable" or arguments.python:

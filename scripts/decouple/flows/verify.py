@@ -48,6 +48,8 @@ class Verify(Work, frozen=True):
 
     core: str = "built"
     """The core that torch_cuda goes on: "built" or "stock"."""
+    over: str = "compiled"
+    """Whose kernels torch_cuda has, as ``Build.kernels`` says it: "compiled", "monolith", or an installed torch."""
     parity: bool = True
     """Compare with the monolith."""
     extensions: bool = True
@@ -56,6 +58,10 @@ class Verify(Work, frozen=True):
     """Run upstream's CPU tests on the core."""
     kernels: str | None = None
     """Compare the machine code with that of "official", "monolith" (the root's), or a file."""
+
+    @property
+    def places(self) -> Places:
+        return Build(self.project, self.release, self.env, self.tree, kernels=self.over, core=self.core).places
 
 
 class Verified(Struct, frozen=True):
@@ -112,7 +118,9 @@ def verify(request: Verify, listener: Listener = QUIET, heard: Heard = lambda re
     core = places.dist / stamps[0].wheel if stamps[0] and request.core == "built" else None
     backend = places.dist / stamps[1].wheel if stamps[1] else None
     if core is None and backend is None:
-        raise UsageError(f"{places.dist}: nothing built yet", next_step=f"nox -s build-{request.release}")
+        own = f"decouple build {request.release} --stage 2 --kernels {request.over} --core {request.core}"
+        how = f"nox -s build-{request.release}" if request.over == "compiled" else own
+        raise UsageError(f"{places.dist}: nothing built yet", next_step=how)
     places.make()
     tested = core is not None and request.tests and request.env != "host"
     layers = ["core", *(["cuda"] if backend else []), *(["stock"] if request.core == "stock" or tested else [])]
@@ -132,14 +140,14 @@ def verify(request: Verify, listener: Listener = QUIET, heard: Heard = lambda re
         seen = ours["facts"]
         found += checks.together(both, ours, trial.expected(request.core, backend))
         if compared:
-            same = trial.parity(ours, backend)
+            same = [parity.explained(one, request.core) for one in trial.parity(ours, backend)]
         if request.extensions:
             found += trial.extensions(request.core, both, backend)
     code = None
     if backend and request.kernels:
         code = kernels.of_backend(trial.environment, backend, request.kernels, progress=listener.progress)
     result = Verified(reports, tuple(found), tuple(same), code)
-    _record(places, request.core, seen, result)
+    _record(request, backend, seen, result)
     return result
 
 
@@ -238,10 +246,17 @@ class _Trial(Struct, frozen=True):
         return found
 
 
-def _record(places: Places, core: str, seen: Mapping[str, Any], result: Verified) -> None:
-    status.update(status.path_of(places.project, places.release), verify=section(core, seen, result))
-    if result.kernels:
-        record_kernels(places.project, places.release, "built", result.kernels)
+def _record(request: Verify, backend: Path | None, seen: Mapping[str, Any], result: Verified) -> None:
+    """In ``ci/status``: somebody else's kernels have a section of their own, they say nothing of those we compile."""
+    path, found = status.path_of(request.project, request.release), section(request.core, seen, result)
+    if request.over == "compiled" or backend is None:
+        status.update(path, verify=found)
+        if result.kernels:
+            record_kernels(request.project, request.release, "built", result.kernels)
+        return
+    code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
+    over = status.OverKernelsSection(backend.name, read_manifest(backend).series.digest, found, code)
+    status.update(path, over_installed=over)
 
 
 def section(core: str, seen: Mapping[str, Any], result: Verified) -> status.VerifySection:

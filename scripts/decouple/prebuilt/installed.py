@@ -20,7 +20,7 @@ from typing import Any
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import locked, sha256_of
 from decouple.base.progress import SILENT, Progress
-from decouple.prebuilt import dynamic, folder, official, symbols
+from decouple.prebuilt import dynamic, folder, official, segments, symbols
 from decouple.prebuilt.dynamic import Face
 from decouple.prebuilt.folder import Halves
 from decouple.prebuilt.pairing import Pair
@@ -28,7 +28,7 @@ from decouple.upstream.download import Downloader
 
 KIND = "installed"
 _OTHER = re.compile(r"(?!lib(torch|c10|caffe2|shm))lib[\w+-]+\.so.*")
-_CHANGED = "the names, and the run path, by patchelf; nothing else"
+_CHANGED = "the names, and the run path, by patchelf, and the order of program headers; nothing else"
 
 
 def make(source: Path, pair: Pair, cache: Path, downloader: Downloader, progress: Progress = SILENT) -> Halves:
@@ -38,7 +38,7 @@ def make(source: Path, pair: Pair, cache: Path, downloader: Downloader, progress
     """
     libraries = _libraries(source)
     mark = "".join(f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}\n" for path in libraries)
-    digest = hashlib.sha256(f"{pair.digest()} {source.resolve()} {mark}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{pair.digest()} {source.resolve()} {_CHANGED} {mark}".encode()).hexdigest()
     whole = cache / "prebuilt" / f"{KIND}-{digest[:16]}"
     whole.parent.mkdir(parents=True, exist_ok=True)
     with locked(whole.with_suffix(".lock")):
@@ -100,6 +100,7 @@ def _fill(
             words += [word for one in along if one not in needed for word in ("--add-needed", one)]
         _run([patchelf, *words, str(place / name)])
         folder.add_run_path(place / name, patchelf, "$ORIGIN")
+        segments.loadable_first(place / name)
         known[name]["sha256_with_run_path"] = sha256_of(place / name)
     received = folder.cuda_headers(pair, kernels, downloader)
     folder.check_cuda(kernels)

@@ -140,8 +140,8 @@ class VerifySection(Struct, frozen=True):
     parity: tuple[ParitySection, ...] = ()
 
 
-class OverOfficialSection(Struct, frozen=True):
-    """What ``decouple verify --core official`` saw of a ``wheel`` over the official wheel's own kernels: never ours."""
+class OverKernelsSection(Struct, frozen=True):
+    """What ``decouple verify`` saw of a ``wheel`` over another build's kernels: never ours."""
 
     wheel: str
     series: str
@@ -191,7 +191,10 @@ class ReleaseStatus(Struct, frozen=True):
     stage1: StageSection | None = None
     stage2: StageSection | None = None
     verify: VerifySection = field(default_factory=VerifySection)
-    over_official: OverOfficialSection | None = None
+    over_official: OverKernelsSection | None = None
+    """The official wheel's kernels, on its CPU half."""
+    over_installed: OverKernelsSection | None = None
+    """An installed build's kernels, on an unmodified CPU torch of the same kind."""
     kernels: Mapping[str, KernelsSection] = field(default_factory=dict)
     """Which of our builds ("built", "smoke") -> its machine code against another's."""
     suites: Mapping[str, SuitesSection] = field(default_factory=dict)
@@ -347,7 +350,7 @@ def _couplings(status: ReleaseStatus) -> str:
     return f"{status.census.after} of {status.census.before}" if status.census else "not counted"
 
 
-def _earlier(status: ReleaseStatus, *stages: StageSection | OverOfficialSection | None) -> str:
+def _earlier(status: ReleaseStatus, *stages: StageSection | OverKernelsSection | None) -> str:
     """Words for what was seen of wheels that another series made than the one that is recorded now."""
     digest = status.series.digest if status.series else ""
     old = digest and any(stage and stage.series != digest for stage in stages)
@@ -409,9 +412,8 @@ def _suite_run(suites: SuitesSection) -> str:
     return cell
 
 
-def _over_official(status: ReleaseStatus) -> str:
-    """Our bindings over the official wheel's kernels, against that wheel untouched; its kernels are its own."""
-    found = status.over_official
+def _over(status: ReleaseStatus, found: OverKernelsSection | None) -> str:
+    """Our bindings over another build's kernels, against that build untouched."""
     if found is None:
         return "not checked"
     bad = sum(not one.ok for one in found.verify.checks)
@@ -454,7 +456,8 @@ COLUMNS: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "stage 2": lambda status: _stage(status, status.stage2),
     "parity with Debian's monolith": _parity,
     "kernels identical to the official": _kernels,
-    "over the official kernels": _over_official,
+    "over the official kernels": lambda status: _over(status, status.over_official),
+    "over Debian's kernels on its CPU torch": lambda status: _over(status, status.over_installed),
     "CUDA suites": _suites,
     "ELF audit": _audit,
     "contract of backends": _contract,

@@ -105,7 +105,7 @@ def _counts(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, st
     """The counts that differ; where all are the same it is the order or the arguments."""
     names = [name for name in _COUNTS if ours.get(name) != theirs.get(name)]
     if not names:
-        return "the same numbers, other arguments or order", "see --entries"
+        return "the same numbers, other arguments or order", "run both with --simcuda-entries to see them"
     said = [", ".join(f"{side.get(name)} {name}" for name in names) for side in (ours, theirs)]
     return said[0], said[1]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -62,6 +63,15 @@ class SymbolRules(Struct, frozen=True):
     reasons: Mapping[str, str]
 
 
+class Without(Struct, frozen=True):
+    """What a kind of core is without, and why: names of a category that a pattern matches."""
+
+    core: str
+    category: str
+    name: re.Pattern[str]
+    why: str
+
+
 class ParityRules(Struct, frozen=True):
     """``parity.toml``, which explains its keys."""
 
@@ -69,6 +79,7 @@ class ParityRules(Struct, frozen=True):
     binding_words: tuple[str, ...]
     modules: tuple[str, ...]
     symbols: SymbolRules
+    without: tuple[Without, ...]
 
 
 @cache
@@ -113,6 +124,13 @@ def compare(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Parity]:
     )
     made.append(Parity(api.category, api.total, api.missing, api.extra, tuple(differ)))
     return made
+
+
+def explained(found: Parity, core: str) -> Parity:
+    """With the reasons of what a core of that kind ("built", "stock") is without by its nature."""
+    known = [one for one in rules().without if one.core == core and one.category == found.category]
+    reasons = {name: one.why for name in found.missing for one in known if one.name.fullmatch(name)}
+    return replace(found, reasons={**reasons, **found.reasons})
 
 
 def compare_symbols(library: str, ours: Exported, theirs: Exported) -> Parity:

@@ -267,7 +267,14 @@ def test_two_builds_that_did_the_same() -> None:
             ("outcome", "failed (AssertionError: 2 != 3)", "passed"),
         ),
         ({"ledger": ledger(loose="9", launches=4)}, ("ledger", "4 launches", "3 launches")),
-        ({"ledger": ledger(loose="9")}, ("ledger", "the same numbers, other arguments or order", "see --entries")),
+        (
+            {"ledger": ledger(loose="9")},
+            (
+                "ledger",
+                "the same numbers, other arguments or order",
+                "run both with --simcuda-entries to see them",
+            ),
+        ),
     ],
 )
 def test_an_outcome_or_a_launch_that_differs_is_found_by_name(changed: dict[str, Any], told: tuple[str, ...]) -> None:

@@ -46,6 +46,14 @@ def test_nothing_to_compare_with_is_not_a_pass() -> None:
     assert parity.compare(offer(bindings=[]), offer(bindings=[]))[1].percent == 0.0
 
 
+def test_what_an_unmodified_core_is_without_has_its_reason_and_still_counts() -> None:
+    nccl, stream = "_distributed_c10d.ProcessGroupNCCL.abort", "_CudaStreamBase"
+    _, names, _ = parity.compare(offer(bindings=[]), offer(bindings=[nccl, stream]))
+    stock = parity.explained(names, "stock")
+    assert (stock.percent, list(stock.reasons), stock.ok) == (0.0, [nccl], False)
+    assert not parity.explained(names, "built").reasons
+
+
 def exported(*strong: str, vague: tuple[str, ...] = ()) -> parity.Exported:
     return parity.Exported(frozenset(strong), frozenset(vague))
 

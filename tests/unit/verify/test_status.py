@@ -184,9 +184,11 @@ def test_upstreams_own_kernels_never_stand_in_the_column_of_ours() -> None:
         parity=(status.ParitySection(4, (), (), ()),),
     )
     code = status.KernelsSection("official:2.6", same=7, total=7, archs=("sm_90",), missing=0, extra=0)
-    known = status.ReleaseStatus(over_official=status.OverOfficialSection("w.whl", "aa", seen, code))
+    over = status.OverKernelsSection("w.whl", "aa", seen, code)
+    known = status.ReleaseStatus(over_official=over, over_installed=over)
     columns = {name: cell(known) for name, cell in status.COLUMNS.items()}
     assert columns["kernels identical to the official"] == "not compared"
     assert columns["parity with Debian's monolith"] == columns["ELF audit"] == "not checked"
     said = columns["over the official kernels"]
+    assert said == columns["over Debian's kernels on its CPU torch"]
     assert said == "100.00 % of 4, audit clean (17 files), 1 checks FAILED, 7 of 7 functions untouched"
