@@ -11,9 +11,7 @@ from tests.unit.torch_cuda import test_loader as checks
 from tests.unit.torch_cuda.test_loader import needs_cc, site  # noqa: F401 - a fixture
 
 EARLY = "        _core_preload().load_libraries()\n        return super().create_module(spec)\n"
-LATE = (
-    "        module = super().create_module(spec)\n        _core_preload().load_libraries()\n        return module\n"
-)
+LATE = "        module = super().create_module(spec)\n        _core_preload().load_libraries()\n        return module\n"
 
 #: What is wrong -> file, its text, the faulty one, the check that finds it, and a part of what that says.
 FAULTS: dict[str, tuple[str, str, str, Callable[[Path], None], str]] = {
