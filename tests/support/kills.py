@@ -438,6 +438,51 @@ def _rebase(folder: Path) -> Scene:
     return Scene(command(*words, **variables), look, repeats=False)
 
 
+def _stopped_rebase(folder: Path) -> Scene:
+    """A rebase that stops for a person, who finds the conflict in a work tree; started over when it is given again."""
+    from decouple.rebase import stop
+
+    source, newer = sources(folder)
+    (newer / "torch/core.py").write_text(LINES.replace("line 7\n", "line 7: upstream asks somebody else\n"))
+    project = folder / "project"
+    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
+    state, tree = project / "build/rebase/state.json", project / "build/rebase/src"
+
+    def look() -> Look:
+        seen: dict[str, Any] = {
+            f"{name}/{key}": data for name in ("series", "patches") for key, data in files(project / name).items()
+        }
+        if (waiting := stop.load(state)) and waiting.stopped_at:
+            seen |= {"stopped": waiting.stopped_at, "status": git(tree, "status", "--porcelain"), **contents(tree)}
+        return seen
+
+    def action() -> int:
+        waiting = stop.load(state)
+        start = ["2.6", "2.7", "--replace", "--source", f"local:{newer}"]
+        words = ["--restart" if waiting.stopped_at else "--continue"] if waiting else start
+        return command("rebase", *words, "--from-source", f"local:{source}", **variables)()
+
+    return Scene(action, look, code=1)
+
+
+def _settled_rebase(folder: Path) -> Scene:
+    """A person settled the conflict in plain git: that is in no other place until the rebase has gone on."""
+    begun, project = _stopped_rebase(folder), folder / "project"
+    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
+    tree = project / "build/rebase/src"
+    if not (project / "build/rebase/state.json").exists() and not (project / "series/2.7").exists():
+        finished(begun.action, folder / "said", 1)
+        (tree / "torch/core.py").write_text(LINES.replace("line 7\n", "line 7: both are asked\n"))
+        git(tree, "add", "torch/core.py")
+
+    def look() -> Look:
+        whole = (project / "series/2.7").exists()  # what was settled may be remembered before
+        return {"series": files(project / "series"), "patches": files(project / "patches")} if whole else {}
+
+    words = ("rebase", "--continue", "--from-source", f"local:{folder / 'source'}")
+    return Scene(command(*words, **variables), look, repeats=False)
+
+
 # ---- scenes of wheels and indexes
 
 
@@ -752,6 +797,8 @@ VERBS: dict[str, Callable[[Path], Scene]] = {
     "apply, warm": _warm_apply,
     "apply, cold": _cold_apply,
     "rebase": _rebase,
+    "rebase, a conflict": _stopped_rebase,
+    "rebase, a conflict settled": _settled_rebase,
     "wheels": _wheels,
     "wheels, from a signed list": _listed_wheels,
     "index build": _index_build,

@@ -203,10 +203,13 @@ def _go(
     project, source = request.project, request.folder / "src"
     work, (old, new), tree = prepare(project, waiting, request.from_source, listener)
     if request.step == "restart":
+        waiting = structs.replace(waiting, decisions={})
         _drop_conflict(request, waiting)
-        waiting = structs.replace(waiting, decisions={}, stopped_at=None, tip=None)
     elif request.step in ("skip", "continue") and waiting.stopped_at:
         waiting = _decide(request, work, waiting)
+    elif waiting.stopped_at is None:
+        _drop_conflict(request, waiting)
+    waiting = structs.replace(waiting, stopped_at=None, tip=None)
     work.decisions = waiting.decisions
     outcome = work.run(stop=not request.report, progress=listener.progress)
     if request.history:
@@ -216,9 +219,11 @@ def _go(
     if request.report:
         return Rebased(judged, waiting.new)
     if outcome.stopped and outcome.waiting:
-        structs.replace(waiting, stopped_at=None, tip=None).save(state_file)  # so that --abort always can
-        stop.show_conflict(_work_tree(work, source), outcome.tips[-1], outcome.waiting)
-        name = outcome.stopped.name
+        waiting.save(state_file)  # so that --abort always can
+        shown, name = _work_tree(work, source), outcome.stopped.name
+        stop.refuse_edits(shown)
+        structs.replace(waiting, tip=outcome.tips[-1]).save(state_file)
+        stop.show_conflict(shown, outcome.tips[-1], outcome.waiting)
         structs.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
         return Rebased(judged, waiting.new, stopped_at=name, tree=source)
     made = result.new_series(outcome, waiting.new, work.partial)
@@ -250,17 +255,22 @@ def _decide(request: Rebase, work: series.RebaseWork, waiting: Waiting) -> Waiti
         work.repository, step, waiting.tip, None if settled == before else settled, made_on, request.reason
     )
     resolutions.remember(resolutions.path_for(request.project, waiting.old, waiting.new), kept)
-    _drop_conflict(request, waiting)
-    return structs.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
+    decided = structs.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
+    _drop_conflict(request, decided)
+    return decided
 
 
 def _drop_conflict(request: Rebase, waiting: Waiting) -> None:
-    """Take the open conflict out of the work tree, as ``git rebase --abort`` does."""
-    source = request.folder / "src"
-    if waiting.tip and source.exists():
-        tree = Repository(source)
-        tree.try_run("cherry-pick", "--quit")
-        tree.run("reset", "-q", "--hard", waiting.tip)
+    """Take the open conflict out of the work tree. The state says so first: what was settled there is in no other place
+    afterwards, and a run that is killed from here on is gone on with by any step."""
+    source, state_file = request.folder / "src", request.folder / "state.json"
+    if not waiting.tip or not source.exists():
+        return
+    if waiting.stopped_at is None:  # killed at its work there
+        stop.forget_locks(Repository(source), state_file.stat().st_mtime)
+    else:
+        structs.replace(waiting, stopped_at=None).save(state_file)
+    stop.drop_conflict(Repository(source), waiting.tip)
 
 
 def prepare(

@@ -18,6 +18,7 @@ from decouple.base.git import Repository
 from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 from decouple.rebase.carry import Step
 from decouple.rebase.series import Decision
+from decouple.stack import worktree
 
 _VERSION = 1
 
@@ -32,7 +33,8 @@ class Waiting(Struct, frozen=True, forbid_unknown_fields=True):
     decisions: Mapping[str, Decision] = {}
     stopped_at: str | None = None
     tip: str | None = None
-    """Commit that the work tree stands on while a conflict is open."""
+    """Commit that the work tree stands on while a conflict is open. With ``stopped_at`` None a run is just putting the
+    conflict there or taking it out: what lies there is nobody's decision."""
 
     def save(self, path: Path) -> None:
         """Replace the state file."""
@@ -54,22 +56,36 @@ def load(path: Path) -> Waiting | None:
         ) from error
 
 
-def show_conflict(repository: Repository, tip: str, step: Step) -> None:
-    """Put the work tree on ``tip`` and pick the patch's old commit there, so that plain git shows the conflict.
-
-    Raises DecoupleError when the work tree has edits that this would lose.
-    """
+def refuse_edits(repository: Repository) -> None:
+    """Raise DecoupleError when the work tree has edits that showing a conflict there would lose."""
     dirty = repository.text("status", "--porcelain", "--untracked-files=no")
     if dirty and repository.resolve("HEAD") is not None:
         raise DecoupleError(
             f"{repository.root} has edits ({dirty.splitlines()[0].strip()}, …)",
             next_step="commit them and say `decouple rebase --continue`, or drop them with `git checkout -f`",
         )
+
+
+def show_conflict(repository: Repository, tip: str, step: Step) -> None:
+    """Put the work tree on ``tip`` and pick the patch's old commit there, so that plain git shows the conflict."""
     repository.run("checkout", "-q", "--detach", tip)
     repository.try_run(
         "-c", "merge.conflictStyle=diff3", "-c", "user.name=decouple", "-c", "user.email=decouple@localhost",
         "cherry-pick", "--allow-empty", step.after,
     )  # fmt: skip
+
+
+def drop_conflict(repository: Repository, tip: str) -> None:
+    """Take the open conflict out of the work tree, as ``git rebase --abort`` does."""
+    repository.try_run("cherry-pick", "--quit")
+    repository.run("reset", "-q", "--hard", tip)
+
+
+def forget_locks(repository: Repository, since: float) -> None:
+    """Remove what a git of ours left that was killed at the work tree after ``since``; see `forget_stale_lock`."""
+    for name in ("index.lock", "HEAD.lock"):
+        if worktree.is_as_new(repository.git_dir / name, since):
+            worktree.forget_stale_lock(repository, name, since)
 
 
 def settled_tree(repository: Repository, tip: str) -> str:

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.git import Repository
 from decouple.cli import main
+from decouple.rebase import stop
+from decouple.rebase.carry import Step
+from decouple.rebase.series import RebaseWork
 from tests.unit.rebase.releases import numbered
 
 ROOT = Path(__file__).parents[3]
@@ -125,6 +129,66 @@ def test_what_fits_is_listed_from_its_old_home(project: Project) -> None:
     assert body.startswith(HEADER.format(subject="second", id="second"))
     assert "@@ -22,7 +22,7 @@" in body
     assert not (project.root / "build/rebase/state.json").exists()
+
+
+class Killed(BaseException):
+    """What nothing in the code under test catches."""
+
+
+def killed(*_: object, **__: object) -> None:
+    raise Killed
+
+
+def test_what_was_settled_outlives_a_kill_of_the_run_that_goes_on(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The conflict is taken out of the work tree before the patches behind it are carried, which takes a while."""
+    conflict_in_b(project)
+    assert project.begin() == 1
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "upstream, and second\n"}))
+    project.git("add", "b")
+    with monkeypatch.context() as at_work, pytest.raises(Killed):
+        at_work.setattr(RebaseWork, "run", killed)
+        project.again("--continue")
+    assert project.again("--continue") == 0
+    assert project.series == ["1.0/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch"]
+    assert "+upstream, and second" in (project.root / "patches/1.1/0002-second.patch").read_text()
+
+
+@pytest.mark.parametrize("step", ["--continue", "--restart", "--abort"])
+@pytest.mark.parametrize("lock", ["", "index.lock", "HEAD.lock"])
+def test_a_conflict_that_a_killed_run_was_putting_there_is_nobodys_edit(
+    project: Project, monkeypatch: pytest.MonkeyPatch, step: str, lock: str
+) -> None:
+    show, tree = stop.show_conflict, project.root / "build/rebase/src"
+
+    def cut(repository: Repository, tip: str, patch: Step) -> None:
+        show(repository, tip, patch)
+        if lock:
+            (tree / ".git" / lock).touch()
+        raise Killed
+
+    conflict_in_b(project)
+    with monkeypatch.context() as at_work, pytest.raises(Killed):
+        at_work.setattr(stop, "show_conflict", cut)
+        project.begin()
+    if step == "--abort":
+        assert project.again(step) == 0
+        assert project.begin() == 1
+    else:
+        assert project.again(step) == 1
+    assert "<<<<<<<" in (tree / "b").read_text()
+    assert json.loads((project.root / "build/rebase/state.json").read_text())["stopped_at"] == "1.0/0002-second.patch"
+
+
+def test_a_restart_that_is_killed_settles_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    conflict_in_b(project)
+    assert project.begin() == 1
+    with monkeypatch.context() as at_work, pytest.raises(Killed):
+        at_work.setattr(RebaseWork, "run", killed)
+        project.again("--restart")
+    assert project.again("--continue") == 1, "nobody skipped it"
+    assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
 
 
 def test_only_the_tree_that_relocation_reads_is_compared_with_what_was_unpacked(
