@@ -19,7 +19,7 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -79,6 +79,22 @@ class Answer(Struct, frozen=True):
     status: int
     out: bytes
     err: str
+
+
+class GitObject(Struct, frozen=True):
+    """What git has under a name."""
+
+    id: str
+    kind: str
+    """"blob", "tree", "commit", "tag"."""
+    data: bytes
+
+
+class Reader(Protocol):
+    """What answers questions about objects without a process for each; see ``base.objects``."""
+
+    def ask(self, names: Sequence[str]) -> list[GitObject | None]:
+        """What stands under each of ``names``."""
 
 
 class GitError(DecoupleError):
@@ -232,22 +248,28 @@ class Repository:
         self._trees: dict[str, str] = {}
         self.held: tuple[int, ...] = ()
         """Files that every git process inherits: the lock, so that a git that outlives a killed run still holds it."""
+        self.reader: Reader | None = None
+        """Set while ``base.objects.asked_often`` lasts."""
 
     @property
     def own(self) -> Path:
         """Where the stack keeps its state: ``.git/decouple``."""
         return self.git_dir / "decouple"
 
-    def try_run(
-        self, *arguments: str, stdin: bytes | None = None, index: Path | None = None, user_config: bool = False
-    ) -> Answer:
-        """Run ``git ARGUMENTS`` and return what it said, whatever its exit status."""
-        place: dict[str, str | None] = {
+    def place(self, index: Path | None = None) -> dict[str, str | None]:
+        """The variables by which git finds this repository and no other."""
+        return {
             "GIT_DIR": str(self.git_dir),
             "GIT_WORK_TREE": str(self.root),
             "GIT_INDEX_FILE": str(index or self.git_dir / "index"),
             "GIT_LITERAL_PATHSPECS": "1",  # a path is a path, also with a * in it
         }
+
+    def try_run(
+        self, *arguments: str, stdin: bytes | None = None, index: Path | None = None, user_config: bool = False
+    ) -> Answer:
+        """Run ``git ARGUMENTS`` and return what it said, whatever its exit status."""
+        place = self.place(index)
         env = of_person() | place if user_config else place
         return ask(*arguments, cwd=self.root, env=env, stdin=stdin, held=self.held)
 
@@ -304,7 +326,8 @@ class Repository:
         """The tree id of a commit. That of a whole id never changes, so git is asked for it once."""
         found = self._trees.get(commit)
         if found is None:
-            found = self.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+            there = self.reader.ask([f"{commit}^{{tree}}"])[0] if self.reader else None
+            found = there.id if there else self.text("rev-parse", "--verify", f"{commit}^{{tree}}")
             if _WHOLE_ID.fullmatch(commit):
                 self._trees[commit] = found
         return found

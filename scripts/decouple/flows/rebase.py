@@ -35,10 +35,11 @@ from decouple.rebase.verdicts import Note
 from decouple.rebase.workspace import open_workspace
 from decouple.recipes.model import load_all
 from decouple.release.manifest import Manifest, is_released
+from decouple.relocate import kept
 from decouple.relocate.patch import render, render_python
 from decouple.relocate.plan import Move, make_plan, python_moves, unclassified
 from decouple.upstream import content, words
-from decouple.upstream.baseline import ensure_baseline
+from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetching import fetch
 from decouple.upstream.manifests import load_release
 from decouple.upstream.official_text import Likeness, against_wheel
@@ -292,12 +293,10 @@ def prepare(
             commit, regenerate = _wheel_side(project, repository, manifest, patches, listener)
             tree = None
         else:
-            commit, repo, tree = _full_side(manifest, word, debian, listener)
-            borrowed.append(repo)
+            baseline, tree = _full_side(manifest, word, debian, listener)
+            commit, regenerate = baseline.commit, _regenerate(tree, baseline.upstream, waiting.new)
+            borrowed.append(baseline.repo)
         sides.append((f"{manifest.tag}{'+debian' if debian else ''}", commit))
-    if tree is not None:
-        content.check(tree)  # of the new release alone: its relocation is planned on the files, not on the baseline
-        regenerate = _regenerate(tree, waiting.new)
     known = resolutions.load_all(project)
     work = series.RebaseWork(
         open_workspace(folder / "objects", borrowed),
@@ -312,8 +311,8 @@ def prepare(
     return work, (old, new), tree
 
 
-def _full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) -> tuple[str, Path, Path]:
-    """The commit of a release's whole tree, the repository that has it, and the tree on disk."""
+def _full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) -> tuple[Baseline, Path]:
+    """The baseline of a release's whole tree, and the tree on disk."""
     try:
         fetched = fetch(manifest, word, progress=listener.progress)
     except DecoupleError as error:
@@ -321,8 +320,7 @@ def _full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) 
             step = f"{error.next_step}; --source wheel carries the patches whose files the official wheel shows"
             raise DecoupleError(error.what, next_step=step) from error
         raise
-    baseline = ensure_baseline(cache_dir(), manifest, fetched, debian, listener.progress)
-    return baseline.commit, baseline.repo, fetched.path
+    return ensure_baseline(cache_dir(), manifest, fetched, debian, listener.progress), fetched.path
 
 
 def _wheel_side(
@@ -367,8 +365,11 @@ def _regenerate_python(moves: list[Move], unplaced: list[str], manifest: Manifes
     return regenerate
 
 
-def _regenerate(tree: Path, release: str) -> Regenerate:
-    """The relocation is a rule set: on another release it is generated, never merged."""
+def _regenerate(tree: Path, commit: str, release: str) -> Regenerate:
+    """The relocation is a rule set: on another release it is generated, never merged.
+
+    ``tree`` is what ``commit`` holds; it is read where the moves of that commit are not known.
+    """
 
     def regenerate(patch: Patch) -> Regenerated | None:
         if f"Decouple-Id: {RELOCATION}\n" not in patch.header_text:
@@ -376,18 +377,23 @@ def _regenerate(tree: Path, release: str) -> Regenerate:
         rules = load_rules()
         before = {file.old_path: file.new_path for file in patch.files if file.old_path}
         loose: list[Note] = []
-        try:
-            plan = make_plan(tree, rules)
-        except DecoupleError as error:
-            with contextlib.suppress(DecoupleError):  # the same fault may stop this count too; it is told above
-                loose = [Note(path, 0, "a CUDA file that no rule places") for path in unclassified(tree, rules)]
-            gone = [Note(path, 0, "moved before, not in this release") for path in before if not (tree / path).exists()]
-            return Regenerated(None, (Note("", 0, error.what), *loose, *gone))
-        moves = {move.origin: move.target for move in plan.moves}
+        found = kept.find(cache_dir(), commit, rules)
+        if found is None:
+            content.check(tree)
+            try:
+                found = make_plan(tree, rules).moves
+            except DecoupleError as error:
+                with contextlib.suppress(DecoupleError):  # the same fault may stop this count too; it is told above
+                    loose = [Note(path, 0, "a CUDA file that no rule places") for path in unclassified(tree, rules)]
+                left = (path for path in before if not (tree / path).exists())
+                absent = (Note(path, 0, "moved before, not in this release") for path in left)
+                return Regenerated(None, (Note("", 0, error.what), *loose, *absent))
+            kept.keep(cache_dir(), commit, rules, found)
+        moves = {move.origin: move.target for move in found}
         new = [Note(path, 0, f"new in this release, moves to {moves[path]}") for path in moves.keys() - before.keys()]
         gone = [Note(path, 0, "moved before, not in this release") for path in before.keys() - moves.keys()]
         notes = sorted((*new, *gone), key=lambda note: note.path)
-        return Regenerated(render(plan, rules, release).encode(), tuple(notes))
+        return Regenerated(render(found, rules, release).encode(), tuple(notes))
 
     return regenerate
 

@@ -44,7 +44,7 @@ def relocate(request: Relocate, listener: Listener = QUIET) -> Relocation:
     rules = load()
     made = plan.make_plan(pristine.tree(request, listener), rules)
     path = Checkout(request.project).patches / request.release / PATCH
-    text = render(made, rules, request.release)
+    text = render(made.moves, rules, request.release)
     same = path.exists() and path.read_bytes() == text.encode()
     if request.write and not same:
         write_atomically(path, text)

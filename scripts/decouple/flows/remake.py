@@ -61,7 +61,7 @@ def _relocated(patch: Patch, tree: Tree, opened: OpenedSource) -> tuple[Fit, Map
 
     rules = rule_files.load()
     try:
-        text = render(make_plan(opened.source.root, rules), rules, patch.name.partition("/")[0])
+        text = render(make_plan(opened.source.root, rules).moves, rules, patch.name.partition("/")[0])
     except DecoupleError:
         return None
     result = apply(parse(text.encode(), name=patch.name), tree)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import SUBMODULE, Repository
+from decouple.base.git import SUBMODULE, TREE, Repository
 from decouple.patch.apply import PatchResult, Tree, apply
 from decouple.patch.lines import lines_of
 from decouple.patch.moved import moved as moved_text
@@ -27,7 +27,7 @@ from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.stack import applier
 from decouple.stack.commits import SCRATCH, NewCommit, write_chain
 from decouple.stack.export import diff
-from decouple.stack.trees import TreeEntry, blobs, changed, look_up, written
+from decouple.stack.trees import TreeEntry, blobs, changed, look_up, parents, written
 
 _TELLING = 20
 """Characters of a line that is looked for elsewhere: shorter ones are in many files."""
@@ -47,9 +47,10 @@ class TreeSource:
 
     def __init__(self, repository: Repository, tree: str, paths: Sequence[str] = ()) -> None:
         self._repository, self._tree = repository, tree
-        found = look_up(repository, tree, paths)
-        self._entries: dict[str, TreeEntry | None] = {path: found.get(path) for path in paths}
-        self._blobs = blobs(repository, [entry.id for entry in found.values() if entry.mode != SUBMODULE])
+        reach = {*paths, *(folder for path in paths for folder in parents(path) if folder)}
+        found = look_up(repository, tree, reach)
+        self._entries: dict[str, TreeEntry | None] = {path: found.get(path) for path in reach}
+        self._blobs = blobs(repository, [entry.id for entry in found.values() if entry.mode not in (SUBMODULE, TREE)])
 
     def mode(self, path: str) -> int | None:
         """See ``Source``."""
@@ -81,6 +82,13 @@ def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carrie
     source = TreeSource(repository, tip, patch.touched)
     forward = apply(patch, Tree(source))
     backward = apply(patch, Tree(source), reverse=True)
+    if (
+        forward.applies
+        and not forward.offsets
+        and not backward.applies
+        and (same := _nothing_to_merge(repository, step, tip))
+    ):
+        return Carried(patch.name, Verdict.UNMODIFIED, same)
     merge = merged(repository, step, tip)
     here = repository.tree_of(tip)
     clean = not merge.conflicts
@@ -115,6 +123,31 @@ def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carrie
         gone = [path for path, kind in merge.conflicts if "delete" in kind]
         stopped = replace(stopped, notes=(*stopped.notes, *_whereabouts(repository, patch, gone, tip)))
     return stopped
+
+
+def as_before(repository: Repository, step: Step, tip: str) -> Mapping[str, TreeEntry | None] | None:
+    """What the patch did in its old series, where ``tip`` has the same as then at every path that it names."""
+    named = step.patch.touched
+    before = look_up(repository, step.before, named)
+    if any(entry.mode == TREE for entry in before.values()) or look_up(repository, tip, named) != before:
+        return None
+    after = look_up(repository, step.after, named)
+    return {path: after.get(path) for path in step.patch.changed}
+
+
+def _nothing_to_merge(repository: Repository, step: Step, tip: str) -> Mapping[str, TreeEntry | None] | None:
+    """What the patch does where a merge can find nothing else: upstream has its files as they were, in their folders.
+
+    None where the patch deletes or renames, and where a folder that it adds a file to is gone: upstream may have
+    renamed that, and then the file belongs elsewhere (git-config(1), merge.directoryRenames).
+    """
+    if any(file.new_path is None or file.old_path not in (None, file.new_path) for file in step.patch.files):
+        return None
+    folders = {folder for path in step.patch.touched for folder in parents(path) if folder}
+    if look_up(repository, step.before, folders).keys() - look_up(repository, tip, folders).keys():
+        return None
+    changes = as_before(repository, step, tip)
+    return changes if changes and all(changes.values()) else None
 
 
 def _whereabouts(repository: Repository, patch: Patch, gone: Sequence[str], tip: str) -> list[Note]:

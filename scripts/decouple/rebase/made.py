@@ -12,7 +12,7 @@ from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.recipes.make import done_upstream, make
 from decouple.recipes.model import Recipe, RecipeError
 from decouple.stack.export import diff
-from decouple.stack.trees import TreeEntry, look_up, written
+from decouple.stack.trees import TreeEntry, blob_id, look_up, written
 
 
 def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried) -> Carried:
@@ -36,7 +36,9 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried)
         if not merged.verdict.stops:
             return merged
         return structs.replace(merged, notes=(*merged.notes, Note(error.path, 0, f"its recipe: {error.what}")))
-    changes = _written(repository, tip, texts)
+    changes = _written(repository, tip, texts, merged.changes or {})
+    if merged.changes == changes:
+        return merged
     tree = tree_after(repository, tip, changes)
     if merged.changes is not None and tree == tree_after(repository, tip, merged.changes):
         return merged
@@ -48,10 +50,17 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried)
     return Carried(merged.name, Verdict.MADE, changes, notes, diff(repository, tip, tree))
 
 
-def _written(repository: Repository, tip: str, texts: Mapping[str, str]) -> dict[str, TreeEntry | None]:
+def _written(
+    repository: Repository, tip: str, texts: Mapping[str, str], there: Mapping[str, TreeEntry | None]
+) -> dict[str, TreeEntry | None]:
+    """The entries for ``texts``. Those that are ``there`` by merging are in the repository already."""
     present = look_up(repository, tip, list(texts))
+    known = {entry.id for entry in there.values() if entry}
     changes: dict[str, TreeEntry | None] = {}
     for path, text in texts.items():
-        blob = written(repository, text.encode())
+        data = text.encode()
+        blob = blob_id(data)
+        if blob not in known:
+            written(repository, data)
         changes[path] = TreeEntry(present[path].mode if path in present else REGULAR, blob)
     return changes

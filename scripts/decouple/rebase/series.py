@@ -9,11 +9,12 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from decouple.base.git import Repository
+from decouple.base.objects import asked_often
 from decouple.base.progress import SILENT, Progress
 from decouple.patch.moved import moved
 from decouple.patch.parse import Patch
 from decouple.rebase import memory
-from decouple.rebase.carry import Step, carry, tree_after
+from decouple.rebase.carry import Step, as_before, carry, tree_after
 from decouple.rebase.made import by_recipe
 from decouple.rebase.partial import Partial, hidden
 from decouple.rebase.resolutions import Resolution
@@ -92,6 +93,10 @@ class RebaseWork(Struct, dict=True):
 
         Raises DecoupleError when the old series does not apply to its own release.
         """
+        with asked_often(self.repository):
+            return self._run(stop=stop, progress=progress)
+
+    def _run(self, *, stop: bool, progress: Progress) -> RebaseOutcome:
         steps = self.steps
         carried: list[Carried] = []
         tips = [self.sides.new]
@@ -158,16 +163,19 @@ class RebaseWork(Struct, dict=True):
         if made.data is None:
             # the rules do not place every file: what still moves as before is carried, so that the rest can be judged
             present = look_up(self.repository, tip, [path for t in step.patch.files for path in (t.old_path,) if path])
-            changes: dict[str, TreeEntry | None] = {}
+            moving: dict[str, TreeEntry | None] = {}
             for file in step.patch.files:
                 if file.old_path in present and file.new_path:
-                    changes |= {file.old_path: None, file.new_path: present[file.old_path]}
-            return Carried(step.patch.name, Verdict.CONFLICT, changes, made.notes)
-        patch = Patch(step.patch.name, made.data, step.patch.strip)
-        (outcome,) = applier.apply(self.repository, tip, [patch], self._scratch)
+                    moving |= {file.old_path: None, file.new_path: present[file.old_path]}
+            return Carried(step.patch.name, Verdict.CONFLICT, moving, made.notes)
         same = made.data == step.patch.data
+        changes = as_before(self.repository, step, tip) if same else None
+        if changes is None:
+            patch = Patch(step.patch.name, made.data, step.patch.strip)
+            (outcome,) = applier.apply(self.repository, tip, [patch], self._scratch)
+            changes = outcome.changes
         verdict = Verdict.UNMODIFIED if same else Verdict.REGENERATED
-        return Carried(patch.name, verdict, outcome.changes, made.notes, None if same else made.data)
+        return Carried(step.patch.name, verdict, changes, made.notes, None if same else made.data)
 
     def _decided(self, patch: Patch, decision: Decision, tip: str) -> Carried:
         if decision.tree is None:

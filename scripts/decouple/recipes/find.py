@@ -92,7 +92,7 @@ def _definitions(text: str) -> tuple[tuple[tree_sitter.Node, str], ...]:
                 name = inner
             if name is not None and name.text is not None:
                 found.append((node, name.text.decode().lstrip("*& ")))
-        pending += reversed(node.children)
+        pending += reversed(node.named_children)  # a definition is a named node; brackets and commas are not
     return tuple(found)
 
 
@@ -148,17 +148,19 @@ def _cmake_guards(text: str, name: str) -> Iterator[Range]:
 
 
 def _lines(text: str, path: str, step: Selector) -> Iterator[Range]:
+    wanted = re.compile(str(step.line)).search
     for number, line in enumerate(text.split("\n")):
-        if re.search(str(step.line), line):
+        if wanted(line):
             yield Range(number, number + 1)
 
 
 def _spans(text: str, path: str, step: Selector) -> Iterator[Range]:
     lines = text.split("\n")
+    begins, ends = re.compile(str(step.begin)).search, re.compile(str(step.end)).search
     for number, line in enumerate(lines):
-        if re.search(str(step.begin), line):
+        if begins(line):
             for last in range(number, len(lines)):
-                if re.search(str(step.end), lines[last]):
+                if ends(lines[last]):
                     yield Range(number, last + 1)
                     break
 

@@ -15,17 +15,20 @@ from msgspec import structs
 
 from decouple.base.errors import DecoupleError
 from decouple.inventory.rules import PatchHeader, RuleFile
-from decouple.relocate.plan import Move, Plan
+from decouple.relocate.plan import Move
 
 
-def render(plan: Plan, rules: RuleFile, release: str) -> str:
-    """The whole patch. The same plan and rules give the same bytes. Raises DecoupleError when nothing moves."""
-    if not plan.moves:
+def render(moves: Sequence[Move], rules: RuleFile, release: str) -> str:
+    """The whole patch of a plan's moves. The same and the same rules give the same bytes.
+
+    Raises DecoupleError when nothing moves.
+    """
+    if not moves:
         raise DecoupleError(
             "the plan moves nothing: this tree is relocated already, or is not PyTorch's",
             next_step="give the pristine tree with --tree",
         )
-    return _text(rules.patch, release, f"the PyTorch {release} tree", plan.moves)
+    return _text(rules.patch, release, f"the PyTorch {release} tree", moves)
 
 
 def render_python(moves: Sequence[Move], rules: RuleFile, release: str, wheel: str) -> str:

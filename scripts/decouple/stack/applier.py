@@ -15,7 +15,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import TREE, Repository
+from decouple.base.git import SUBMODULE, TREE, Repository
+from decouple.patch.apply import path_fault
 from decouple.patch.parse import Patch
 from decouple.stack.trees import TreeEntry, conflicts, look_up, parents, read_index
 
@@ -179,6 +180,8 @@ def _git_apply(
     """Run ``git apply`` on an index made of ``before``; returns the index afterwards and the offsets per path."""
     if not patches:
         return dict(before), {}
+    if renamed := _renamed(before, patches):
+        return renamed, {}
     scratch.mkdir(parents=True, exist_ok=True)
     index = _own_index(scratch)
     lines = "".join(f"{entry.mode:06o} {entry.id} 0\t{path}\0" for path, entry in before.items() if entry.mode != TREE)
@@ -198,6 +201,28 @@ def _git_apply(
     after = read_index(repository, (), index)
     index.unlink(missing_ok=True)
     return after, _offsets(answer.err)
+
+
+def _renamed(before: Mapping[str, TreeEntry], patches: Sequence[Patch]) -> dict[str, TreeEntry] | None:
+    """What patches make of ``before`` that do nothing but rename, each file to a free place; None: ask git.
+
+    A relocation is hundreds of these, and git takes longer for them than for the rest of a series.
+    """
+    files = [file for patch in patches for file in patch.files]
+    moves = {file.old_path: file.new_path for file in files if file.old_path and file.new_path}
+    targets = set(moves.values())
+    plain = all(
+        file.git and file.rename and not (file.hunks or file.binary or file.old_mode or file.new_mode) for file in files
+    )
+    if not plain or len(targets) != len(files) or any(path_fault(path) for path in (*moves, *targets)):
+        return None
+    above = {folder for path in targets for folder in parents(path)}
+    if targets & (before.keys() | above) or any(
+        path not in before or before[path].mode in (TREE, SUBMODULE) for path in moves
+    ):
+        return None
+    kept = {path: entry for path, entry in before.items() if path not in moves and entry.mode != TREE}
+    return kept | {new: before[old] for old, new in moves.items()}
 
 
 def _own_index(scratch: Path) -> Path:

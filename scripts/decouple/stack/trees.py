@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import TREE, Repository
+from decouple.base.objects import objects
 
 
 class TreeEntry(Struct, frozen=True):
@@ -56,9 +57,9 @@ def look_up(repository: Repository, tree: str, paths: Iterable[str]) -> dict[str
         needed |= dict.fromkeys(parents(path))
     order = list(needed)
     requests = [f"{tree}:{folder}" for folder in order]
-    for folder, answer in zip(order, _batch(repository, requests), strict=True):
-        if answer and answer[0] == "tree":
-            folders[folder] = parse_tree(answer[1])
+    for folder, answer in zip(order, objects(repository, requests), strict=True):
+        if answer and answer.kind == "tree":
+            folders[folder] = parse_tree(answer.data)
     found: dict[str, TreeEntry] = {}
     for path in wanted:
         for step in (*reversed(parents(path)[:-1]), path):
@@ -76,32 +77,11 @@ def blobs(repository: Repository, ids: Iterable[str]) -> dict[str, bytes]:
     """The contents of blobs, in one call. Raises DecoupleError for an id that the repository does not have."""
     order = sorted(set(ids))
     found: dict[str, bytes] = {}
-    for identity, answer in zip(order, _batch(repository, order), strict=True):
+    for identity, answer in zip(order, objects(repository, order), strict=True):
         if answer is None:
             raise DecoupleError(f"{repository.root}: object {identity} is missing", next_step="apply the series anew")
-        found[identity] = answer[1]
+        found[identity] = answer.data
     return found
-
-
-def _batch(repository: Repository, requests: list[str]) -> list[tuple[str, bytes] | None]:
-    """Kind and content of each object asked for, None where there is none."""
-    if not requests:
-        return []
-    asked = "".join(f"{request}\n" for request in requests).encode("utf-8", "surrogateescape")
-    answer = repository.run("cat-file", "--batch", stdin=asked)
-    objects: list[tuple[str, bytes] | None] = []
-    position = 0
-    for _ in requests:
-        end = answer.index(b"\n", position)
-        line = answer[position:end]
-        position = end + 1
-        if line.endswith((b" missing", b" submodule", b" ambiguous")):
-            objects.append(None)
-            continue
-        _, kind, size = line.rsplit(b" ", 2)
-        objects.append((kind.decode(), answer[position : position + int(size)]))
-        position += int(size) + 1
-    return objects
 
 
 def parse_tree(body: bytes) -> dict[str, TreeEntry]:

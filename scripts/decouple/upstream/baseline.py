@@ -17,7 +17,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -128,8 +128,8 @@ def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
         left.unlink(missing_ok=True)
     record = _record(repo)
     try:
-        base = _read(repo, ref)
-        if not _same_content(repo, record):
+        base, now = _read(repo, ref), _files(repo)
+        if not _same_content(repo, record, now):
             git("fsck", "--full", "--no-dangling", "--no-progress", cwd=repo)
     except (GitError, OSError, ValueError) as error:
         what = error.what if isinstance(error, DecoupleError) else str(error)
@@ -139,18 +139,18 @@ def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
     known = record.refs.get(ref)
     if known not in (None, base.commit):
         raise _Damaged(f"{ref} is {base.commit[:12]}…, it was made as {str(known)[:12]}…")
-    if record.files != _files(repo) or known is None:
+    if record.files != now or known is None:
         _write_record(repo)
     return base
 
 
-def _same_content(repo: Path, record: _Record) -> bool:
+def _same_content(repo: Path, record: _Record, now: Mapping[str, list[int]]) -> bool:
     """Whether the files are those recorded, by size, time and inode, or by SHA-256 where only those differ.
 
     git sets the time of an object's file when it would write the object again (its freshen_file), also through the hard
     links of an applied tree: so another time is no sign of another content, and a hash costs much less than an fsck.
     """
-    before, now, digests = record.files, _files(repo), record.digests
+    before, digests = record.files, record.digests
     if before.keys() != now.keys():
         return False
     other = [name for name in now if now[name] != before[name]]
@@ -178,7 +178,7 @@ def _write_record(repo: Path) -> None:
     refs = {ref: text("rev-parse", ref, cwd=repo) for ref in (UPSTREAM_REF, DEBIAN_REF) if (repo / ref).exists()}
     with contextlib.suppress(OSError):
         files = _files(repo)
-        known = _record(repo).digests if _same_content(repo, _record(repo)) else {}
+        known = _record(repo).digests if _same_content(repo, _record(repo), files) else {}
         digests = {name: known.get(name) or sha256_of(repo / name) for name in files}
         write_atomically(repo / _RECORD, json.dumps({"files": files, "digests": digests, "refs": refs}) + "\n")
 
@@ -186,10 +186,16 @@ def _write_record(repo: Path) -> None:
 def _files(repo: Path) -> dict[str, list[int]]:
     """Size, time and inode of each file with objects; not the time of the inode, which hard links change."""
     found: dict[str, list[int]] = {}
-    for path in sorted((repo / "objects").rglob("*")):
-        info = path.lstat()
-        if not stat.S_ISDIR(info.st_mode):
-            found[str(path.relative_to(repo))] = [info.st_size, info.st_mtime_ns, info.st_ino]
+    pending = ["objects"]
+    while pending:
+        folder = pending.pop()
+        with os.scandir(repo / folder) as listed:
+            for one in listed:
+                info = one.stat(follow_symlinks=False)
+                if stat.S_ISDIR(info.st_mode):
+                    pending.append(f"{folder}/{one.name}")
+                else:
+                    found[f"{folder}/{one.name}"] = [info.st_size, info.st_mtime_ns, info.st_ino]
     return found
 
 

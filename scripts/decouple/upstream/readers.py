@@ -12,7 +12,6 @@ import io
 import json
 import os
 import stat
-import subprocess
 import weakref
 import zipfile
 from collections.abc import Collection, Iterable
@@ -22,7 +21,8 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
-from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, git, is_repository, start
+from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, git, is_repository
+from decouple.base.objects import Objects
 from decouple.patch.apply import Source
 from decouple.upstream import content
 from decouple.upstream.archive import DAMAGE, open_tar
@@ -129,38 +129,26 @@ class GitTree(Listed):
         )
         self._repository = repository
         modes: dict[str, int] = {}
-        self._ids: dict[str, bytes] = {}
+        self._ids: dict[str, str] = {}
         for entry in listing.split(b"\0")[:-1]:
             meta, name = entry.split(b"\t", 1)
             mode, _, identity = meta.split(b" ")
             path = name.decode("utf-8", "surrogateescape")
             modes[path] = int(mode, 8)
-            self._ids[path] = identity
+            self._ids[path] = identity.decode()
         super().__init__(modes)
-        self._blobs: subprocess.Popen[bytes] | None = None
+        self._blobs: Objects | None = None
 
     def read(self, path: str) -> bytes:
         if self._modes[path] == SUBMODULE:
             raise DecoupleError(f"{path} is a submodule", next_step="a patch must not touch it")
         if self._blobs is None:
-            pipe = subprocess.PIPE
-            self._blobs = start(["cat-file", "--batch"], cwd=self._repository, stdin=pipe, stdout=pipe)
-            weakref.finalize(self, _end, self._blobs)
-        assert self._blobs.stdin and self._blobs.stdout
-        self._blobs.stdin.write(self._ids[path] + b"\n")
-        self._blobs.stdin.flush()
-        answer = self._blobs.stdout.readline().split()
-        if len(answer) != 3 or answer[1] != b"blob":
+            self._blobs = Objects(self._repository)
+            weakref.finalize(self, self._blobs.close)
+        (found,) = self._blobs.ask([self._ids[path]])
+        if found is None or found.kind != "blob":
             raise DecoupleError(f"git does not give {path}", next_step="`git fsck` in that repository")
-        data = self._blobs.stdout.read(int(answer[2]))
-        self._blobs.stdout.read(1)
-        return data
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """``git cat-file --batch`` ends when it is asked no more."""
-    with process:
-        pass
+        return found.data
 
 
 def paths_of(source: Source) -> list[str]:

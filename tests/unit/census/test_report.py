@@ -31,7 +31,7 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> CensusComparison:
     rules = rule_files.load()
     before, after = planted.tree(folder / "before"), planted.tree(folder / "after")
     plan = make_plan(before, rules)
-    (folder / "move.patch").write_text(render(plan, rules, "2.6"))
+    (folder / "move.patch").write_text(render(plan.moves, rules, "2.6"))
     subprocess.run(["git", "init", "-q"], cwd=after, check=True)
     subprocess.run(["git", "apply", str(folder / "move.patch")], cwd=after, check=True)
     (after / "torch/csrc/planted_macro.cpp").write_text("int a;\nint d;\n")

@@ -155,3 +155,35 @@ def test_line_ends_flipped(upstream: Upstream) -> None:
 def test_a_new_file_that_upstream_has_too(upstream: Upstream) -> None:
     result = carried(upstream, {"a": OLD}, {"a": OLD, "c": "ours\n"}, {"a": OLD, "c": "theirs\n"})
     assert result.verdict is Verdict.CONFLICT
+
+
+MORE = {"folder/b": OLD + "more\n", "folder/c": "c\n" * 9}
+RENAMED = {name.replace("folder", "elsewhere"): body for name, body in MORE.items()}
+AS_IT_WAS = {
+    "changed": ({"a": PATCHED}, {"a": OLD, "new": "x\n"}),
+    "added beside it": ({"folder/d": "d\n"}, {"a": "another\n", **MORE}),
+    "added to a folder that upstream renamed": ({"folder/d": "d\n"}, RENAMED),
+    "added where upstream has a file": ({"folder/d": "d\n"}, {"folder/d": "upstream's\n", **MORE}),
+    "deleted": ({"a": ""}, {"a": OLD, "new": "x\n"}),
+    "changed where another file changed": ({"a": PATCHED, "folder/b": "b\n"}, {"a": OLD, "folder/b": OLD}),
+}
+
+
+@pytest.mark.parametrize(("does", "new"), AS_IT_WAS.values(), ids=AS_IT_WAS)
+def test_what_is_as_it_was_is_told_without_a_merge_as_with_one(
+    upstream: Upstream, does: Files, new: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = {"a": OLD, **MORE}
+    patched = {name: body for name, body in {**old, **does}.items() if body}
+    short = carried(upstream, old, patched, new)
+    monkeypatch.setattr("decouple.rebase.carry._nothing_to_merge", lambda repository, step, tip: None)
+    whole = carried(upstream, old, patched, new)
+    assert (short.verdict, short.changes, short.notes) == (whole.verdict, whole.changes, whole.notes)
+
+
+def test_what_is_as_it_was_needs_no_merge(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("decouple.rebase.carry.merged", None)
+    monkeypatch.setattr("decouple.rebase.carry.applier", None)
+    result = carried(upstream, {"a": OLD}, {"a": PATCHED, "d/new": "x\n"}, {"a": OLD, "b": "new file\n"})
+    assert result.verdict is Verdict.UNMODIFIED
+    assert text(upstream, result, "d/new") == "x\n"

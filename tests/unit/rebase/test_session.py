@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
 from decouple.cli import main
 from decouple.rebase import stop
 from decouple.rebase.carry import Step
 from decouple.rebase.series import RebaseWork
+from decouple.relocate.plan import Move, Plan
 from tests.unit.rebase.releases import numbered
 
 ROOT = Path(__file__).parents[3]
@@ -191,15 +193,42 @@ def test_a_restart_that_is_killed_settles_nothing(project: Project, monkeypatch:
     assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
 
 
-def test_only_the_tree_that_relocation_reads_is_compared_with_what_was_unpacked(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The patches are carried between two baselines; reading every file of the old release again costs a second."""
-    project.upstream("1.1", dict.fromkeys("abc", numbered(1, 60)))
+@pytest.fixture
+def relocation(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """A series that begins with a relocation of a known plan; which trees were compared with their unpacking."""
+    move = "diff --git a/d b/moved/d\nsimilarity index 100%\nrename from d\nrename to moved/d\n"
+    project.upstream("1.0", {"d": "d\n"})
+    project.upstream("1.1", {**dict.fromkeys("abc", numbered(1, 60)), "d": "d\n"})
+    header = HEADER.format(subject="relocate", id="relocate-cuda-sources")
+    project.write("patches/1.0/0000-relocate.patch", header + move)
+    project.write("series/1.0", "1.0/0000-relocate.patch\n" + (project.root / "series/1.0").read_text())
     compared: list[Path] = []
+    plan = Plan((Move("d", "moved/d", ()),), (), (), frozenset(), {})
     monkeypatch.setattr("decouple.flows.rebase.content.check", compared.append)
+    monkeypatch.setattr("decouple.flows.rebase.make_plan", lambda tree, rules: plan)
+    return compared
+
+
+def test_only_the_tree_that_relocation_reads_is_compared_with_what_was_unpacked(
+    project: Project, relocation: list[Path]
+) -> None:
+    """The patches are carried between two baselines; reading every file of both releases again costs seconds."""
+    assert project.begin("--report") == 0
+    assert relocation == [project.sources["1.1"]]
     assert project.begin() == 0
-    assert len(compared) == 1
+    assert len(relocation) == 1, "what moves in this tree is known by now"
+    assert "rename to moved/d" in (project.root / "patches/1.1/0000-relocate.patch").read_text()
+
+
+def test_a_tree_that_is_not_as_it_was_unpacked_is_no_conflict_of_a_patch(
+    project: Project, relocation: list[Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(tree: Path) -> None:
+        raise DecoupleError(f"{tree}/d: not as it was unpacked")
+
+    monkeypatch.setattr("decouple.flows.rebase.content.check", refuse)
+    assert project.begin("--report") == 1
+    assert "not as it was unpacked" in capsys.readouterr().err
 
 
 def test_a_conflict_is_settled_in_plain_git(project: Project) -> None:

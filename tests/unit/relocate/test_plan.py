@@ -114,8 +114,8 @@ def test_not_a_pytorch_tree(tmp_path: Path, rules: RuleFile) -> None:
 
 def test_the_patch_moves_files_and_nothing_else(tree: Path, rules: RuleFile, tmp_path: Path) -> None:
     plan = make_plan(tree, rules)
-    text = render(plan, rules, "2.6")
-    assert text == render(make_plan(tree, rules), rules, "2.6"), "the same tree gives the same bytes"
+    text = render(plan.moves, rules, "2.6")
+    assert text == render(make_plan(tree, rules).moves, rules, "2.6"), "the same tree gives the same bytes"
     patch = tmp_path / "move.patch"
     patch.write_text(text)
     before = {path.relative_to(tree).as_posix(): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
@@ -131,7 +131,7 @@ def test_the_patch_moves_files_and_nothing_else(tree: Path, rules: RuleFile, tmp
 
 def test_git_am_keeps_the_dep3_fields_in_its_message(tree: Path, rules: RuleFile, tmp_path: Path) -> None:
     patch = tmp_path / "move.patch"
-    patch.write_text(render(make_plan(tree, rules), rules, "2.6"))
+    patch.write_text(render(make_plan(tree, rules).moves, rules, "2.6"))
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@localhost", "-C", str(tree)]
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "upstream"], ["am", "-q", str(patch)]):
         subprocess.run([*git, *command], check=True)
@@ -141,11 +141,11 @@ def test_git_am_keeps_the_dep3_fields_in_its_message(tree: Path, rules: RuleFile
 
 def test_a_relocated_tree_moves_nothing_more(tree: Path, rules: RuleFile, tmp_path: Path) -> None:
     patch = tmp_path / "move.patch"
-    patch.write_text(render(make_plan(tree, rules), rules, "2.6"))
+    patch.write_text(render(make_plan(tree, rules).moves, rules, "2.6"))
     subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
     subprocess.run(["git", "apply", str(patch)], cwd=tree, check=True)
     with pytest.raises(DecoupleError, match="moves nothing"):
-        render(make_plan(tree, rules), rules, "2.6")
+        render(make_plan(tree, rules).moves, rules, "2.6")
 
 
 @pytest.mark.parametrize(
