@@ -5,9 +5,11 @@ A script makes each tree from the real one, so the answers are known. No global 
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from decouple.cli import main
 from decouple.flows.census import TakeCensus, census
 from decouple.flows.rebase import Rebase, Rebased, rebase
 from decouple.rebase.verdicts import Verdict
+from decouple.recipes.model import load_all
 from decouple.upstream.fetching import fetch
 from decouple.upstream.manifests import load_release
 
@@ -72,6 +75,50 @@ def forked(tree: Path) -> None:
         r'^    "torch/csrc/jit/api/function_impl\.cpp",',
         r'    "torch/csrc/acme.cpp",\n\g<0>',
     )
+
+
+OF_CUDA = re.compile(rb"\b\w*(?:CUDA|Cuda|cuda)\w*\b")
+OWN = {b"CUDA": b"ACME", b"Cuda": b"Acme", b"cuda": b"acme"}
+
+
+def renamable(tree: Path) -> dict[bytes, bytes]:
+    """The 500 names of CUDA's that most files of the tree have, with a vendor's instead of them.
+
+    Not those that the rules and the taxonomy name, that are in a file's name, or that a patch quotes: but text that a
+    recipe makes is that of the release at hand, so what only such a patch quotes may have any name.
+    """
+    project = find_project()
+    data = [*(project / "scripts/decouple").rglob("*.toml"), *(project / "series/recipes").iterdir()]
+    made = [name for name, recipe in load_all(project).items() if recipe.makes]
+    for patch in (project / "patches/2.6").iterdir():
+        if not any(f"Decouple-Id: {name}\n" in patch.read_text() for name in made):
+            data.append(patch)
+    taken = {name for file in data for name in OF_CUDA.findall(file.read_bytes())}
+    files: Counter[bytes] = Counter()
+    for file in sources(tree):
+        taken |= set(OF_CUDA.findall(os.fsencode(file.relative_to(tree))))
+        files.update(set(OF_CUDA.findall(file.read_bytes())))
+    most = sorted((name for name in files if name not in taken), key=lambda name: (-files[name], name))[:500]
+    return {name: re.sub(b"|".join(OWN), lambda found: OWN[found[0]], name) for name in most}
+
+
+def sources(tree: Path) -> list[Path]:
+    """What is compiled and imported; what the rules know build lists by stays in the build files."""
+    folders = ("aten", "c10", "caffe2", "functorch", "tools", "torch", "torchgen")
+    found = (file for folder in folders for file in (tree / folder).rglob("*"))
+    build = (".bzl", ".cmake", ".in", ".txt")
+    return [file for file in found if file.is_file() and not file.is_symlink() and file.suffix not in build]
+
+
+def called_otherwise(tree: Path) -> None:
+    """A vendor's fork in which 500 of CUDA's names have its own in their place, wherever they stand."""
+    names = renamable(tree)
+    assert len(names) == 500
+    for file in sources(tree):
+        before = file.read_bytes()
+        after = OF_CUDA.sub(lambda found: names.get(found[0], found[0]), before)
+        if after != before:
+            file.write_bytes(after)
 
 
 def grown(tree: Path) -> None:
@@ -183,3 +230,22 @@ def test_a_fork_with_names_of_its_own(project: Path, pristine: Path, tmp_path: P
     left = census(structs.replace(of, also=own)).after
     assert left
     assert "torch/csrc/acme.cpp" in {one.path for one in left.needing_cuda}
+
+
+def test_a_fork_with_500_renamed_names(project: Path, pristine: Path, tmp_path: Path) -> None:
+    applied, said = carried(project, pristine, tmp_path, called_otherwise)
+    verdicts = {one.name: one.verdict for one in said.outcome.carried}
+    assert not any(verdict.stops for verdict in verdicts.values())
+    assert verdicts["2.6/0013-storage-cuda-ipc.patch"] in (Verdict.MADE, Verdict.MERGED), "it moves renamed text"
+    copy = (applied / COPY).read_text()
+    assert "acmeIpcOpenEventHandle" in copy
+    assert "cudaIpcOpenEventHandle" not in copy
+    own, words = tmp_path / "acme.toml", 'schema = 1\nwords = ["acme", "Acme", "ACME"]\n'
+    own.write_text(words)
+    of = TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied, also=own)
+    left = census(of).after
+    assert left
+    assert all("__ACMECC__" in one.detail or one.path.endswith("DeviceUtils.cuh") for one in left.needing_cuda)
+    assert left.needing_cuda, "nobody said that stage 1 does not define the compiler's macro"
+    own.write_text(f'{words}[[macro]]\nfamily = "compiler"\nnames = ["__ACMECC__", "__ACME_ARCH__"]\n')
+    assert census(of).comparison.key_after == 0

@@ -25,6 +25,9 @@ from decouple.base import toml
 from decouple.census.taxonomy import MacroFamily, NameRule, StayRule, Taxonomy, any_of
 from decouple.inventory.rules import Keep, Rule, RuleFile
 
+_UNSET = ("build", "compiler")
+"""Families of macros that stage 1 leaves undefined: those of a build with the device, and of the device's compiler."""
+
 
 class Also(Struct, frozen=True):
     """The keys of the file; each adds to what the global files say."""
@@ -39,11 +42,13 @@ class Also(Struct, frozen=True):
     def rules(self, rules: RuleFile) -> RuleFile:
         """The relocation's rules with those of this tree."""
         words = (*rules.scope.words, *sorted({word.lower() for word in self.words} - set(rules.scope.words)))
+        unset = {name for one in self.macro if one.family in _UNSET for name in one.names if "*" not in name}
         return replace(
             rules,
             rules=(*self.rule, *rules.rules),
             keeps=(*self.keep, *rules.keeps),
             scope=replace(rules.scope, words=words),
+            stage1=replace(rules.stage1, undefined=rules.stage1.undefined | unset),
         )
 
     def taxonomy(self, taxonomy: Taxonomy) -> Taxonomy:

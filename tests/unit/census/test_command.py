@@ -91,6 +91,20 @@ def test_a_fork_brings_its_own_words(tree: Path, capsys: pytest.CaptureFixture[s
     assert {("macro", "USE_ACME"), ("python", "_acmeBinding")} <= symbols
 
 
+def test_the_compilers_macro_of_a_fork_is_not_defined_at_stage_1(tree: Path) -> None:
+    """As ``__CUDACC__`` is not: what it guards is for the device's compiler alone."""
+    (tree / "c10/util").mkdir(exist_ok=True)
+    (tree / "c10/util/planted.h").write_text("#ifdef __ACMECC__\n#include <cuda.h>\n#endif\n")
+    (tree / "c10/util/planted.cpp").write_text("#include <c10/util/planted.h>\n")
+    own, where = tree.parent / "acme.toml", tree.parent / "census.json"
+    own.write_text('schema = 1\n[[macro]]\nfamily = "compiler"\nnames = ["__ACMECC__"]\n')
+    counts = []
+    for also in ([], ["--also", str(own)]):
+        assert main(["census", "2.6", "--tree", str(tree), "--json", str(where), *also]) == 0
+        counts.append(json.loads(where.read_text())["summary"]["key_number"]["before"])
+    assert counts[0] == counts[1] + 1
+
+
 def test_after_needs_an_applied_tree(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["census", "2.6", "--tree", str(tree), "--after"]) == 2
     assert "decouple apply 2.6" in capsys.readouterr().err
