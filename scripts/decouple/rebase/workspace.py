@@ -7,16 +7,18 @@ from pathlib import Path
 
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
+from decouple.stack import worktree
 
 
 def open_workspace(folder: Path, borrowed: Iterable[Path]) -> Repository:
     """The repository in ``folder``, made if need be, that reads the objects of ``borrowed`` (bare repositories or
     ``.git`` folders) through alternates. What it borrowed from before stays: its work tree may stand on a commit from
-    there. Raises DecoupleError when git refuses."""
+    there. Locks that a killed run left go; the caller keeps others out. Raises DecoupleError when git refuses."""
     repository = Repository(folder)
     folder.mkdir(parents=True, exist_ok=True)
     if not (repository.git_dir / "HEAD").exists():
         repository.run("init", "-q", "--template=")
+    worktree.forget_ref_locks(repository)
     info = repository.git_dir / "objects" / "info"
     info.mkdir(parents=True, exist_ok=True)
     alternates = info / "alternates"

@@ -237,8 +237,7 @@ class Journal:
         if self._locking.exists():
             self._forget_locks(("index.lock",), self._locking.stat().st_mtime)
             self._locking.unlink()
-        ours = (self.repository.git_dir / "refs/decouple").glob("*.lock")  # nobody else writes these refs
-        self._forget_locks([f"refs/decouple/{lock.name}" for lock in ours], 0)
+        worktree.forget_ref_locks(self.repository)
         try:
             record = self._record()
         except FileNotFoundError:

@@ -283,6 +283,12 @@ def forget_stale_lock(repository: Repository, name: str, since: float, patience:
         time.sleep(0.1)
 
 
+def forget_ref_locks(repository: Repository) -> None:
+    """Remove the locks of ``refs/decouple`` that a killed git left: nobody else writes these refs."""
+    for lock in (repository.git_dir / "refs/decouple").glob("*.lock"):
+        forget_stale_lock(repository, f"refs/decouple/{lock.name}", 0)
+
+
 def lives(git_dir: Path, root: Path, processes: Path = Path("/proc")) -> bool:
     """Whether a git process works in this repository: it stands in it, or has one of its files open (``proc(5)``).
 

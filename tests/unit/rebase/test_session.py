@@ -193,6 +193,16 @@ def test_a_restart_that_is_killed_settles_nothing(project: Project, monkeypatch:
     assert "<<<<<<<" in (project.root / "build/rebase/src/b").read_text()
 
 
+def test_the_lock_of_a_git_that_was_killed_in_the_workspace_is_not_in_the_way(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conflict_in_b(project)
+    assert project.begin() == 1
+    (project.root / "build/rebase/objects/.git/refs/decouple/next.lock").touch()
+    assert project.again("--restart") == 1
+    assert "decouple:" not in capsys.readouterr().err, "it stops at the conflict again"
+
+
 @pytest.fixture
 def relocation(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """A series that begins with a relocation of a known plan; which trees were compared with their unpacking."""
