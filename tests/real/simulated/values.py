@@ -105,6 +105,9 @@ def not_the_cpus() -> None:
     one.add_(numbers(4, 4, on=CUDA, seed=1).relu().to_sparse())
     both = (numbers(4, 4, on=torch.device("cpu"), seed=seed).relu() for seed in (0, 1))
     torch.testing.assert_close(one.to_dense().cpu(), sum(both))
+    narrow = torch.eye(3, device=CUDA).half().to_sparse()
+    narrow.add_(narrow.clone())
+    assert torch.equal(narrow.to_dense().cpu(), 2 * torch.eye(3).half())
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         seven[torch.tensor([1, 0], device=CUDA).byte()]

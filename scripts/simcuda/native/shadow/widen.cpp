@@ -28,12 +28,14 @@ struct Widened {
 
   explicit Widened(bool of_bools) : bools(of_bools) {}
   Tensor of(const Tensor& t) {
-    if (!t.defined() || t.layout() != c10::kStrided) return t;
+    if (!t.defined() || (t.layout() != c10::kStrided && t.layout() != c10::kSparse)) return t;
     auto type = wider(t.scalar_type(), bools);
     if (!type) return t;
     narrow = t.scalar_type();
     for (auto& [a, b] : pairs)
-      if (a.data_ptr() == t.data_ptr() && a.sizes() == t.sizes() && a.strides() == t.strides()) return b;
+      if (a.is_same(t) || (!a.is_sparse() && !t.is_sparse() && a.data_ptr() == t.data_ptr() && a.sizes() == t.sizes() &&
+                           a.strides() == t.strides()))
+        return b;
     pairs.emplace_back(t, t.to(*type));
     return pairs.back().second;
   }
