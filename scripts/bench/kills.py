@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import shutil
 import sys
@@ -54,25 +55,33 @@ def main() -> int:
                 return 3
             count = min(SLICE, wanted - done)
             folder = Path(tempfile.mkdtemp(prefix="decouple-kills-", dir=asked.scratch))
-            began = time.monotonic()
+            began, before = time.monotonic(), seen.get(key, {})
             try:
                 if together:
                     tally: dict[str, Any] = at_once.run(name, folder / "world", count, asked.seed, done, asked.real)
                 else:
-                    found = kills.run(verbs[name], folder / "world", count, asked.seed, done)
-                    tally = dataclasses.asdict(found)
+                    heard = functools.partial(_keep, asked.json, seen, key, before)
+                    tally = dataclasses.asdict(kills.run(verbs[name], folder / "world", count, asked.seed, done, heard))
             except AssertionError as error:
                 tally = {"failed": str(error)}
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-            tally["seconds"] = round(time.monotonic() - began, 1)
-            before = seen.setdefault(key, {})
-            for what, value in tally.items():
-                before[what] = value if isinstance(value, str) else round(before.get(what, 0) + value, 1)
-            if asked.json:
-                asked.json.write_text(json.dumps(seen, indent=1) + "\n", encoding="utf-8")
+            found = tally | {"seconds": time.monotonic() - began}
+            _keep(asked.json, seen, key, before if "failed" not in tally else seen.get(key, {}), found)
         print(key, json.dumps(seen.get(key, {})), flush=True)
     return 1 if any("failed" in one for one in seen.values()) else 0
+
+
+def _keep(path: Path | None, seen: dict[str, Any], key: str, before: dict[str, Any], tally: Any) -> None:
+    """Add what a slice, or the rounds of one so far, saw to what was seen ``before``."""
+    found = tally if isinstance(tally, dict) else dataclasses.asdict(tally)
+    sums = {
+        what: value if isinstance(value, str) else round(before.get(what, 0) + value, 1)
+        for what, value in found.items()
+    }
+    seen[key] = before | sums
+    if path:
+        path.write_text(json.dumps(seen, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

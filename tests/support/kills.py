@@ -156,10 +156,17 @@ def finished(action: Callable[[], int], said: Path, expected: int = 0, learn: bo
 # ---- the loop
 
 
-def run(make: Callable[[Path], Scene], folder: Path, rounds: int, seed: int = 1, first: int = 0) -> Tally:
+def run(
+    make: Callable[[Path], Scene],
+    folder: Path,
+    rounds: int,
+    seed: int = 1,
+    first: int = 0,
+    told: Callable[[Tally], object] = lambda tally: None,
+) -> Tally:
     """Kill the command of a scene ``rounds`` times below ``folder``, an empty one. Raises Between.
 
-    ``first``: the number of the first round; its dice are of ``seed`` and that number.
+    ``first``: the number of the first round; its dice are of ``seed`` and that number. ``told`` hears of every round.
     """
     kept, now, said = folder / "kept", folder / "now", folder / "said"
     now.mkdir(parents=True)
@@ -215,6 +222,7 @@ def run(make: Callable[[Path], Scene], folder: Path, rounds: int, seed: int = 1,
                     raise Between(f"the same command again gives something else: {_told(last, old, new)}")
         except Between as error:
             raise Between(f"{where}: {error}") from None
+        told(tally)
     return tally
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import random
@@ -119,11 +120,12 @@ def _of_wheels(scene: str) -> Callable[[Path], Scene]:
     return make
 
 
-def _build(folder: Path) -> Scene:
-    """Stage 1 in the Debian root, configured before, up to its first objects and all the code generated for them.
+def _build(folder: Path, before: str = "2/764") -> Scene:
+    """Stage 1 in the Debian root up to its first objects, in a tree where the slice ``before`` is built.
 
     A slice of it is what `--shard` compiles; the server of its cache is not there, and no compiler cache is used, so
-    that kills meet the generators and the compilers. What ninja says it has finished has to be whole.
+    that kills meet compilers. What ninja says it has finished has to be whole. ``9999/9999`` is no object: then it is
+    configured, and the code of ATen is generated as well, which takes minutes where two cores are busy.
     """
     project, nobody = folder / "project", "redis://127.0.0.1:1/0"
     variables = {
@@ -137,7 +139,7 @@ def _build(folder: Path) -> Scene:
         git(project, "init", "-q")
         git(project, "add", "-A")
         git(project, "commit", "-qm", "a checkout")
-        kills.finished(command(*words, "--shard", "9999/9999", **variables), folder / "said")  # none: it is configured
+        kills.finished(command(*words, "--shard", before, **variables), folder / "said")
     tree = project / "build/2.6/src"
 
     def look() -> Look:
@@ -171,6 +173,7 @@ VERBS: dict[str, Callable[[Path], Scene]] = {
     "wheels": _of_wheels("wheels"),
     "index build": _of_wheels("index build"),
     "build": _build,
+    "build, generators too": functools.partial(_build, before="9999/9999"),
 }
 """Verbs on the real source, and those of wheels on the real series; of a build its first objects."""
 
