@@ -33,6 +33,10 @@ MINE = "mine, not committed\n"
 """An edit of a person's in a file that no patch touches."""
 
 
+def _nothing_wrong() -> str:
+    return ""
+
+
 @dataclasses.dataclass(frozen=True)
 class Scene:
     """A command (`action` runs it in a process of its own, its exit code is returned) and how its traces are seen.
@@ -46,7 +50,7 @@ class Scene:
     look: Callable[[], Look]
     after: Callable[[], int] = lambda: 0
     between: bool = False
-    holds: Callable[[], str] = lambda: ""
+    holds: Callable[[], str] = _nothing_wrong
     repeats: bool = True
     """Whether the command may be given again when it is done; a `delete` may not."""
     code: int = 0
@@ -177,6 +181,8 @@ def run(
     finished(scene.action, said, scene.code, learn=True)
     finished(scene.after, said, learn=True)
     new = scene.look()
+    if old == new and scene.holds is _nothing_wrong:
+        raise Between("the command changes nothing of what is looked at: no kill could be seen")
     scene = _again(make, kept, now)
     began = time.monotonic()
     finished(scene.action, said, scene.code)

@@ -51,3 +51,8 @@ def test_the_loop_finds_a_verb_that_writes_in_place(tmp_path: Path) -> None:
 
     with pytest.raises(kills.Between, match="neither old nor new"):
         kills.run(make, tmp_path / "world", 20)
+
+
+def test_the_loop_refuses_a_scene_in_which_nothing_changes(tmp_path: Path) -> None:
+    with pytest.raises(kills.Between, match="changes nothing"):
+        kills.run(lambda folder: kills.Scene(lambda: 0, lambda: kills.files(folder)), tmp_path / "world", 1)
