@@ -96,6 +96,15 @@ def not_the_cpus() -> None:
     dirt = torch.full((1 << 20,), 0x0101010101010101, device=CUDA)
     del dirt  # where the next call's count will lie
     same(masked)
+    for bits, deviation in ((0, 1.0), (-1, -1.0)):  # what an unwritten answer would be, and what it must be
+        dirt = torch.full((1 << 20,), bits, device=CUDA)
+        del dirt
+        try:
+            torch.normal(torch.zeros(3, device=CUDA), torch.full((3,), deviation, device=CUDA))
+        except RuntimeError as error:
+            assert deviation < 0 and "elements of std" in str(error)
+        else:
+            assert deviation > 0, "a negative deviation was taken"
     seven = torch.tensor([7, -7], device=CUDA)
     assert (seven % 0).tolist() == torch.fmod(seven, torch.zeros_like(seven)).tolist() == [0xFFFFFFFF, -1]
     assert (seven.byte() % torch.tensor([0, 4], device=CUDA).byte()).tolist() == [255, 1]

@@ -66,7 +66,7 @@ cudaError_t give(const Copy& c, cudaMemcpyKind kind, cudaStream_t handle, bool s
   // inside an operator whose result the CPU computes, only what the host reads is done
   std::function<void()> work;
   long long count;
-  if (from.device && !to.device && c.height == 1 && (size == 4 || size == 8) && count_expected(&count))
+  if (from.device && !to.device && c.height == 1 && (size == 1 || size == 4 || size == 8) && count_expected(&count))
     work = [c, count] { memcpy(c.to, &count, c.width); };
   else if (effects() || !to.device)
     work = [c] { run(c); };

@@ -241,6 +241,15 @@ std::optional<int64_t> chosen(const Stack& given) {
   return std::nullopt;
 }
 
+// Whether no deviation is negative: what the real normal() asks its own min().
+std::optional<int64_t> not_negative(const std::string& name, const Stack& given) {
+  if (name != "aten::normal" || !given[1].isTensor()) return std::nullopt;
+  const Tensor& deviation = given[1].toTensor();
+  if (!deviation.is_cuda() || !can_mirror(deviation) || !deviation.numel()) return std::nullopt;
+  c10::impl::ExcludeDispatchKeyGuard plain(kBeside);
+  return mirror(deviation).min().ge(0).item<bool>();
+}
+
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   const auto below = c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey) & keys;
   const Plan& plan = plan_of(op);
@@ -277,15 +286,17 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
     }
   }
 
-  const auto masked = capturing ? std::nullopt : chosen(given);
+  std::optional<int64_t> asked_for;
+  if (!capturing) asked_for = chosen(given);
+  if (!capturing && !asked_for) asked_for = not_negative(schema.name(), given);
   std::exception_ptr failed;
   const auto before = early ? asked() : 0;
   try {
     c10::impl::ExcludeDispatchKeyGuard once(kKey);
     NoEffects no_effects;
     std::optional<ExpectCount> expect;
-    if (masked)
-      expect.emplace(*masked);
+    if (asked_for)
+      expect.emplace(*asked_for);
     else if (early)
       expect.emplace(count_of(*early));
     simcuda_paint();
