@@ -89,6 +89,19 @@ assert ms.value >= 50 * 1.3, ms.value   # 32 MiB at 25 GB/s
     )
 
 
+def test_handles_of_streams_rise_whatever_the_heap_is_like(built: Path) -> None:
+    program = """
+held, handles = [], []
+for n in range(200):
+    handles.append(stream().value)
+    held.append(bytearray(16 * (n * 7919 % 97 + 1)))
+    if n % 3 == 0:
+        held.pop(n % len(held))
+print(handles == sorted(handles))
+"""
+    assert run(built, program) == "True"
+
+
 def test_a_capture_records_and_a_replay_does_it_again(built: Path) -> None:
     run(
         built,

@@ -1,7 +1,11 @@
 #include "streams.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
+#include <new>
+#include <utility>
 
 #include "device.h"
 
@@ -13,6 +17,20 @@ thread_local bool counting = false;
 thread_local long long expected_count = 0;
 thread_local cudaStream_t last_stream = nullptr;
 thread_local cudaStreamCaptureMode interaction = cudaStreamCaptureModeGlobal;
+
+// Where the next stream lives: behind the last one, as long as there is room. PyTorch's allocator sorts its blocks by the
+// handle of their stream and gives memory back in that order, which must not depend on the program's heap.
+void* room_for_stream() {
+  constexpr size_t room = size_t{1} << 26;
+  static char* next = [] {
+    void* begin = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return begin == MAP_FAILED ? nullptr : static_cast<char*>(begin);
+  }();
+  static char* const end = next ? next + room : nullptr;
+  constexpr size_t size = (sizeof(CUstream_st) + 63) / 64 * 64;
+  if (static_cast<size_t>(end - next) < size) return ::operator new(sizeof(CUstream_st));
+  return std::exchange(next, next + size);
+}
 
 }  // namespace
 
@@ -136,7 +154,7 @@ SIM_API cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned fla
   ENTER;
   ANY_DEVICE;
   CHECK(activate(current_device()));
-  auto* stream = new CUstream_st{};
+  auto* stream = new (room_for_stream()) CUstream_st{};
   stream->device = current_device();
   stream->flags = flags;
   stream->priority = std::clamp(priority, -5, 0);
