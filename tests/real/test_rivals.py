@@ -9,6 +9,7 @@ The planted evolutions are in tests/unit/rebase/test_rivals.py.
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,18 +17,27 @@ import pytest
 
 from decouple.base.checkout import Checkout
 from decouple.base.paths import cache_dir
+from decouple.cli import main
 from decouple.flows import rebase
+from decouple.flows.census import TakeCensus, census
+from decouple.inventory.rules import load as load_rules
 from decouple.patch import seriesfile
 from decouple.rebase.series import RebaseWork
 from decouple.rebase.stop import Waiting
 from decouple.rebase.verdicts import Carried, Verdict
+from decouple.relocate import stage2
+from decouple.relocate.plan import make_plan
 from decouple.stack import applier
 from decouple.upstream.download import Downloader
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
+from tests.real import test_evolutions as evolutions
 from tests.real.test_rebase import OLD, project  # noqa: F401 - a fixture
 from tests.support import rivals
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
+KERNEL = "torch/nativert/kernels/C10Kernel.cpp"
 WHEELS = [release for release in Checkout(ROOT).known() if release != "2.6"]
 
 
@@ -93,3 +103,34 @@ def test_on_what_the_wheel_of_a_later_release_shows(project: Path, tmp_path: Pat
     work, *_ = rebase.prepare(project, Waiting("2.6", release, "wheel", debian_patches=False))
     rows = compared(work, release, tmp_path, settled(work, release))
     assert len(rows) == 4
+
+
+def test_what_only_this_tool_sees(project: Path, tmp_path: Path) -> None:  # noqa: F811
+    """A made-up later release: three tools on each patch, and what the other two have no word for.
+
+    Upstream mends a body that a patch moves, renames a folder of kernels, and couples core files to CUDA anew.
+    """
+    pristine = fetch(load_release(ROOT, "2.6"), "debian").path
+    tree = tmp_path / "tree"
+    subprocess.run(["cp", "-a", "--reflink=auto", str(pristine), str(tree)], check=True)
+    for evolve in (evolutions.mended, evolutions.renamed, evolutions.grown):
+        evolve(tree)
+    shutil.copytree(ROOT / "series/recipes", project / "series/recipes")
+    assert main(["manifest", "fill", "evolved", "--tree", str(tree), "--write"]) == 0
+    work, *_ = rebase.prepare(project, Waiting("2.6", "evolved", f"local:{tree}", debian_patches=False))
+    rows = compared(work, "evolved", tmp_path, {})
+    assert not [row for row in rows if row[2] == "stops"]
+    named = {row[0].removeprefix("2.6/")[:4]: row[3:] for row in rows if row[3:] != ("right", "right")}
+    assert named == {
+        "0013": ("stops", "stops"),  # the body that moves was mended
+        "0014": ("WRONG", "WRONG"),  # applied without a word; c10d's new bindings of CUDA stay in the core
+        "0016": ("WRONG", "WRONG"),  # the same, with the new launcher
+    }
+
+    faults = stage2.check(tree, make_plan(tree, load_rules()).mapping, ROOT).faults
+    assert any("quantized" in fault for fault in faults)
+    print(*faults, sep="\n")
+    counted = [census(TakeCensus(ROOT, "2.6", tree=one, before=True)).before for one in (pristine, tree)]
+    before, now = ({(one.path, one.symbol) for one in taken.needing_cuda} for taken in counted)
+    assert {path for path, _ in now - before} >= {"torch/csrc/distributed/c10d/init.cpp", KERNEL}
+    print("new couplings:", sorted(now - before))
