@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +60,10 @@ def learn(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
                 for number, (mine, yours) in enumerate(zip(ours, theirs, strict=False)):
                     if mine != yours and (pair := hash((kernel, number, mine, yours))) not in seen:
                         seen.add(pair)
-                        differ = differing(spread(mine), spread(yours))
-                        gaps.setdefault(kernel, set()).update((number, at) for at in differ)
-    return gaps
+                        known = gaps.setdefault(kernel, set())
+                        differ = differing(spread(mine), spread(yours), {at for where, at in known if where == number})
+                        known.update((number, at) for at in differ)
+    return {kernel: found for kernel, found in gaps.items() if found}
 
 
 def spread(argument: str) -> list[str]:
@@ -77,14 +78,21 @@ def spread(argument: str) -> list[str]:
     return found
 
 
-def differing(one: Sequence[str], other: Sequence[str]) -> set[int]:
+def differing(one: Sequence[str], other: Sequence[str], known: Set[int] = frozenset()) -> set[int]:
     """Bytes that are not the same in both; of a word that is an address of the host in both, all of them.
+
+    Those that are ``known`` to differ are not looked at. Two pointers to device memory were set: what differs is where the
+    allocator put it.
 
     The low bits of an address are the same in every run of one build, and not in another build's. An argument that is
     one number differs from its lowest byte on when it was measured (a time): then all of it does. Padding comes behind
     what is set.
     """
-    found = {at for at, (mine, yours) in enumerate(zip(one, other, strict=False)) if mine != yours}
+    found = {
+        at
+        for at, (mine, yours) in enumerate(zip(one, other, strict=False))
+        if mine != yours and at not in known and not (mine[0] == yours[0] == "[")
+    }
     if 0 in found and len(one) <= _WORD:
         return set(range(len(one)))
     for at in sorted(found):

@@ -63,8 +63,9 @@ def test_launches_of_a_test_that_went_another_way_teach_nothing() -> None:
     assert unset.learn([one, other]) == {}
 
 
-def test_a_device_pointer_counts_as_its_eight_bytes() -> None:
-    assert unset.differing(unset.spread("00[1,512]00"), unset.spread("00[2,512]00")) == set(range(1, 9))
+def test_a_device_pointer_counts_as_its_eight_bytes_and_two_of_them_were_set() -> None:
+    assert unset.differing(unset.spread("00[1,512]00"), unset.spread("00000102030405060700")) == set(range(1, 9))
+    assert unset.differing(unset.spread("00[1,512]00"), unset.spread("00[2,512]00")) == set()
 
 
 def test_a_number_that_was_measured_is_left_out_whole_and_a_field_before_padding_is_not() -> None:
