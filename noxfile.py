@@ -15,7 +15,7 @@ from pathlib import Path
 import nox
 
 nox.needs_version = ">=2024.10.9"
-nox.options.sessions = ["lint", "tests", "smoke-2.6", "tests-real", "tests-contract"]
+nox.options.sessions = ["lint", "tests", "smoke-2.6", "test-cuda-slice-2.6", "tests-real", "tests-contract"]
 
 ROOT = Path(__file__).parent
 VENV = ROOT / ".nox" / "decouple"

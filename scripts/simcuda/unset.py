@@ -81,8 +81,8 @@ def spread(argument: str) -> list[str]:
 def differing(one: Sequence[str], other: Sequence[str], known: Set[int] = frozenset()) -> set[int]:
     """Bytes that are not the same in both; of a word that is an address of the host in both, all of them.
 
-    Those that are ``known`` to differ are not looked at. Two pointers to device memory were set: what differs is where the
-    allocator put it.
+    Those that are ``known`` to differ are not looked at. Two pointers to device memory were set: what differs is where
+    the allocator put it.
 
     The low bits of an address are the same in every run of one build, and not in another build's. An argument that is
     one number differs from its lowest byte on when it was measured (a time): then all of it does. Padding comes behind

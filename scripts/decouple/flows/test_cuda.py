@@ -23,7 +23,7 @@ from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings
 from decouple.build.environment import Places
 from decouple.flows.build import SMOKE, Build
-from decouple.flows.environment import Work, open_environment
+from decouple.flows.environment import Work, need_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulate, store, target
@@ -209,11 +209,13 @@ def chosen(
 ) -> Torch:
     """A torch with what is left open filled in: upstream's tests of the applied tree, results beside what was built.
 
-    ``ledger``: on a GPU, with the record of what it is asked for. Raises UsageError where there are no tests.
+    ``ledger``: on a GPU, with the record of what it is asked for. Raises UsageError where there are no tests, but for a
+    torch of the Debian root, for which `find` brings them.
     """
     checkout = Checkout(work.project)
+    brought = tests is None and word in IN_ROOT
     tests = tests or checkout.tree(work.release) / "test"
-    if not (tests / "run_test.py").exists():
+    if not brought and not (tests / "run_test.py").exists():
         raise UsageError(f"{tests}: not upstream's test/", next_step=f"nox -s apply-{work.release}, or --tests DIR")
     results = results or checkout.build(work.release) / "verify" / "suites"
     name = label or (word if word in IN_ROOT else "python")
@@ -231,15 +233,19 @@ def stored(torch: Torch, other: str, release: str) -> dict[str, SuiteResult]:
 
 
 def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
-    """How tests are run on it. Raises UsageError when it is not there, DecoupleError when the root cannot be made."""
+    """How tests are run on it; for a torch of the root the release is fetched and applied first where it is not.
+
+    Raises UsageError when it is not there, DecoupleError when the root cannot be made.
+    """
     if torch.word not in IN_ROOT:
         return here(torch, work.project, work.release)
     known = IN_ROOT[torch.word]
-    places = known.places(work)
-    places.make()
+    places, work = known.places(work), replace(work, env="rootfs")
     wheels = _wheels(places, known) if known.command else []
+    need_tree(work, places, listener)  # upstream's tests are there
+    places.make()
     layers = ["core", "cuda", known.layer]
-    environment = open_environment(replace(work, env="rootfs"), places, layers, listener)
+    environment = open_environment(work, places, layers, listener)
     names = environment.names()
     python, variables = "python3", checks.monolith_variables()
     if wheels:
