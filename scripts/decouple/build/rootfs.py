@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 from packaging.utils import parse_wheel_filename
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.mounts import mounts_below, remove_tree
@@ -144,7 +144,8 @@ def ensure(
 ) -> Root:
     """The root of ``description`` with ``layers`` in it, made or completed as needed. A second call takes no time.
 
-    Raises DecoupleError when mmdebstrap, apt, or a check fails; what was done so far stays and the next call goes on.
+    Raises DecoupleError when mmdebstrap, apt, or a check fails, and before that when the disk cannot hold what is
+    missing; what was done so far stays and the next call goes on.
     """
     wanted = [description.layer(name) for name in layers]
     folder = folder_of(cache, description, wanted)
@@ -157,6 +158,7 @@ def ensure(
         done = _read_done(folder)
         if not _fits(done, wanted):  # who made it meanwhile has another description
             return ensure(cache, description, layers, log=log, progress=progress)
+        _refuse_if_full(description, done, wanted, folder)
         if not done.bootstrap:
             if folder.exists():
                 _remove(folder)
@@ -167,8 +169,7 @@ def ensure(
             _write_done(folder, done)
             progress.finish()
         for layer in wanted:
-            recorded = done.layers.get(layer.name)
-            if recorded and recorded["digest"] == layer_digest(layer):
+            if _has(done, layer):
                 continue
             progress.start(f"layer {layer.name}", None)
             _install(root, layer, cache, log, description.bootstrap)
@@ -187,10 +188,27 @@ def ensure(
 
 
 def _complete(done: _Done, wanted: Sequence[Layer]) -> bool:
-    recorded = done.layers
-    return done.bootstrap and all(
-        layer.name in recorded and recorded[layer.name]["digest"] == layer_digest(layer) for layer in wanted
-    )
+    return done.bootstrap and all(_has(done, layer) for layer in wanted)
+
+
+def _has(done: _Done, layer: Layer) -> bool:
+    recorded = done.layers.get(layer.name)
+    return bool(recorded and recorded["digest"] == layer_digest(layer))
+
+
+def _refuse_if_full(description: Description, done: _Done, wanted: Sequence[Layer], folder: Path) -> None:
+    """Raise DecoupleError, which says that another machine could, when the disk cannot hold what is not there yet."""
+    missing = sum(layer.disk_mib for layer in wanted if not _has(done, layer))
+    if not done.bootstrap:
+        missing += description.bootstrap.disk_mib
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder.parent).free >> 20
+    if free < missing:
+        raise DecoupleError(
+            f"{folder}: {missing / 1024:.1f} GiB of disk are needed, {free / 1024:.1f} GiB are free",
+            next_step=f"free {(missing - free) / 1024:.1f} GiB, or name a folder on a larger disk in DECOUPLE_CACHE",
+            code=CANNOT_HERE,
+        )
 
 
 def verify(root: Root) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.mounts import mounts_below, remove_tree
 from decouple.build import description, record, rootfs
 from decouple.build.sandbox import Bind, Sandbox
@@ -61,6 +61,15 @@ def root(cache: Path) -> rootfs.Root:
         if "mmdebstrap" in error.what and "Temporary failure" in (cache / "log").read_text():
             pytest.skip("Debian's archive cannot be reached")
         raise
+
+
+def test_a_disk_that_cannot_hold_it_is_named_before_anything_is_fetched(tmp_path: Path) -> None:
+    small = tiny(tmp_path)
+    large = replace(small, layers=(replace(small.layers[0], disk_mib=1 << 30),))
+    with pytest.raises(DecoupleError, match=r"1048\d+\.\d GiB of disk are needed") as raised:
+        rootfs.ensure(tmp_path, large, ["tiny"], log=tmp_path / "log")
+    assert raised.value.code == CANNOT_HERE
+    assert not (tmp_path / "log").exists()
 
 
 @needs_root
