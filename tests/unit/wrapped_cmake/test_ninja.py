@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -111,3 +112,39 @@ def test_an_interrupt_reaches_ninja_and_the_next_run_goes_on(project: Path) -> N
     (project / "build" / "go").touch()
     result, _ = build(project)
     assert 0 < result.edges < 8  # what was built before is not built again
+
+
+STARTING = """
+import os, signal, subprocess, sys
+from pathlib import Path
+
+from wrapped_cmake import ninja
+
+start = subprocess.Popen
+
+def starting(*given, **more):  # a busy machine: ninja runs before who started it goes on
+    process = start(*given, **more)
+    Path("ninja.pid").write_text(str(process.pid))
+    os.kill(os.getpid(), signal.SIGTERM)
+    return process
+
+subprocess.Popen = starting
+try:
+    ninja.run(Path("build"), jobs=2, environ=os.environ, log=Path("log"))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def test_a_termination_while_ninja_is_being_started_leaves_no_ninja_behind(project: Path) -> None:
+    launcher(project, 'sleep 20\nexec "$@"')
+    tools = str(Path(features.__file__).parents[1])
+    done = subprocess.run([sys.executable, "-c", STARTING], cwd=project, env={**os.environ, "PYTHONPATH": tools})
+    number = int((project / "ninja.pid").read_text())
+    try:
+        with pytest.raises(ProcessLookupError):
+            os.kill(number, 0)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(number, signal.SIGKILL)
+    assert done.returncode == 130

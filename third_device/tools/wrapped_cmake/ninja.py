@@ -150,20 +150,7 @@ def _attempt(
     last = ""
     with log.open("a", encoding="utf-8", errors="replace") as out:
         out.write(f"$ {' '.join(command)}\n")
-        try:
-            process = subprocess.Popen(
-                command,
-                env=made,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            )
-        except FileNotFoundError:
-            raise WrappedCMakeError(f"{command[0]}: not found", "install ninja") from None
-        with _forwarding(process):
+        with _started(command, made) as process:
             for line in _lines(process.stdout):
                 out.write(line)
                 out.flush()
@@ -206,28 +193,69 @@ def _lines(stream: IO[str] | None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _forwarding(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Pass an interrupt or a termination on to ninja, wait until it has tidied up, then go on with it ourselves."""
+def _started(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """ninja, running. An interrupt or a termination is passed on to it, waited for, then raised as KeyboardInterrupt.
 
-    def terminate(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
+    One that comes while it is being started waits until it can be passed on: no ninja stays behind, at work in the
+    folder where the next one is.
+    """
+    known: list[subprocess.Popen[str]] = []
+    told: list[int] = []
 
-    old = signal.signal(signal.SIGTERM, terminate) if _in_main_thread() else None
+    def stop(number: int, frame: object) -> None:
+        told.append(number)
+        if known:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in _stopping()}
     try:
-        yield
-    except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)  # background jobs of a shell ignore SIGINT
+        known.append(_popen(command, environ))
         try:
-            process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        raise
+            if told:
+                raise KeyboardInterrupt
+            yield known[0]
+        except BaseException:
+            _end(known[0])
+            raise
     finally:
-        if old is not None:
-            signal.signal(signal.SIGTERM, old)
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _stopping() -> tuple[signal.Signals, ...]:
+    """The signals that are passed on; an interrupt only where Python would raise KeyboardInterrupt for it."""
+    if not _in_main_thread():
+        return ()
+    listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return (signal.SIGTERM, signal.SIGINT) if listens else (signal.SIGTERM,)
+
+
+def _popen(command: Sequence[str], environ: Mapping[str, str]) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            command,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise WrappedCMakeError(f"{command[0]}: not found", "install ninja") from None
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Tell ninja to stop, and wait until it has tidied up."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)  # background jobs of a shell ignore SIGINT
+    try:
+        process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _in_main_thread() -> bool:
