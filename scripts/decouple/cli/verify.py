@@ -37,8 +37,8 @@ def register(subparsers: Any) -> None:
     )
     verify.add_argument(
         "--over",
-        metavar="monolith|DIR",
-        help="with --core stock: the wheel of `build --kernels` of the same word, which has another build's kernels",
+        choices=["monolith"],
+        help="with --core stock: the wheel of `build --kernels monolith`, which has those of the root's CUDA build",
     )
     verify.add_argument("--tree", type=Path, help=argparse.SUPPRESS)
     verify.add_argument(

@@ -49,7 +49,7 @@ class Verify(Work, frozen=True):
     core: str = "built"
     """The core that torch_cuda goes on: "built" or "stock"."""
     over: str = "compiled"
-    """Whose kernels torch_cuda has, as ``Build.kernels`` says it: "compiled", "monolith", or an installed torch."""
+    """Whose kernels torch_cuda has, as ``Build.kernels`` says it: "compiled" or "monolith"."""
     parity: bool = True
     """Compare with the monolith."""
     extensions: bool = True

@@ -83,9 +83,7 @@ def drop_conflict(repository: Repository, tip: str) -> None:
 
 def forget_locks(repository: Repository, since: float) -> None:
     """Remove what a git of ours left that was killed at the work tree after ``since``; see `forget_stale_lock`."""
-    for name in ("index.lock", "HEAD.lock"):
-        if worktree.is_as_new(repository.git_dir / name, since):
-            worktree.forget_stale_lock(repository, name, since)
+    worktree.forget_new_locks(repository, ("index.lock", "HEAD.lock"), since)
 
 
 def settled_tree(repository: Repository, tip: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -235,7 +235,7 @@ class Journal:
         """Bring a transaction that was cut off to its end, or drop it. Returns what was done, in words."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         if self._locking.exists():
-            self._forget_locks(("index.lock",), self._locking.stat().st_mtime)
+            worktree.forget_new_locks(self.repository, ("index.lock",), self._locking.stat().st_mtime)
             self._locking.unlink()
         worktree.forget_ref_locks(self.repository)
         try:
@@ -246,7 +246,7 @@ class Journal:
         verb = record.verb
         if self._has_changed_nothing():
             # of a git that was killed before it touched the first path
-            self._forget_locks(("index.lock", "HEAD.lock"), self._path.stat().st_mtime)
+            worktree.forget_new_locks(self.repository, ("index.lock", "HEAD.lock"), self._path.stat().st_mtime)
             self._drop()
             return [f"an earlier `{verb}` was cut off before it changed anything: dropped"]
         try:
@@ -256,12 +256,6 @@ class Journal:
         words = [f"an earlier `{verb}` was cut off: finished it"]
         words += [f"{change.path} had other content than either state: saved in {self._rescue}" for change in rescued]
         return words
-
-    def _forget_locks(self, names: Iterable[str], since: float) -> None:
-        """Remove those locks that a killed git of ours left after ``since`` (a file's mtime); older ones stay."""
-        for name in names:
-            if worktree.is_as_new(self.repository.git_dir / name, since):
-                worktree.forget_stale_lock(self.repository, name, since)
 
     @property
     def _rescue(self) -> Path:

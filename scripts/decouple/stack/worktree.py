@@ -283,6 +283,13 @@ def forget_stale_lock(repository: Repository, name: str, since: float, patience:
         time.sleep(0.1)
 
 
+def forget_new_locks(repository: Repository, names: Iterable[str], since: float) -> None:
+    """Remove those locks ``names`` that a killed git of ours left after ``since`` (a file's mtime); older ones stay."""
+    for name in names:
+        if is_as_new(repository.git_dir / name, since):
+            forget_stale_lock(repository, name, since)
+
+
 def forget_ref_locks(repository: Repository) -> None:
     """Remove the locks of ``refs/decouple`` that a killed git left: nobody else writes these refs."""
     for lock in (repository.git_dir / "refs/decouple").glob("*.lock"):
