@@ -66,6 +66,27 @@ def test_a_library_that_needs_openmp_becomes_a_manylinux_wheel(root: Root, tmp_p
     assert any(name.startswith("libgomp") for name in names), names
 
 
+@pytest.mark.parametrize("version", list(settings.facts().portable.interpreters))
+def test_a_younger_python_is_compiled_for_by_the_old_compiler(version: str, tmp_path: Path) -> None:
+    """Its headers are found without a flag, which would give every object of the core another key in the cache."""
+    shipped = description.load(description.PORTABLE)
+    names = ("core", *settings.facts().portable.interpreter(version).layers)
+    root = Root(shipped, rootfs.folder_of(cache_dir(), shipped, [shipped.layer(name) for name in names]), names)
+    if not root.tree.is_dir() or rootfs.verify(root):
+        pytest.skip(f"no Python {version} in the portable root (build --env portable --python {version} puts it there)")
+    (tmp_path / "one.c").write_text(
+        "#include <Python.h>\n"
+        'static struct PyModuleDef it = {PyModuleDef_HEAD_INIT, "one", 0, -1, 0};\n'
+        "PyMODINIT_FUNC PyInit_one(void) { return PyModule_Create(&it); }\n"
+    )
+    python = settings.facts().portable.interpreter(version).python
+    said = 'import sysconfig as s; print(s.get_path("include"), s.get_config_var("EXT_SUFFIX"))'
+    include, suffix = inside(root, tmp_path, python, "-c", said).split()
+    inside(root, tmp_path, "gcc", "-shared", "-fPIC", f"-I{include}", "one.c", "-o", f"one{suffix}")
+    assert inside(root, tmp_path, python, "-c", "import numpy, yaml, one; print(one.__file__)").endswith(f"{suffix}\n")
+    assert suffix.startswith(f".cpython-{version.replace('.', '')}-")
+
+
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server")
 def test_objects_reach_the_shared_cache_from_a_root_without_network(root: Root, tmp_path: Path) -> None:
     server = Server(tmp_path / "redis")

@@ -67,6 +67,7 @@ class Foreign(Struct, frozen=True):
 
     ``packages`` and all that they need are unpacked into ``prefix``; each of ``programs`` (a path below it) runs with
     the loader and the libraries from there and is linked into /usr/local/bin. What they start is the root's own.
+    ``links`` (path, target) are made in the root, for what others look for at its usual place.
     """
 
     suite: str
@@ -74,6 +75,14 @@ class Foreign(Struct, frozen=True):
     packages: tuple[str, ...]
     programs: tuple[str, ...]
     why: str
+    links: tuple[tuple[str, str], ...] = ()
+
+    def content(self) -> dict[str, Any]:
+        """What of it is in the root."""
+        made = {**asdict(self), "why": ""}
+        if not self.links:  # one that has none keeps the digest that it had
+            del made["links"]
+        return made
 
 
 class Beside(Struct, frozen=True):
@@ -117,7 +126,7 @@ class Layer(Struct, frozen=True):
         if self.pip:  # a layer that has none keeps the digest that it had
             made["pip"] = [asdict(tool) for tool in self.pip]
         if self.foreign:
-            made["foreign"] = [{**asdict(piece), "why": ""} for piece in self.foreign]
+            made["foreign"] = [piece.content() for piece in self.foreign]
         return made
 
 

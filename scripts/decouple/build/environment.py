@@ -23,7 +23,7 @@ class Places(Struct, frozen=True):
 
     The stage-1 wheel is unpacked into ``core`` for stage 2, ``kernels`` holds compiled libraries that it is to build
     beside, if any; ``core_state`` says which stage-1 wheel is the last; ``verify`` holds the environments that wheels
-    are tried in.
+    are tried in; ``locks`` are held by who builds a stage.
     """
 
     project: Path
@@ -38,6 +38,7 @@ class Places(Struct, frozen=True):
     dist: Path
     state: Path
     core_state: Path
+    locks: Path
     ccache: Path
     logs: Path
 
@@ -60,6 +61,7 @@ class Places(Struct, frozen=True):
             dist=project / "dist" / release,
             state=base / "state",
             core_state=base / "state",
+            locks=base / "state",
             ccache=cache / "ccache",
             logs=cache / "logs" / f"{release}-{checkout}",
         )
@@ -77,12 +79,30 @@ class Places(Struct, frozen=True):
             raw=base / "wheels",
             dist=base / "dist",
             state=base / "state",
+            locks=base / "state",
+        )
+
+    def of_python(self, version: str) -> Places:
+        """The same places, but what is made for Python ``version`` alone stands in ``build/<release>/python<version>``.
+
+        The tree with the objects of stage 1 is shared, and so are the locks and the folder of the finished wheels.
+        """
+        base = self.stage2.parent / f"python{version}"
+        return replace(
+            self,
+            stage2=base / "stage2",
+            core=base / "core",
+            kernels=base / "kernels",
+            verify=base / "verify",
+            raw=base / "wheels",
+            state=base / "state",
+            core_state=base / "state",
         )
 
     def make(self) -> None:
         """Create every folder but the tree's."""
-        made = (self.stage2, self.core, self.kernels, self.verify, self.raw, self.dist, self.state, self.ccache)
-        for folder in (*made, self.logs):
+        made = (self.stage2, self.core, self.kernels, self.verify, self.raw, self.dist, self.state)
+        for folder in (*made, self.locks, self.ccache, self.logs):
             folder.mkdir(parents=True, exist_ok=True)
 
 

@@ -88,7 +88,10 @@ _LINK_FOREIGN = """
 set -e
 prefix=$1
 shift
-for loader in "$prefix"/usr/lib64/ld-linux-*.so.* "$prefix"/lib64/ld-linux-*.so.*; do [ -e "$loader" ] && break; done
+# the file itself: in lib64 an older suite has a link with an absolute target, which is the root's own loader
+for loader in "$prefix"/usr/lib/*-linux-gnu/ld-linux-*.so.* "$prefix"/lib/*-linux-gnu/ld-linux-*.so.*; do
+    [ -e "$loader" ] && break
+done
 libraries=$(cd "$prefix" && ls -d "$PWD"/usr/lib/*-linux-gnu "$PWD"/lib/*-linux-gnu 2>/dev/null | paste -sd:)
 for program; do
     cp -p "$prefix$program" "$prefix$program.as-it-was"
@@ -336,6 +339,8 @@ def _install(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootst
         given = (foreign.prefix, foreign.suite, bootstrap.mirror, keyring.inside, *foreign.packages)
         inside(_FOREIGN, given, f"unpack {foreign.prefix}", keyring)
         inside(_LINK_FOREIGN, (foreign.prefix, *foreign.programs), f"link {foreign.prefix}", network=False)
+        for path, target in foreign.links:
+            inside('ln -sfn "$2" "$1"', (path, target), f"link {path}", network=False)
     for piece in layer.beside:
         step(f"unpack {piece.prefix}")
         inside(_BESIDE, (piece.prefix, *piece.packages), f"unpack {piece.prefix}")

@@ -132,10 +132,21 @@ class HostSettings(Struct, frozen=True):
 
 
 class Portable(Struct, frozen=True):
-    """What is special about wheels for most machines: the first release with the C++11 ABI, and how libraries go in."""
+    """What is special about wheels for most machines: the first release with the C++11 ABI, how libraries go in, and
+    for which Pythons ("3.13") besides the root's own they are made there."""
 
     cxx11_abi_from: str
     graft: tuple[str, ...]
+    interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
+
+    def interpreter(self, version: str) -> Interpreter:
+        """Of one of those Pythons. Raises UsageError naming them."""
+        if version not in self.interpreters:
+            raise UsageError(
+                f"--python {version}: the portable root has none",
+                next_step=f"use one of {', '.join(self.interpreters)}, or leave it out for the root's own",
+            )
+        return self.interpreters[version]
 
 
 class Facts(Struct, frozen=True):

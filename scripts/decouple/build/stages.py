@@ -47,6 +47,7 @@ class Provenance(Struct, frozen=True):
 class Choices(Struct, frozen=True):
     """What the user chose: profile of stage 1, core and kernels of stage 2, architectures, jobs, part of stage 2.
 
+    ``python`` ("3.13") is the one that the wheel is for; "" leaves it to the core and the environment.
     ``revision`` tells published builds of one release apart: the end of the local version (``+decoupled.2``); 0: none.
     """
 
@@ -58,6 +59,7 @@ class Choices(Struct, frozen=True):
     jobs: int | None = None
     slice: str = "all"
     revision: int = 0
+    python: str = ""
     wheels: tuple[Mapping[str, Any], ...] = ()
     """The wheels (name, url, size, sha256) that libraries with kernels are taken from; empty: they are compiled."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -143,7 +145,11 @@ class Stage(ABC):
 
     def layers(self) -> Sequence[str]:
         """The layers of a root that it is built with."""
-        return settings.layers(self.number, profile=self.job.choices.profile, core=self.job.choices.core)
+        return layers_of(self.number, self.job.choices, self.environment.kind)
+
+    def python(self) -> str:
+        """The command of the Python that the wheel is for."""
+        return _interpreter(self.number, self.job.choices, self.environment.kind).python
 
     def toolchain(self) -> dict[str, Any]:
         """What it is made with: see `toolchain_of`."""
@@ -166,7 +172,7 @@ class Stage(ABC):
         )
         state, say, name = self.places.state, self.job.say, f"stage {self.number}"
         stamp_path, effort_path = state / f"stage{self.number}.json", state / f"stage{self.number}.effort"
-        lock = state / f"stage{self.number}.lock"
+        lock = self.places.locks / f"stage{self.number}.lock"
         with locked(lock, lambda: say(f"{name}: waits for another run that builds it")) as held:
             self.held = (held,)
             stamp = inputs.up_to_date(stamp_path, digest, self.places.dist)
@@ -210,7 +216,7 @@ class Stage(ABC):
         Raises DecoupleError naming the failing step.
         """
         name = f"stage {self.number}, shard {shard}"
-        with locked(self.places.state / f"stage{self.number}.lock"):
+        with locked(self.places.locks / f"stage{self.number}.lock"):
             self.job.say(f"{name}: building, log {self.log}")
             self.ready()
             began, before = time.monotonic(), effort.counters(self.environment, self.variables)
@@ -284,7 +290,7 @@ class Stage1(Stage):
         tree = self.names["tree"]
         self._uninstall()
         self.compile("install")
-        raw = self.pack(["python3", "setup.py", "-q", "bdist_wheel", "--dist-dir"], tree)
+        raw = self.pack([self.python(), "setup.py", "-q", "bdist_wheel", "--dist-dir"], tree)
         said = raw.name.split("-")[1]
         if said != self.version:
             raise DecoupleError(
@@ -306,16 +312,20 @@ class Stage1(Stage):
         return found[0]
 
     def _clear_other_environment(self) -> None:
-        """Delete a build directory that another environment configured: CMake keeps what it found there for good.
+        """Delete a build directory that another environment configured, or the same for another Python: CMake keeps
+        what it found there for good.
 
-        The environment's name lies beside the stamp; directories from before it was written are no portable ones.
+        The environment's name lies in it; directories from before it was written are no portable ones.
         """
-        note, kind = self.places.state / "stage1.environment", self.environment.kind
+        note = self.folder / "decouple-environment"
+        name = " ".join(filter(None, (self.environment.kind, self.job.choices.python)))
         before = note.read_text() if note.exists() else ""
-        if self.folder.exists() and (before != kind if before else kind == "portable"):
-            self.job.say(f"stage 1: the objects in {self.folder} are of another environment: deleted")
+        if self.folder.exists() and (before != name if before else self.environment.kind == "portable"):
+            self.job.say(f"stage 1: the objects in {self.folder} are of another environment or Python: deleted")
+            self._uninstall()
             remove_tree(self.folder)
-        write_atomically(note, kind)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(note, name)
 
     def _configure(self) -> None:
         """Run upstream's configure step unless the same variables were configured before."""
@@ -323,7 +333,7 @@ class Stage1(Stage):
         digest = inputs.digest_of({name: value for name, value in self.variables.items() if name not in _HOW})
         if (self.folder / "build.ninja").exists() and stamp.exists() and stamp.read_text() == digest:
             return
-        command = ["python3", "setup.py", "build", "--cmake", "--cmake-only"]
+        command = [self.python(), "setup.py", "build", "--cmake", "--cmake-only"]
         self.run("configure stage 1", command, self.names["tree"])
         write_atomically(stamp, digest)
 
@@ -382,10 +392,6 @@ class Stage2(Stage):
         flags = {"core": choices.core, "flash": choices.flash}
         return {"flags": flags, "cuda": self.job.provenance.cuda, "arch_list": choices.archs}
 
-    def python(self) -> str:
-        """The command of the Python that the wheel is for."""
-        return "python3"
-
     def backend(self) -> list[str]:
         """The command of the project's own build backend."""
         return [self.python(), "-B", "-m", "torch_cuda_build.backend"]
@@ -422,29 +428,35 @@ class Bindings(Stage2):
         return " ".join([super().core(), *(str(wheel["sha256"]) for wheel in self.job.choices.wheels)])
 
     def layers(self) -> Sequence[str]:
-        return bindings_layers(self.job.choices.core, self.environment.kind)
+        return bindings_layers(self.job.choices, self.environment.kind)
 
     def toolchain(self) -> dict[str, Any]:
         return toolchain_of(self.environment, 1, self.layers(), self.variables)
-
-    def python(self) -> str:
-        return _interpreter(self.job.choices.core, self.environment.kind).python
 
     def said(self) -> dict[str, Any]:
         flags = {"core": self.job.choices.core, "kernels": self.job.choices.kernels}
         return {"flags": flags, "cuda": self.job.provenance.cuda, "arch_list": self.job.choices.archs}
 
 
-def bindings_layers(core: str, kind: str) -> list[str]:
-    """The layers of a root that bindings for ``core`` are built with in an environment of ``kind``."""
-    chosen = (*settings.facts().bindings.layers, *settings.core(core).layers, *_interpreter(core, kind).layers)
-    return list(dict.fromkeys(chosen))
+def layers_of(number: int, choices: Choices, kind: str) -> list[str]:
+    """The layers of a root that a stage which is compiled is built with in an environment of ``kind``."""
+    chosen = settings.layers(number, profile=choices.profile, core=choices.core)
+    return list(dict.fromkeys([*chosen, *_interpreter(number, choices, kind).layers]))
 
 
-def _interpreter(core: str, kind: str) -> Interpreter:
-    """The Python that stage 2 is configured with for ``core``: the environment's own, unless the core is for
-    another."""
-    return settings.core(core).interpreters.get(kind, Interpreter("python3", ()))
+def bindings_layers(choices: Choices, kind: str) -> list[str]:
+    """The layers of a root that stage 2 over libraries with kernels is built with in an environment of ``kind``."""
+    facts, core = settings.facts(), settings.core(choices.core)
+    return list(dict.fromkeys([*facts.bindings.layers, *core.layers, *_interpreter(2, choices, kind).layers]))
+
+
+def _interpreter(number: int, choices: Choices, kind: str) -> Interpreter:
+    """The Python that a stage is configured with: the one chosen, else for stage 2 that of a core which is for another
+    than the environment's own."""
+    if choices.python:
+        return settings.facts().portable.interpreter(choices.python)
+    own = Interpreter("python3", ())
+    return own if number == 1 else settings.core(choices.core).interpreters.get(kind, own)
 
 
 def overrides(places: Places, kind: str = "rootfs") -> tuple[Bind, ...]:

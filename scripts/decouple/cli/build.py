@@ -46,6 +46,9 @@ def register(subparsers: Any) -> None:
         "--revision", type=int, default=0, metavar="N", help="version 2.6.0+decoupled.N, to follow what was published"
     )
     build.add_argument(
+        "--python", default="", metavar="X.Y", help="with portable: which Python the wheels are for (default: its own)"
+    )
+    build.add_argument(
         "--third-party", type=Path, metavar="DIR", help="with portable: a folder laid out as upstream's third_party"
     )
     build.add_argument(

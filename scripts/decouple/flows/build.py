@@ -64,6 +64,8 @@ class Build(Work, frozen=True):
     archs: str = ""
     """CUDA architectures, e.g. "8.0;9.0+PTX"; empty: TORCH_CUDA_ARCH_LIST, or what ``stages.toml`` says."""
     flash: bool = True
+    python: str = ""
+    """In the portable root: which Python the wheels are for ("3.13"); empty: its own."""
     part: str = "all"
     """Of stage 2: "all" or "runtime"."""
     jobs: int | None = None
@@ -75,6 +77,8 @@ class Build(Work, frozen=True):
     @property
     def places(self) -> Places:
         places = super().places
+        if self.python:
+            places = places.of_python(self.python)
         if self.kernels != "compiled":  # its wheel goes where all go; its name tells it apart
             names = (self.kind, *(["built"] if self.against == "built" else []), *self._elsewhere)
             return replace(places.beside("-".join(names)), dist=places.dist)
@@ -190,7 +194,7 @@ def _opened(
     refuse_if_too_small(costs, folder=places.dist, memory=available_memory())
     need_tree(request, places, listener)
     places.make()
-    layers = [one for n in request.stages for one in settings.layers(n, profile=choices.profile, core=choices.core)]
+    layers = [one for n in request.stages for one in stages.layers_of(n, choices, request.env)]
     environment = open_environment(request, places, list(dict.fromkeys(layers)), listener)
     known = provenance(places)
     if request.env == portable.KIND:
@@ -244,7 +248,7 @@ def _over_kernels(request: Build, listener: Listener) -> StageWheel:
     places.make()
     kind = portable.KIND if request.env == portable.KIND else "rootfs"
     environment = open_environment(
-        request, places, stages.bindings_layers(request.against, kind), listener, settings.facts().bindings.components
+        request, places, stages.bindings_layers(choices, kind), listener, settings.facts().bindings.components
     )
     core = stages.core_folder(environment, provenance(places).version, request.against)
     offered = (
@@ -315,6 +319,14 @@ def _choices(request: Build) -> Choices:
         raise UsageError(
             f"--revision {request.revision}: a number from 1 on", next_step="leave it out for the first build"
         )
+    if request.python:
+        if request.env != portable.KIND:
+            raise UsageError(f"--python {request.python}: of --env portable alone", next_step="add --env portable")
+        if request.against == "official":
+            raise UsageError(
+                f"--python {request.python}: the Python of the official wheel is taken", next_step="leave --python out"
+            )
+        settings.facts().portable.interpreter(request.python)
     most = os.environ.get("MAX_JOBS", "")
     return Choices(
         profile=request.profile,
@@ -325,6 +337,7 @@ def _choices(request: Build) -> Choices:
         jobs=request.jobs or (int(most) if most.isdigit() else None),
         slice=request.part,
         revision=request.revision,
+        python=request.python,
         variables={name: value for name, value in os.environ.items() if name.startswith(_PASSED)},
     )
 

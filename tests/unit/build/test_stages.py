@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.build import description, inputs, rootfs
+from decouple.build import description, inputs, rootfs, stages
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
 from decouple.build.stages import Choices, Job, Provenance, Stage1, Stage2, variables_of
 from decouple.build.wheels import read_manifest
@@ -221,13 +221,32 @@ def test_objects_of_another_environment_are_not_linked_into_this_one(
 ) -> None:
     """CMake would go on with the compiler and libraries that it found before."""
     Stage1(Job(host, provenance, NO_CACHE)).build()
-    note = host.places.state / "stage1.environment"
+    note = host.places.stage1 / "decouple-environment"
     assert note.read_text() == "host"
-    note.write_text("portable")
+    note.write_text("portable 3.13")
     (host.places.state / "stage1.json").unlink()
     left = host.places.stage1 / "left-over"
     left.write_text("")
+    installed = host.places.tree / "tiny/lib/libold.so"
+    installed.write_text("")
+    with (host.places.stage1 / "install_manifest.txt").open("a") as manifest:
+        manifest.write(f"\n{installed}\n")
     said: list[str] = []
     Stage1(Job(host, provenance, NO_CACHE, say=said.append)).build()
-    assert any("are of another environment: deleted" in line for line in said)
+    assert any("are of another environment or Python: deleted" in line for line in said)
     assert not left.exists() and note.read_text() == "host"
+    assert not installed.exists(), "it would be packed into this one's wheel"
+
+
+def test_wheels_of_several_pythons_share_the_tree_and_nothing_else(tmp_path: Path) -> None:
+    own = Places.of(tmp_path, "2.6", tmp_path / "cache")
+    other = own.of_python("3.13")
+    shared = {name for name in own.__struct_fields__ if getattr(own, name) == getattr(other, name)}
+    assert shared == {"project", "release", "tree", "stage1", "dist", "locks", "ccache", "logs"}
+
+
+def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, provenance: Provenance) -> None:
+    assert stages.layers_of(1, Choices(), "portable") == ["core"]
+    assert stages.layers_of(1, Choices(python="3.13"), "portable") == ["core", "python3.13"]
+    assert stages.bindings_layers(Choices(python="3.11"), "portable") == ["core", "python3.11"]
+    assert Stage1(Job(host, provenance, Choices(python="3.11"))).python() == "python3.11"

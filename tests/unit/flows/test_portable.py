@@ -105,3 +105,22 @@ def test_what_is_built_over_other_kernels_or_elsewhere_lies_apart() -> None:
 def test_the_official_core_alone_is_the_half_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--core official is the other half of the official kernels' wheel"):
         build(Build(PROJECT, "2.6", "rootfs", tmp_path, stage=2, core="official"), QUIET)
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (Build(PROJECT, "2.6", python="3.13"), r"--python 3\.13: of --env portable alone"),
+        (
+            Build(PROJECT, "2.6", env="portable", stage=1, python="3.8"),
+            r"--python 3\.8: .*none.*use one of 3\.11, 3\.13",
+        ),
+        (
+            Build(PROJECT, "2.6", env="portable", kernels="official", python="3.11"),
+            r"--python 3\.11: the Python of the official wheel is taken",
+        ),
+    ],
+)
+def test_a_python_that_cannot_be_had_is_refused_in_one_line(request_: Build, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        build(request_)
