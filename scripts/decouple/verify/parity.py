@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import tempfile
@@ -88,17 +89,20 @@ def rules() -> ParityRules:
     return toml.read(_FILE, ParityRules, mend=f"git checkout {_FILE}")
 
 
-def dump(prefix: Sequence[str], folder: Path, inside: str | None = None) -> dict[str, Any]:
-    """What the torch behind ``prefix`` (a command line ending in a Python) offers.
+def dump(
+    prefix: Sequence[str], folder: Path, inside: str | None = None, wanted: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What the torch behind ``prefix`` (a command line ending in a Python) offers for CUDA, or of what is ``wanted``.
 
     ``folder`` takes the answer; ``inside`` is its name for that Python when it differs (in a root). Raises
     DecoupleError with the last line of the import's own error.
     """
-    wanted = {key: getattr(rules(), key) for key in ("dispatch_keys", "binding_words", "modules")}
+    wanted = wanted or {key: getattr(rules(), key) for key in ("dispatch_keys", "binding_words", "modules")}
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".json") as answer:
         target = f"{inside}/{Path(answer.name).name}" if inside else answer.name
         argv = [*prefix, "-c", _DUMP.read_text(encoding="utf-8"), json.dumps(wanted), target]
-        done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        ordered = {**os.environ, "PYTHONHASHSEED": "0"}  # so that a set prints the same twice
+        done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=ordered)
         text = Path(answer.name).read_text()
     if done.returncode or not text:
         said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]

@@ -1,25 +1,47 @@
-"""Says as JSON what an installed torch offers for CUDA. Runs in a process of its own, with that torch on its path.
+"""Says as JSON what an installed torch offers. Runs in a process of its own, with that torch on its path.
 
-Arguments: a JSON object with dispatch_keys, binding_words and modules. Needs no GPU and uses only torch and the
-standard library. Output goes to the file named by the second argument, because importing torch may print.
+Arguments: a JSON object with dispatch_keys, binding_words and modules; each of them null for all there are. With
+backends, environment, distributions and libraries it also says how torch was built and installed. Needs no GPU and uses
+only torch and the standard library. Output goes to the file named by the second argument, because importing torch may
+print.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
+import importlib.util
 import inspect
 import json
+import os
+import re
 import sys
+import warnings
 from typing import Any
 
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
-def registrations(torch: Any, keys: list[str]) -> dict[str, list[str]]:
+
+def registrations(torch: Any, keys: list[str] | None) -> dict[str, list[str]]:
     """Dispatch key -> operators with a kernel registered for it."""
-    return {key: sorted(set(torch._C._dispatch_get_registrations_for_dispatch_key(key))) for key in keys}
+    found = {}
+    for key in sorted(torch._C.DispatchKey.__members__) if keys is None else keys:
+        try:
+            found[key] = sorted(set(torch._C._dispatch_get_registrations_for_dispatch_key(key)))
+        except Exception:
+            if keys is not None:  # some of all the names are of no key that a kernel can have
+                raise
+    return found
 
 
-def bindings(torch: Any, words: list[str]) -> list[str]:
-    """Names under torch._C that speak of CUDA: its own, those of its sub-modules, and the members of their classes."""
+def schemas(torch: Any) -> dict[str, str]:
+    """Operator -> what it takes and returns."""
+    return {f"{one.name}.{one.overload_name}".rstrip("."): str(one) for one in torch._C._jit_get_all_schemas()}
+
+
+def bindings(torch: Any, words: list[str] | None) -> list[str]:
+    """Names under torch._C that have one of the words in them: its own, those of its sub-modules, and the members of
+    their classes."""
     found: set[str] = set()
     modules = [("", torch._C)]
     known = {id(torch._C)}
@@ -36,7 +58,7 @@ def bindings(torch: Any, words: list[str]) -> list[str]:
                 found.update([dotted, *(f"{dotted}.{member}" for member in members)])
                 continue
             found.add(dotted)
-    return sorted(name for name in found if any(word in name.lower() for word in words))
+    return sorted(name for name in found if words is None or any(word in name.lower() for word in words))
 
 
 def api(modules: list[str]) -> dict[str, str]:
@@ -55,12 +77,92 @@ def api(modules: list[str]) -> dict[str, str]:
     return found
 
 
+def public_modules(torch: Any) -> list[str]:
+    """Every module of torch's whose name has no part with an underscore, by the files of the package."""
+    found, top = {"torch"}, torch.__path__[0]
+    for folder, folders, files in os.walk(top):
+        folders[:] = sorted(one for one in folders if not one.startswith("_"))
+        relative = os.path.relpath(folder, top)
+        package = "torch" if relative == "." else "torch." + relative.replace(os.sep, ".")
+        if "__init__.py" in files:
+            found.add(package)
+        found.update(f"{package}.{one[:-3]}" for one in files if one.endswith(".py") and not one.startswith("_"))
+    return sorted(found)
+
+
+def whole_api(torch: Any) -> dict[str, str]:
+    """Public name -> what it is. What was defined elsewhere is described there, once, with the members of a class."""
+    found: dict[str, str] = {}
+    described: set[str] = set()
+    for module_name in public_modules(torch):
+        try:
+            module = importlib.import_module(module_name)
+        except (Exception, SystemExit) as error:
+            found[module_name] = f"does not import: {type(error).__name__}"
+            continue
+        found[module_name] = "module"
+        for name in names_of(module):
+            try:
+                thing = getattr(module, name)
+            except Exception as error:  # a property of a module may need a device
+                found[f"{module_name}.{name}"] = f"raises {type(error).__name__}"
+                continue
+            if name.startswith("_") or inspect.ismodule(thing):
+                continue
+            dotted, home = f"{module_name}.{name}", home_of(thing)
+            found[dotted] = f"is {home}" if home and home != dotted else describe(module, name)
+            if home and home.startswith("torch.") and home not in described:
+                described.add(home)
+                found[home] = describe_thing(thing)
+                found.update(members(home, thing) if inspect.isclass(thing) else {})
+    places = [torch.__path__[0].rpartition(os.sep)[0], sys.prefix]
+    return {name: plain(text, *places) for name, text in found.items()}
+
+
+def names_of(module: Any) -> list[str]:
+    """Its names; a module of torch.backends may stand before the one that has them (``PropModule``)."""
+    behind = getattr(module, "m", None)
+    return sorted({*dir(module), *(dir(behind) if inspect.ismodule(behind) else ())})
+
+
+def members(home: str, thing: type) -> dict[str, str]:
+    """What a class itself defines, its constructor with it."""
+    found = {}
+    for name in vars(thing):
+        if name == "__init__" or not name.startswith("_"):
+            try:
+                found[f"{home}.{name}"] = describe_thing(getattr(thing, name))
+            except Exception as error:
+                found[f"{home}.{name}"] = f"raises {type(error).__name__}"
+    return found
+
+
+def home_of(thing: Any) -> str | None:
+    """Where a class or function was defined; None where it does not say, or is neither."""
+    if not (inspect.isclass(thing) or inspect.isroutine(thing)):
+        return None
+    module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
+    return f"{module}.{name}" if isinstance(module, str) and isinstance(name, str) and "<" not in name else None
+
+
+def plain(text: str, *places: str) -> str:
+    """Without what is of this process and of these places."""
+    for place in places:
+        text = text.replace(place, "<prefix>")
+    return ADDRESS.sub("", text)
+
+
 def describe(module: Any, name: str) -> str:
     """One line for one public name."""
     try:
         thing = getattr(module, name)
     except Exception as error:  # a property of a module may need a device
         return f"raises {type(error).__name__}"
+    return describe_thing(thing)
+
+
+def describe_thing(thing: Any) -> str:
+    """The same, of what the name stands for."""
     if inspect.isclass(thing):
         return f"class({', '.join(part for part in dir(thing) if not part.startswith('_'))})"
     if callable(thing):
@@ -75,21 +177,98 @@ def facts(torch: Any) -> dict[str, Any]:
     """What a user asks first; a call that needs a device is told by the class and text of its error."""
     questions = {
         "version.cuda": lambda: torch.version.cuda,
-        "cuda.is_available()": torch.cuda.is_available,
-        "backends.cuda.is_built()": torch.backends.cuda.is_built,
-        "backends.cudnn.version()": torch.backends.cudnn.version,
+        "cuda.is_available()": lambda: torch.cuda.is_available(),
+        "backends.cuda.is_built()": lambda: torch.backends.cuda.is_built(),
+        "backends.cudnn.version()": lambda: torch.backends.cudnn.version(),
         "cuda.nccl.version()": lambda: list(torch.cuda.nccl.version()),
-        "cuda.get_arch_list()": torch.cuda.get_arch_list,
+        "cuda.get_arch_list()": lambda: torch.cuda.get_arch_list(),
         "_C._cuda_getArchFlags().split()": lambda: torch._C._cuda_getArchFlags().split(),
         "_C._cuda_getCompiledVersion()": lambda: torch._C._cuda_getCompiledVersion(),
         "distributed.is_nccl_available()": lambda: torch.distributed.is_nccl_available(),
-        "cuda.device_count()": torch.cuda.device_count,
+        "cuda.device_count()": lambda: torch.cuda.device_count(),
         "torch.ones(1).cuda()": lambda: str(torch.ones(1).cuda()),
         'torch.Generator(device="cuda")': lambda: str(torch.Generator(device="cuda").device),
         "torch.cuda.Stream": lambda: torch.cuda.Stream.__mro__[1].__name__,
         "torch.cuda._CUDAC": lambda: bool(torch.cuda._CUDAC),
     }
     return {name: ask(question) for name, question in questions.items()}
+
+
+def backends(torch: Any, pattern: str) -> dict[str, Any]:
+    """What each module of torch.backends answers to the questions whose names match and that take no argument."""
+    found = {}
+    for module_name in public_modules(torch):
+        if module_name.startswith("torch.backends."):
+            try:
+                module = importlib.import_module(module_name)
+            except Exception as error:
+                found[module_name] = f"does not import: {type(error).__name__}"
+                continue
+            for name in names_of(module):
+                if re.fullmatch(pattern, name) and callable(getattr(module, name, None)):
+                    found[f"{module_name}.{name}()"] = ask(getattr(module, name))
+    return found
+
+
+def said(torch: Any, fields: list[str]) -> dict[str, Any]:
+    """What torch says of how it was built: texts, to be taken apart elsewhere, and values by name."""
+    from torch.utils import collect_env  # type: ignore[import-not-found,unused-ignore]
+
+    collect_env.run = lambda command: (0, "", "")  # of the machine nothing is asked here
+    environment = ask_any(collect_env.get_env_info)
+    versions = [name for name, value in vars(torch.version).items() if name[:1] != "_" and not callable(value)]
+    values = {f"torch.version.{name}": ask(lambda name=name: getattr(torch.version, name)) for name in versions}
+    values.update({f"torch._C.{name}": getattr(torch._C, name) for name in dir(torch._C) if name.startswith("has_")})
+    available = [name for name in dir(torch.distributed) if re.fullmatch(r"is_\w*available", name)]
+    values.update({f"torch.distributed.{name}()": ask(getattr(torch.distributed, name)) for name in available})
+    values.update({f"collect_env {name}": str(getattr(environment, name, environment)) for name in fields})
+    values["torch._C._GLIBCXX_USE_CXX11_ABI"] = torch._C._GLIBCXX_USE_CXX11_ABI
+    values["torch._C._show_config() is torch.__config__.show()"] = torch._C._show_config() == torch.__config__.show()
+    return {
+        "show": torch.__config__.show(),
+        "parallel_info": torch.__config__.parallel_info(),
+        "values": {name: plain(value) if isinstance(value, str) else value for name, value in values.items()},
+    }
+
+
+def installed(names: list[str]) -> dict[str, Any]:
+    """Distribution -> its metadata and entry points; its folder, and those of the packages of these names."""
+    found: dict[str, Any] = {}
+    for name in names:
+        entry: dict[str, Any] = {}
+        try:
+            one = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            pass
+        else:
+            keys = [key for key in dict.fromkeys(one.metadata) if key != "Description"]
+            entry["metadata"] = [[key, value] for key in keys for value in one.metadata.get_all(key) or ()]
+            entry["entry_points"] = [[point.group, point.name, point.value] for point in one.entry_points]
+            entry["info"] = str(getattr(one, "_path", ""))
+        try:
+            spec = importlib.util.find_spec(name)
+        except ModuleNotFoundError:  # of the package that it is in
+            spec = None
+        if spec and spec.submodule_search_locations:
+            entry["package"] = next(iter(spec.submodule_search_locations))
+        if entry:
+            found[name] = entry
+    return found
+
+
+def opened(pattern: str) -> list[str]:
+    """The shared libraries in this process whose names match."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:  # noqa: PTH123 - as little as possible beside torch
+        paths = {line.split(maxsplit=5)[5].strip() for line in maps if "/" in line}
+    return sorted(path for path in paths if re.fullmatch(pattern, path.rpartition("/")[2]))
+
+
+def ask_any(question: Any) -> Any:
+    """The answer, whatever it is, or the error in one line."""
+    try:
+        return question()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def ask(question: Any) -> Any:
@@ -107,14 +286,21 @@ def main() -> None:
     wanted = json.loads(sys.argv[1])
     import torch  # type: ignore[import-not-found,unused-ignore]
 
+    warnings.simplefilter("ignore")
     document = {
         "torch": torch.__version__,
         "python": sys.version.split()[0],
         "facts": facts(torch),
         "dispatcher": registrations(torch, wanted["dispatch_keys"]),
         "bindings": bindings(torch, wanted["binding_words"]),
-        "api": api(wanted["modules"]),
     }
+    if "distributions" in wanted:  # all of torch is asked for, and not of CUDA's half alone
+        document["said"] = said(torch, wanted["environment"])
+        document["schemas"] = schemas(torch)
+        document["installed"] = installed(wanted["distributions"])
+        document["opened"] = opened(wanted["libraries"])
+        document["backends"] = backends(torch, wanted["backends"])
+    document["api"] = whole_api(torch) if wanted["modules"] is None else api(wanted["modules"])
     with open(sys.argv[2], "w", encoding="utf-8") as out:  # noqa: PTH123 - as little as possible beside torch
         json.dump(document, out, indent=1, sort_keys=True)
 
