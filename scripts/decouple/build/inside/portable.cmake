@@ -3,3 +3,5 @@
 list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}/modules")
 # XNNPACK compiles 3,100 more objects for its own tests and benchmarks; nothing of PyTorch links them.
 set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")
+# Of sleef's testers alone, and it would be cloned while everything else is compiled, without a network.
+set(SLEEF_ENABLE_TLFLOAT OFF CACHE BOOL "")
