@@ -8,11 +8,14 @@ from typing import Protocol
 class Progress(Protocol):
     """What a room calls; ``cli.output`` draws it (a bar with an ETA on a terminal, plain lines in a log)."""
 
-    def start(self, what: str, total: float | None = None, unit: str = "items") -> None:
-        """A piece of work begins; ``total`` in ``unit`` ("items" or "bytes"), None when not known."""
+    def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None:
+        """A piece of work begins; ``total`` in ``unit`` ("items" or "bytes"), None when not known.
 
-    def advance(self, amount: float = 1.0) -> None:
-        """``amount`` more of the unit is done."""
+        Where items are not alike, ``effort`` is what all of them together are expected to take, in any measure.
+        """
+
+    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
+        """``amount`` more of the unit is done, which was expected to take ``effort``."""
 
     def finish(self, note: str = "") -> None:
         """The piece of work is over."""
@@ -21,8 +24,8 @@ class Progress(Protocol):
 class Silent:
     """Reports nothing; the default of every function that takes a Progress."""
 
-    def start(self, what: str, total: float | None = None, unit: str = "items") -> None: ...
-    def advance(self, amount: float = 1.0) -> None: ...
+    def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None: ...
+    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None: ...
     def finish(self, note: str = "") -> None: ...
 
 

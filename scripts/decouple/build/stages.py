@@ -18,7 +18,7 @@ from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
-from decouple.build import effort, inputs, probe, remote_cache, settings, shards, wheels
+from decouple.build import effort, inputs, probe, remote_cache, seconds, settings, shards, wheels
 from decouple.build.effort import Effort
 from decouple.build.environment import Environment, Places, RootEnvironment, ask
 from decouple.build.estimate import objects_in
@@ -29,6 +29,7 @@ from decouple.release.wheel_manifest import OverlayContent, SeriesContent, Wheel
 
 _HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", *remote_cache.VARIABLES)
 """Variables on which no wheel depends."""
+_OBJECT = re.compile(r"Building \S+ object (\S+)$")
 _STATUS = re.compile(r"^\s*\[(\d+)/(\d+)[ \]]")
 
 
@@ -210,8 +211,8 @@ class Stage(ABC):
             effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
         return StageWheel(self.number, wheel, True, took, objects)
 
-    def compile_slice(self, shard: shards.ObjectShard, seconds: Mapping[str, float]) -> Slice:
-        """Compile ``shard`` of the objects, cut by the ``seconds`` of each as far as they are known, and pack nothing.
+    def compile_slice(self, shard: shards.ObjectShard) -> Slice:
+        """Compile ``shard`` of the objects, cut by the seconds of each as far as they are known, and pack nothing.
 
         Raises DecoupleError naming the failing step.
         """
@@ -220,17 +221,14 @@ class Stage(ABC):
             self.job.say(f"{name}: building, log {self.log}")
             self.ready()
             began, before = time.monotonic(), effort.counters(self.environment, self.variables)
-            folder = self.names[f"stage{self.number}"]
-            database = ask(self.environment, ["ninja", "-C", folder, "-t", "compdb"], self.variables)
-            names = shards.objects(database or "", name)
-            weights = shards.weigh(names, seconds, self.facts.object_seconds)
+            weights = self._expected()
             chosen = shards.cut(weights, shard.of)[shard.number - 1]
             if chosen:
                 self.compile(*chosen)
             after = effort.counters(self.environment, self.variables)
             took = effort.since(time.monotonic() - began, before, after)
         expected = (sum(weights[one] for one in chosen), sum(weights.values()))
-        return Slice(self.number, shard, len(chosen), len(names), took, expected)
+        return Slice(self.number, shard, len(chosen), len(weights), took, expected)
 
     def run(
         self, what: str, command: Sequence[str], start: str, on_line: Callable[[str], None] = lambda _: None
@@ -244,10 +242,20 @@ class Stage(ABC):
     def compile(self, *targets: str) -> None:
         """Run ninja through wrapped_cmake: limits from memory, second tries."""
         folder = self.names[f"stage{self.number}"]
+        expected = self._expected()
+        asked = expected.keys() & set(targets) or expected.keys()
+        left = {name: expected[name] for name in asked if not (self.folder / name).exists()}
         toolkit = f"{self.names['project']}/third_device/tools/wrapped_cmake"
         command = ["python3", toolkit, "build", folder, *targets, "--raw"]
         name = f"stage {self.number}"
-        self.run(f"compile {name}", command, folder, _Follow(self.job.progress, name, self.job.say))
+        self.run(f"compile {name}", command, folder, _Follow(self.job.progress, name, self.job.say, left))
+
+    def _expected(self) -> dict[str, float]:
+        """Object -> the core-seconds that it is expected to take: as an earlier build recorded, else the usual mean."""
+        folder = self.names[f"stage{self.number}"]
+        database = ask(self.environment, ["ninja", "-C", folder, "-t", "compdb"], self.variables)
+        known = seconds.load(self.places.release, self.environment.kind, self.number)
+        return shards.weigh(shards.objects(database or "", folder), known, self.facts.object_seconds)
 
     def pack(self, command: Sequence[str], start: str) -> Path:
         """Run ``command`` and the folder that it is to leave one wheel in; that wheel."""
@@ -561,10 +569,13 @@ def toolchain_of(
 
 
 class _Follow:
-    """Turns ninja's status lines into progress, and passes on what wrapped_cmake says about a killed compiler."""
+    """Turns ninja's status lines into progress, weighed by the core-seconds that each object is ``expected`` to take,
+    and passes on what wrapped_cmake says about a killed compiler."""
 
-    def __init__(self, progress: Progress, what: str, say: Callable[[str], None]) -> None:
-        self._progress, self._what, self._say = progress, what, say
+    def __init__(
+        self, progress: Progress, what: str, say: Callable[[str], None], expected: Mapping[str, float]
+    ) -> None:
+        self._progress, self._what, self._say, self._expected = progress, what, say, expected
         self._done = 0
         self._total: int | None = None
 
@@ -578,8 +589,9 @@ class _Follow:
         if total != self._total:
             if self._total is not None:
                 self._progress.finish()
-            self._progress.start(self._what, total, "objects")
+            self._progress.start(self._what, total, "objects", sum(self._expected.values()))
             self._done, self._total = 0, total
         if done > self._done:
-            self._progress.advance(done - self._done)
+            built = _OBJECT.search(line)
+            self._progress.advance(done - self._done, self._expected.get(built[1], 0.0) if built else 0.0)
             self._done = done

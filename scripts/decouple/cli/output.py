@@ -29,22 +29,25 @@ class _Lines:
     def __init__(self) -> None:
         self._what, self._unit = "", "items"
         self._total: float | None = None
-        self._done = 0.0
+        self._effort = self._done = self._spent = 0.0
         self._began = self._said = time.monotonic()
 
-    def start(self, what: str, total: float | None = None, unit: str = "items") -> None:
-        self._what, self._total, self._unit, self._done = what, total, unit, 0.0
+    def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None:
+        self._what, self._total, self._unit, self._effort = what, total, unit, effort
+        self._done = self._spent = 0.0
         self._began = self._said = time.monotonic()
 
-    def advance(self, amount: float = 1.0) -> None:
+    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
         self._done += amount
+        self._spent += effort
         now = time.monotonic()
         if now - self._said < self.EVERY:
             return
         self._said = now
         line = f"{self._what}: {_amount(self._done, self._unit)}"
         if self._total:
-            left = (now - self._began) / max(self._done, 1e-9) * (self._total - self._done)
+            spent, all_of_it = (self._spent, self._effort) if self._effort else (self._done, self._total)
+            left = (now - self._began) / max(spent, 1e-9) * max(all_of_it - spent, 0)
             line += f" of {_amount(self._total, self._unit)} ({self._done / self._total:.0%}), ETA {_span(left)}"
         print(line, file=sys.stderr, flush=True)
 
@@ -72,19 +75,20 @@ class _Bar:
         )
         self._task: TaskID | None = None
         self._unit = "items"
-        self._done = 0.0
+        self._effort = self._done = 0.0
         # An error or an interrupt may come between start and finish: rich has hidden the cursor then.
         atexit.register(self._bars.stop)
 
-    def start(self, what: str, total: float | None = None, unit: str = "items") -> None:
-        self._unit, self._done = unit, 0.0
+    def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None:
+        self._unit, self._effort, self._done = unit, effort, 0.0
         self._bars.start()
-        self._task = self._bars.add_task(escaped(what), total=total, amount="")
+        self._task = self._bars.add_task(escaped(what), total=effort or total, amount="")
 
-    def advance(self, amount: float = 1.0) -> None:
+    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
         if self._task is not None:
             self._done += amount
-            self._bars.update(self._task, advance=amount, amount=_amount(self._done, self._unit))
+            step = effort if self._effort else amount
+            self._bars.update(self._task, advance=step, amount=_amount(self._done, self._unit))
 
     def finish(self, note: str = "") -> None:
         if self._task is not None:

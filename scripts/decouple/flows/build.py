@@ -149,9 +149,7 @@ def build_shard(request: Build, shard: ObjectShard, listener: Listener = QUIET) 
     with _shared_cache(request, listener) as cache:
         environment, known, choices = _opened(request, listener, cache)
         job = stages.Job(environment, known, choices, listener.progress, listener.say)
-        made = stages.stage_of(number, job).compile_slice(
-            shard, seconds.load(request.release, environment.kind, number)
-        )
+        made = stages.stage_of(number, job).compile_slice(shard)
     part, whole = made.expected
     listener.say(
         f"stage {number}, shard {shard}: {made.objects} of {made.total} objects, {part / whole:.1%} of the expected "

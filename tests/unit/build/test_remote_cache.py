@@ -61,7 +61,7 @@ class Machine:
         return Stage1(Job(environment, self.provenance, choices))
 
     def shard(self, door: Door, word: str) -> Slice:
-        return self.stage(door).compile_slice(shards.ObjectShard.of_word(word), {})
+        return self.stage(door).compile_slice(shards.ObjectShard.of_word(word))
 
     def build(self, door: Door | None) -> StageWheel:
         stage = self.stage(door)

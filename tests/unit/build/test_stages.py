@@ -27,12 +27,15 @@ class Recorder:
     def __init__(self) -> None:
         self.said: list[tuple[str, float | None]] = []
         self.amount = 0.0
+        self.effort: list[float] = []
 
-    def start(self, what: str, total: float | None = None, unit: str = "items") -> None:
+    def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None:
         self.said.append((what, total))
+        self.effort += [effort] if effort else []
 
-    def advance(self, amount: float = 1.0) -> None:
+    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
         self.amount += amount
+        self.effort += [effort] if effort else []
 
     def finish(self, note: str = "") -> None: ...
 
@@ -42,6 +45,8 @@ def test_a_wheel_with_its_manifest_in_it_and_beside_it(host: HostEnvironment, pr
     outcome = Stage1(Job(host, provenance, NO_CACHE, progress=progress)).build()
     assert outcome.built
     assert outcome.objects == 4
+    expected, *spent = progress.effort
+    assert expected == sum(spent) > 0, "the ETA goes by what objects are expected to take"
     assert outcome.wheel.name.startswith("tiny-2.6.0+decoupled-")
     manifest = read_manifest(outcome.wheel)
     assert manifest.tree == inputs.tree_state(host.places.tree)[0]

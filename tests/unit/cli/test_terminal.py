@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.cli import main
+from decouple.cli import main, output
 
 PROJECT = Path(__file__).parents[3]
 HIDDEN, SHOWN = b"\x1b[?25l", b"\x1b[?25h"
@@ -32,6 +32,19 @@ def test_an_error_in_the_middle_of_a_bar_gives_the_cursor_back() -> None:
     assert process.wait() == 1
     assert b"ZeroDivisionError" in said
     assert HIDDEN in said and said.rindex(SHOWN) > said.rindex(HIDDEN)
+
+
+def test_what_is_left_is_told_by_the_effort_where_items_are_not_alike(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 60.0])
+    monkeypatch.setattr("decouple.cli.output.time.monotonic", lambda: next(clock, 0.0))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
+    lines = output.progress()
+    clock = iter([0.0, 60.0])
+    lines.start("compile", 10, "objects", effort=100.0)
+    lines.advance(5, 20.0)
+    assert "5 objects of 10 objects (50%), ETA 4m00s" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
