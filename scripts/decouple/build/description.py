@@ -19,7 +19,7 @@ PORTABLE = Path(__file__).with_name("rootfs-bullseye.toml")
 
 
 class Bootstrap(Struct, frozen=True):
-    """What mmdebstrap gets; ``seconds`` and ``disk_mib`` are estimates."""
+    """What mmdebstrap gets; ``sources`` are further lines of apt's list, ``seconds`` and ``disk_mib`` estimates."""
 
     suite: str
     variant: str
@@ -29,6 +29,7 @@ class Bootstrap(Struct, frozen=True):
     seconds: int
     disk_mib: int
     include: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
 
 class Mount(Struct, frozen=True):
@@ -153,8 +154,9 @@ class Description(Struct, frozen=True):
         content = {"schema": toml.SCHEMA, **asdict(self.bootstrap)}
         for estimate in ("seconds", "disk_mib"):
             del content[estimate]
-        if not self.bootstrap.include:
-            del content["include"]
+        for addition in ("include", "sources"):  # a root without them keeps the name that it had
+            if not content[addition]:
+                del content[addition]
         return digest_of(content)[:16]
 
 

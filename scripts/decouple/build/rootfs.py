@@ -312,6 +312,7 @@ def _bootstrap(description: Description, folder: Path, log: Path) -> None:
             what.suite,
             str(folder / "root"),
             what.mirror,
+            *what.sources,
         ],
         log=log,
         what=f"mmdebstrap {what.suite}",

@@ -115,7 +115,7 @@ def print_audit(reports: Sequence[ElfAudit]) -> None:
 
 def print_verdict(found: flow.Verified, limit: int | None = None) -> int:
     """Every check and category (``limit`` names of each kind), and the verdict; returns the exit code."""
-    _print_checks(found.checks)
+    print_checks(found.checks)
     _print_parity(found.parity, limit)
     if found.kernels:
         print_comparison(found.kernels, limit)
@@ -123,7 +123,8 @@ def print_verdict(found: flow.Verified, limit: int | None = None) -> int:
     return OK if found.ok else CHECK_FAILED
 
 
-def _print_checks(found: Sequence[Promise]) -> None:
+def print_checks(found: Sequence[Promise]) -> None:
+    """A line per promise, with what was seen."""
     for one in found:
         print(f"{'ok' if one.ok else 'FAILED':<6} {one.name}: {one.seen}")
 

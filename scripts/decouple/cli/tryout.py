@@ -1,0 +1,40 @@
+"""``decouple tryout``: finished wheels on a bare system, as those have it who install them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import CHECK_FAILED, OK
+from decouple.cli import output
+from decouple.cli.request import asked
+from decouple.cli.verify import print_checks
+from decouple.flows import tryout
+
+
+def register(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("tryout")
+    parser.add_argument("release")
+    parser.add_argument("system", nargs="+", help="debian-11, debian-12, debian-13, ubuntu-20.04, ubuntu-22.04")
+    parser.add_argument(
+        "--wheel", dest="wheels", type=Path, action="append", help="instead of those in dist/RELEASE (may be repeated)"
+    )
+    parser.add_argument(
+        "--with", dest="projects", metavar="PROJECT", action="append", help="install this from PyPI on top, and use it"
+    )
+    parser.add_argument("--no-tests", action="store_true", help="run none of upstream's CPU tests")
+    parser.add_argument("--keep", action="store_true", help="leave what was installed in build/RELEASE/tryout")
+    parser.set_defaults(run=_tryout)
+
+
+def _tryout(arguments: argparse.Namespace) -> int:
+    ok = True
+    for system in arguments.system:
+        found = tryout.tryout(
+            asked(tryout.Tryout, arguments, system=system, tests=not arguments.no_tests), output.listener()
+        )
+        print_checks(found)
+        ok = ok and all(one.ok for one in found)
+    return OK if ok else CHECK_FAILED

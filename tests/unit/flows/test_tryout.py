@@ -1,0 +1,54 @@
+"""Which wheels go onto a bare system, and what is said where that cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import UsageError
+from decouple.build import systems
+from decouple.flows.tryout import Tryout, fitting, tryout
+
+PROJECT = Path(__file__).parents[3]
+
+
+def test_every_system_has_a_root_of_its_own_in_the_cache() -> None:
+    """Its name holds the digest of what makes it."""
+    described = [system.description() for system in systems.known()]
+    assert len({one.digest() for one in described}) == len({one.name for one in described}) == len(described)
+
+
+def test_further_sources_of_apt_make_another_root() -> None:
+    jammy = systems.named("ubuntu-22.04")
+    assert jammy.sources
+    plain = systems.System(**{name: getattr(jammy, name) for name in jammy.__struct_fields__ if name != "sources"})
+    assert plain.description().digest() != jammy.description().digest()
+
+
+def test_a_wheel_for_every_python_fits_beside_one_for_this() -> None:
+    wheels = [
+        Path("torch-2.6.0+decoupled-cp39-cp39-manylinux_2_31_x86_64.whl"),
+        Path("torch-2.6.0+decoupled-cp311-cp311-manylinux_2_31_x86_64.whl"),
+        Path("torch_cuda_libraries-2.6.0+cu124-py3-none-manylinux_2_31_x86_64.whl"),
+    ]
+    assert fitting(wheels, "3.11") == wheels[1:]
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (Tryout(PROJECT, "2.6", system="debian-5"), "debian-5: no such system .*use one of debian-11"),
+        (
+            Tryout(PROJECT, "2.6", system="debian-11", projects=("nothing",)),
+            "nothing: no project of ecosystem.toml for 2.6 .*torchvision",
+        ),
+        (
+            Tryout(PROJECT, "2.6", system="debian-12", wheels=(Path("torch-2.6.0-cp39-cp39-any.whl"),)),
+            r"0 core wheels for Python 3\.11, which debian-12 has .*--python 3\.11",
+        ),
+    ],
+)
+def test_what_cannot_be_tried_is_said_before_anything_is_made(request_: Tryout, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        tryout(request_)

@@ -1,0 +1,69 @@
+"""Projects of PyPI on a torch: each verdict is seen to fail once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from decouple.verify import ecosystem
+from decouple.verify.ecosystem import Project
+from decouple.verify.venvs import Tried
+
+TORCH = """__version__ = "2.6.0"
+class _C:
+    _dispatch_has_kernel_for_dispatch_key = staticmethod(lambda name, key: name == "thing::there" and key == "CUDA")
+"""
+THING = Project("2.6", "thing", "1.0", "import thing; print(thing.sum())", "3", ("thing::there",))
+
+
+def library(path: Path, text: str) -> None:
+    subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-", "-o", path], input=text, text=True, check=True)
+
+
+@pytest.fixture
+def on(tmp_path: Path) -> Tried:
+    """This Python with a torch that knows one operator, and a project on it."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/__init__.py").write_text(TORCH)
+    (tmp_path / "thing").mkdir()
+    (tmp_path / "thing/__init__.py").write_text("def sum(): return 3\n")
+    library(tmp_path / "torch/libtorch.so", "int THPThing(void) { return 1; }")
+    library(tmp_path / "thing/_C.so", "int THPThing(void); int use(void) { return THPThing(); }")
+    return Tried("here", ("env", f"PYTHONPATH={tmp_path}", sys.executable), tmp_path, str(tmp_path))
+
+
+def verdicts(on: Tried, project: Project) -> dict[str, bool]:
+    found = ecosystem.tried(on, project, on.folder, cuda=True)
+    return {one.name.partition(": ")[2]: one.ok for one in found}
+
+
+def test_a_project_that_works(on: Tried) -> None:
+    assert verdicts(on, THING) == {"symbols": True, "used": True, "CUDA operators": True}
+
+
+def test_a_symbol_that_torch_lacks_is_named(on: Tried) -> None:
+    library(on.folder / "thing/_C.so", "int THPOther(void); int use(void) { return THPOther(); }")
+    (found, *_) = ecosystem.tried(on, THING, on.folder, cuda=False)
+    assert not found.ok and found.seen.startswith("1 symbols of torch's, 1 missing") and "THPOther" in found.seen
+
+
+@pytest.mark.parametrize(
+    ("project", "fails"),
+    [
+        (replace(THING, says="4"), "used"),
+        (replace(THING, trial="import gone"), "used"),
+        (replace(THING, operators=("thing::there", "thing::away")), "CUDA operators"),
+    ],
+)
+def test_one_that_does_not_is_named(on: Tried, project: Project, fails: str) -> None:
+    assert verdicts(on, project)[fails] is False
+
+
+def test_every_release_names_each_project_once() -> None:
+    names = [one.name for one in ecosystem.load("2.6")]
+    assert sorted(set(names)) == sorted(names) and "torchvision" in names
+    assert ecosystem.load("1.0") == ()
