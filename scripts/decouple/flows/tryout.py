@@ -1,7 +1,7 @@
 """Finished wheels on a bare system, as a user installs them: by its own Python and pip, from PyPI, on top of nothing.
 
->>> from decouple.flows.tryout import Tryout, fitting
->>> request = Tryout(project, "2.6", system="debian-12")
+>>> from pathlib import Path
+>>> from decouple.flows.tryout import fitting
 >>> fitting([Path("torch-2.6.0-cp311-cp311-manylinux_2_31_x86_64.whl"), Path("torch-2.6.0-cp39-cp39-any.whl")], "3.11")
 [PosixPath('torch-2.6.0-cp311-cp311-manylinux_2_31_x86_64.whl')]
 """
