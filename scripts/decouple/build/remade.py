@@ -13,10 +13,14 @@ _KEPT = ("entry_points.txt", "top_level.txt", "LICENSE", "NOTICE", "licenses/")
 
 
 def raw(
-    target: Path, source: zipfile.ZipFile, names: Iterable[str], text: str, changed: Mapping[str, bytes] | None = None
+    target: Path,
+    source: zipfile.ZipFile,
+    names: Iterable[str],
+    text: str,
+    changed: Mapping[str, bytes | Path] | None = None,
 ) -> Path:
     """The wheel ``target``, uncompressed and without RECORD: the members ``names`` of ``source``, with METADATA
-    ``text``; what is ``changed`` has other bytes."""
+    ``text``; what is ``changed`` has other bytes, or those of a file."""
     stem = "-".join(target.name.split("-")[:2])
     tag = "-".join(target.stem.split("-")[2:])
     old = wheels.dist_info(source, target)
@@ -24,10 +28,14 @@ def raw(
         for name in names:
             entry = zipfile.ZipInfo(name.replace(f"{old}/", f"{stem}.dist-info/"))
             entry.external_attr = source.getinfo(name).external_attr
-            if changed and name in changed:
-                out.writestr(entry, changed[name])
+            other = changed.get(name) if changed else None
+            if isinstance(other, bytes):
+                out.writestr(entry, other)
                 continue
-            with source.open(name) as reader, out.open(entry, "w", force_zip64=True) as sink:
+            with (
+                other.open("rb") if other else source.open(name) as reader,
+                out.open(entry, "w", force_zip64=True) as sink,
+            ):
                 while chunk := reader.read(1 << 20):
                     sink.write(chunk)
         out.writestr(f"{stem}.dist-info/METADATA", text)

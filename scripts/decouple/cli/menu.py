@@ -50,6 +50,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "shell": ("build", "a shell in the build environment"),
     "clean": ("build", "delete what building left (not dist/)"),
     "split": ("wheel", "a torch_cuda wheel as two: libraries for all Pythons, bindings for one"),
+    "thin": ("wheel", "of a torch_cuda wheel for many GPUs one for some, without compiling: a fraction of its size"),
     "pair": ("wheel", "a core as torch X+cuNNN, which brings torch-cuda with it"),
     "explain": ("wheel", "print what a wheel was made from"),
     "verify": ("verify", "ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's provenance"),

@@ -1,4 +1,4 @@
-"""``decouple split | pair | explain``: the wheels of a build as they are published, and what one was made from."""
+"""``decouple split | thin | pair | explain``: wheels of a build as they are published, and what one was made from."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from decouple.base.errors import OK
 from decouple.build.paired import pair
 from decouple.build.split import split
 from decouple.build.wheels import BOM, components_in, read_manifest
+from decouple.flows.thin import thin
 
 _COMPILED_HERE = "only the Python bindings, and what a patch adds to libtorch_cuda, were compiled from the tree"
 KERNELS = {
@@ -32,6 +33,12 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--out", type=Path, help="where both halves go (default: split/ beside the wheel)")
     parser.set_defaults(run=_split)
 
+    thinned = subparsers.add_parser("thin")
+    thinned.add_argument("wheel", type=Path, help="a whole torch_cuda wheel for several architectures")
+    thinned.add_argument("--arch", required=True, help="those that it is to be for, e.g. 9.0 or '8.0;8.6'")
+    thinned.add_argument("--out", type=Path, help="where it goes (default: beside the wheel)")
+    thinned.set_defaults(run=_thin)
+
     paired = subparsers.add_parser("pair")
     paired.add_argument("core", type=Path, help="the bare core's wheel")
     paired.add_argument("bindings", type=Path, help="the bindings that `split` made of its torch_cuda wheel")
@@ -48,6 +55,12 @@ def _split(arguments: argparse.Namespace) -> int:
     for wheel in arguments.wheel:
         halves = split(wheel, arguments.out or wheel.parent / "split")
         _say(halves.libraries, halves.bindings)
+    return OK
+
+
+def _thin(arguments: argparse.Namespace) -> int:
+    archs = arguments.arch.replace(";", " ").split()
+    _say(thin(arguments.wheel, archs, arguments.out or arguments.wheel.parent))
     return OK
 
 

@@ -205,10 +205,11 @@ def _refused(page: Page) -> str:
 
 
 def _label(package: Offer) -> str:
-    """``cu124`` of ``2.6.0+cu124.2``."""
-    return (package.version.local or "").split(".")[0]
+    """``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone; else how its local version begins."""
+    local = package.version.local
+    return projects.cuda_label(local) or (local or "").split(".")[0]
 
 
 def _cuda_version(label: str) -> Version:
-    digits = label.removeprefix("cu")
+    digits = label.split(".")[0].removeprefix("cu")
     return Version(f"{digits[:-1]}.{digits[-1]}") if label.startswith("cu") and len(digits) > 1 else Version("0")

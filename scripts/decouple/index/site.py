@@ -9,6 +9,7 @@ Layout of a site, which any static host can serve::
     simple/index.{html,json}         the projects
     simple/<project>/index.{html,json}
     cu124/simple/…, cpu/simple/…     the same, of one CUDA's files and of those without CUDA
+    cu124.sm90/simple/…              of one CUDA for one kind of GPU
 
 Files are written first and pages last, so that a page never names what is not there.
 """
@@ -18,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
@@ -38,6 +38,7 @@ from decouple.index import catalog, dependencies, landing
 from decouple.index.catalog import Entry
 from decouple.index.dependencies import Linked
 from decouple.index.wheel import Wheel, read
+from decouple.release import projects
 from decouple.release.projects import CORE, CUDA, LIBRARIES, PAIRED
 from decouple.release.wheel_manifest import SUFFIX
 
@@ -45,7 +46,6 @@ API_VERSION = "1.1"  # PEP 700
 METADATA = ".metadata"  # PEP 658
 STATEMENT = ".intoto.json"
 OURS = (CORE, CUDA, LIBRARIES)
-_CUDA = re.compile(r"cu[0-9]{2,4}")
 
 
 class Built(Struct, frozen=True):
@@ -157,7 +157,7 @@ def write_pages(site: Path) -> tuple[str, ...]:
     releases = catalog.read_all(site)
     rows = [(release, entry) for release, entries in releases.items() for entry in entries]
     linked = dependencies.read(site)
-    pages = _index("simple", [row for row in rows if not _is_paired(row[1])], linked)
+    pages = _index("simple", [row for row in rows if not _is_paired(row[1]) and not _is_thin(row[1])], linked)
     for label in sorted({label for _, entry in rows if (label := cuda_label(entry))}):
         pages |= _index(f"{label}/simple", _of_cuda(rows, label), linked)
     pages |= _index("cpu/simple", [row for row in rows if cuda_label(row[1]) is None], linked)
@@ -172,9 +172,13 @@ def write_pages(site: Path) -> tuple[str, ...]:
 
 
 def cuda_label(entry: Entry) -> str | None:
-    """``cu124`` of ``2.6.0+cu124.2``; None of a file without CUDA."""
-    label = (Version(entry.version).local or "").split(".")[0]
-    return label if _CUDA.fullmatch(label) else None
+    """``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone; None of a file without CUDA."""
+    return projects.cuda_label(Version(entry.version).local)
+
+
+def _is_thin(entry: Entry) -> bool:
+    """Whether it is for some GPUs alone (``decouple thin``): pip would take it for the newest wherever it is listed."""
+    return "." in (cuda_label(entry) or "")
 
 
 def _is_paired(entry: Entry) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # loaded where METADATA is read: every command that opens a source loads this module
@@ -17,6 +18,17 @@ LIBRARIES = "torch-cuda-libraries"
 """What of torch-cuda is the same for all Pythons, where that is a wheel of its own (`decouple.build.split`)."""
 PAIRED = "paired"
 """Part of the local version of bindings for a core that brings its CUDA (`decouple.build.paired`)."""
+_CUDA, _GPU = re.compile(r"cu[0-9]{2,4}"), re.compile(r"sm[0-9]{2,3}")
+
+
+def cuda_label(local: str | None) -> str | None:
+    """Which CUDA, and which GPUs alone, a local version names; None where it names no CUDA.
+
+    >>> cuda_label("cu124.2"), cuda_label("cu124.official.sm90"), cuda_label("decoupled")
+    ('cu124', 'cu124.sm90', None)
+    """
+    first, *rest = (local or "").split(".")
+    return ".".join([first, *filter(_GPU.fullmatch, rest)]) if _CUDA.fullmatch(first) else None
 
 
 def headers(metadata: bytes) -> Message:

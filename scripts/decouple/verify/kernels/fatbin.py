@@ -61,6 +61,22 @@ def images(library: Path, arch: str | None = None) -> Iterator[Image]:
                 yield Image(container, name, fields[0] == _PTX, packed, data)
 
 
+class FatbinContainer(Struct, frozen=True):
+    """Where a container lies in its file: the field with the size of its images, the images' begin and end, and of each
+    (architecture, offset, size), header and all."""
+
+    size_at: int
+    begin: int
+    end: int
+    images: tuple[tuple[str, int, int], ...]
+
+
+def containers(library: Path) -> Iterator[FatbinContainer]:
+    """Every container in ``library``. Raises DecoupleError as `images`."""
+    with _opened(library) as text:
+        yield from _containers(library, text)
+
+
 class _opened:
     """The file's bytes, mapped."""
 
@@ -81,7 +97,12 @@ class _opened:
 
 def _entries(library: Path, text: mmap.mmap) -> Iterator[tuple[int, int, str, tuple[int, ...]]]:
     """Container number, offset of the entry, architecture, the fields of its header."""
-    number = 0
+    for number, container in enumerate(_containers(library, text)):
+        for arch, at, _ in container.images:
+            yield number, at, arch, _ENTRY.unpack_from(text, at)
+
+
+def _containers(library: Path, text: mmap.mmap) -> Iterator[FatbinContainer]:
     for start, end in _sections(library):
         at = start
         while at + _CONTAINER.size <= end:
@@ -94,18 +115,21 @@ def _entries(library: Path, text: mmap.mmap) -> Iterator[tuple[int, int, str, tu
                     f"{library}: at byte {at}: no fatbin container of version 1",
                     next_step="a newer nvcc? teach decouple/verify/kernels/fatbin.py its layout",
                 )
-            entry, stop = at + header, at + header + size
-            while entry < stop:
-                fields = _ENTRY.unpack_from(text, entry)
-                if fields[0] not in (_PTX, _ELF) or fields[2] < _ENTRY.size or entry + fields[2] + fields[3] > stop:
-                    raise DecoupleError(
-                        f"{library}: at byte {entry}: an entry of kind {fields[0]} that is neither PTX nor ELF",
-                        next_step="a newer nvcc? teach decouple/verify/kernels/fatbin.py its layout",
-                    )
-                yield number, entry, _arch(fields), fields
-                entry += fields[2] + fields[3]
-            number += 1
+            begin, stop = at + header, at + header + size
+            yield FatbinContainer(at + _CONTAINER.size - 8, begin, stop, tuple(_images(library, text, begin, stop)))
             at = (stop + 7) & ~7
+
+
+def _images(library: Path, text: mmap.mmap, entry: int, stop: int) -> Iterator[tuple[str, int, int]]:
+    while entry < stop:
+        fields = _ENTRY.unpack_from(text, entry)
+        if fields[0] not in (_PTX, _ELF) or fields[2] < _ENTRY.size or entry + fields[2] + fields[3] > stop:
+            raise DecoupleError(
+                f"{library}: at byte {entry}: an entry of kind {fields[0]} that is neither PTX nor ELF",
+                next_step="a newer nvcc? teach decouple/verify/kernels/fatbin.py its layout",
+            )
+        yield _arch(fields), entry, fields[2] + fields[3]
+        entry += fields[2] + fields[3]
 
 
 def _sections(library: Path) -> list[tuple[int, int]]:
