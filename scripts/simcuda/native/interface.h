@@ -46,6 +46,24 @@ void simcuda_paint(void);
 // threads (of libsimcuda_threads.so)
 void simcuda_at_thread_start(void (*function)(void));
 
+// activity: what a profiler hears (of CUPTI's stand-in). Times of work are nanoseconds of CLOCK_MONOTONIC, and may lie ahead.
+struct simcuda_work {
+  char kind;             // K kernel, C copy, S fill
+  char from, to;         // of a copy, `to` also of a fill: D device, P pinned, H other memory of the host
+  unsigned correlation;  // of the call that enqueued it
+  int device;
+  unsigned stream, value;
+  unsigned long long begin, end, bytes;
+  const char* name;  // of a kernel, mangled; valid during the call
+  unsigned grid[3], block[3], shared;
+};
+struct simcuda_listener {
+  unsigned long long (*time)(void);
+  void (*call)(const char* function, unsigned correlation, unsigned long long begin, unsigned long long end);
+  void (*work)(const struct simcuda_work* work);
+};
+void simcuda_listen(const struct simcuda_listener* who);
+
 // ledger
 void simcuda_ledger_reset(int keep_entries);
 void simcuda_ledger_totals(unsigned long long out[10]);

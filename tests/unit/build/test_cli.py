@@ -102,7 +102,7 @@ def test_the_estimate_says_what_each_choice_costs(
     assert both.count("objects to go") == 2
     assert main([*call, "--core", "stock", "--no-flash"]) == 0
     stock = capsys.readouterr().out
-    assert stock.startswith("stage 2: 382 objects to go, about 1 h")
+    assert stock.startswith("stage 2: 403 objects to go, about 1 h")
     assert settings.cost(2, arch_count=3).core_seconds == 3 * settings.cost(2).core_seconds
 
 

@@ -126,6 +126,25 @@ def test_libraries_come_before_the_core_and_bindings_right_after(site: Path) -> 
 
 
 @needs_cc
+def test_the_profilers_library_is_in_the_process_when_the_bindings_are_imported(site: Path) -> None:
+    compile_c("int torch_kineto_cuda_register(void) { return 1; }", site / "torch_cuda/lib/libtorch_kineto_cuda.so")
+    said = ask(site, "__import__('ctypes').CDLL(None).torch_kineto_cuda_register()")
+    assert said == "1"
+
+
+@needs_cc
+def test_without_cupti_torch_works_and_says_what_profiles_lack(site: Path) -> None:
+    cupti = compile_c("int cuptiSubscribe(void) { return 0; }", site / "libcupti.so.12", "-Wl,-soname,libcupti.so.12")
+    ours = site / "torch_cuda/lib/libtorch_kineto_cuda.so"
+    compile_c("int cuptiSubscribe(void); int use(void) { return cuptiSubscribe(); }", ours, str(cupti))
+    cupti.unlink()
+    done = python(site, "import torch; print(torch._C._has_cuda)")
+    assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "RuntimeWarning" in line]
+    assert "torch.profiler will record no CUDA activities: libtorch_kineto_cuda.so needs libcupti.so.12" in line
+
+
+@needs_cc
 def test_bindings_are_reachable_under_the_name_of_the_rfc(site: Path) -> None:
     assert ask(site, "torch.cuda._CUDAC.__name__, torch._C._cuda_getDeviceCount()") == "torch_cuda._CUDAC 0"
     assert ask(site, "torch.version.cuda") == "12.4"

@@ -44,7 +44,8 @@ def test_a_wheel_over_upstreams_kernels_says_so_and_asks_for_what_they_need() ->
     assert not any("cusparselt" in value for value in wheel.requirements(TABLE, INFO))
     text = wheel.metadata(info, requires)
     assert "those of PyTorch's own wheel" in text and "pre-C++11" in text
-    assert "libtorch_cuda_patched" not in text
+    assert "libtorch_cuda_patched" not in text and "Kineto" not in text
+    assert "from Kineto's sources `libtorch_kineto_cuda`" in wheel.metadata({**info, "kineto": "ON"}, requires)
     assert "libtorch_cuda_patched" in wheel.metadata({**info, "core": "built"}, requires)
     assert "PyTorch's own wheel" not in wheel.metadata(INFO, [])
 

@@ -8,6 +8,8 @@ endif()
 add_library(torch_python_cuda_objects OBJECT ${PYTHON_SOURCES})
 target_compile_definitions(torch_python_cuda_objects PRIVATE THP_BUILD_MAIN_LIB $<$<BOOL:${USE_DISTRIBUTED}>:USE_C10D>
                            $<$<BOOL:${USE_CUSPARSELT}>:USE_CUSPARSELT>)
+set_property(SOURCE "${OWN_PYTHON_DIR}/registrations/bindings.cpp" APPEND PROPERTY
+             COMPILE_DEFINITIONS $<$<STREQUAL:${CORE_KIND},built>:TORCH_CUDA_CORE_BUILT>)
 target_compile_options(torch_python_cuda_objects PRIVATE -fvisibility=default -fno-strict-aliasing)
 target_include_directories(torch_python_cuda_objects SYSTEM PRIVATE "${PYBIND11_INCLUDE_DIR}" ${Python_INCLUDE_DIRS})
 target_link_libraries(torch_python_cuda_objects PRIVATE common)

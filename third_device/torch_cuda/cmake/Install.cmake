@@ -65,6 +65,7 @@ file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/build_info.json" @ONLY CONTENT [[{
   "cusparselt": "@USE_CUSPARSELT@",
   "flash_attention": "@USE_FLASH_ATTENTION@",
   "kernels": "@KERNELS_KIND@",
+  "kineto": "@USE_KINETO@",
   "mem_eff_attention": "@USE_MEM_EFF_ATTENTION@",
   "nccl": "@TORCH_NCCL_VERSION@",
   "python": "@Python_SOABI@",

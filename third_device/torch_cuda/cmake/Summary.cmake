@@ -1,7 +1,7 @@
 # One screen that tells what will be built; also build_info.json, which the wheel carries and the loader reads.
 
 foreach(list C10_CUDA_SOURCES NVRTC_STUB_SOURCES ATEN_RUNTIME_SOURCES ATEN_KERNEL_SOURCES ATTENTION_KERNEL_SOURCES codegen_sources
-        TORCH_SOURCES DISTRIBUTED_SOURCES PYTHON_SOURCES)
+        TORCH_SOURCES DISTRIBUTED_SOURCES PYTHON_SOURCES KINETO_SOURCES)
   list(LENGTH ${list} n_${list})
 endforeach()
 math(EXPR objects "${n_C10_CUDA_SOURCES} + ${n_NVRTC_STUB_SOURCES} + ${n_ATEN_RUNTIME_SOURCES} + ${n_ATEN_KERNEL_SOURCES} \
@@ -9,6 +9,11 @@ math(EXPR objects "${n_C10_CUDA_SOURCES} + ${n_NVRTC_STUB_SOURCES} + ${n_ATEN_RU
 
 if(TORCH_CUDA_KERNELS)
   math(EXPR objects "${n_PYTHON_SOURCES} + 1")
+endif()
+
+if(USE_KINETO)
+  math(EXPR n_KINETO_SOURCES "${n_KINETO_SOURCES} + 1")
+  math(EXPR objects "${objects} + ${n_KINETO_SOURCES}")
 endif()
 
 message(STATUS "torch_cuda ${TORCH_VERSION}, kernels ${KERNELS_KIND}, slice ${TORCH_CUDA_SLICE}: ${objects} objects")
@@ -19,7 +24,8 @@ message(STATUS "  CUDA          ${CUDAToolkit_VERSION}, ${CMAKE_CUDA_COMPILER}, 
 message(STATUS "  architectures ${TORCH_CUDA_ARCH_FLAGS}")
 message(STATUS "  cuDNN         ${TORCH_CUDNN_VERSION}")
 message(STATUS "  NCCL          ${TORCH_NCCL_VERSION}")
+message(STATUS "  Kineto        ${USE_KINETO} ${KINETO_SOURCE_DIR}")
 message(STATUS "  attention     flash ${USE_FLASH_ATTENTION}, memory efficient ${USE_MEM_EFF_ATTENTION}")
 message(STATUS "  objects       c10 ${n_C10_CUDA_SOURCES}, nvrtc ${n_NVRTC_STUB_SOURCES}, runtime ${n_ATEN_RUNTIME_SOURCES}, kernels ${n_ATEN_KERNEL_SOURCES}, "
                 "attention ${n_ATTENTION_KERNEL_SOURCES}, generated ${n_codegen_sources} + 1, torch ${n_TORCH_SOURCES}, "
-                "distributed ${n_DISTRIBUTED_SOURCES}, bindings ${n_PYTHON_SOURCES} + 1")
+                "distributed ${n_DISTRIBUTED_SOURCES}, Kineto ${n_KINETO_SOURCES}, bindings ${n_PYTHON_SOURCES} + 1")

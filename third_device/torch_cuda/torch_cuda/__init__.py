@@ -22,7 +22,7 @@ def build_info() -> dict[str, Any]:
 
 
 def library_dir() -> Path:
-    """The folder of libc10_cuda, libtorch_cuda, libtorch_python_cuda and libcaffe2_nvrtc."""
+    """The folder of libc10_cuda, libtorch_cuda, libtorch_kineto_cuda, libtorch_python_cuda and libcaffe2_nvrtc."""
     return _HERE / "lib"
 
 

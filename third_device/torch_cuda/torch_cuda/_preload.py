@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,7 @@ def preload() -> str:
             check_abi(build_info(), folders[0].parent if folders else Path(), error)
             raise
     _open_nvrtc(folders)
+    _open_kineto(folders)
     before_body("torch.cuda", _set_alias)
     return MODULE
 
@@ -146,6 +148,20 @@ def _open_nvrtc(folders: list[Path]) -> None:
     except _libraries.LibraryError as error:
         if "libcuda.so.1" not in str(error):
             raise
+
+
+def _open_kineto(folders: list[Path]) -> None:
+    """Open libtorch_kineto_cuda where this build has it: its profiler then takes the place of the core's.
+
+    It alone needs CUPTI. Without that torch works, and profiles have no CUDA activities.
+    """
+    library = library_dir() / "libtorch_kineto_cuda.so"
+    if not library.is_file():
+        return
+    try:
+        _libraries.open_library(library, folders)
+    except _libraries.LibraryError as error:
+        warnings.warn(f"torch.profiler will record no CUDA activities: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _set_alias(torch_cuda_module: ModuleType) -> None:

@@ -44,7 +44,7 @@ def requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
 _FOREIGN = """
 The machine code is not this project's: `libtorch_cuda` and the libraries beside it are those of {whose}
 (`torch_cuda/kernels.json` names it and the SHA-256 of each file), unmodified but for {changed}, and passed on under the
-licences in `torch_cuda/licenses`. Compiled by this project are `libtorch_python_cuda` and `_CUDAC`{patched}. It works
+licences in `torch_cuda/licenses`. Compiled by this project are `libtorch_python_cuda` and `_CUDAC`{more}. It works
 with a core of the same C++ ABI ({abi}).
 """
 _WHOSE = {
@@ -55,6 +55,7 @@ _WHOSE = {
     ),
 }
 _PATCHED = ", and `libtorch_cuda_patched`, which answers what the patched core asks and `libtorch_cuda` has not"
+_KINETO = ", and from Kineto's sources `libtorch_kineto_cuda`"
 _DESCRIPTION = """\
 # torch_cuda
 
@@ -77,9 +78,9 @@ def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
     text = _DESCRIPTION.format_map(info)
     if info.get("kernels", "compiled") != "compiled":
         abi = "C++11" if info.get("cxx11_abi") == "1" else "pre-C++11"
-        patched = _PATCHED if info.get("core") == "built" else ""
+        more = (_KINETO if info.get("kineto") == "ON" else "") + (_PATCHED if info.get("core") == "built" else "")
         whose, changed = _WHOSE.get(info["kernels"], _WHOSE["installed"])
-        text += _FOREIGN.format(whose=whose, changed=changed, patched=patched, abi=f"{abi}, as those libraries")
+        text += _FOREIGN.format(whose=whose, changed=changed, more=more, abi=f"{abi}, as those libraries")
     return "\n".join(lines) + f"\n\n{text}"
 
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <string>
 
+#include "activity.h"
 #include "addresses.h"
 #include "device.h"
 #include "entries.h"
@@ -70,7 +71,11 @@ cudaError_t give(const Copy& c, cudaMemcpyKind kind, cudaStream_t handle, bool s
     work = [c, count] { memcpy(c.to, &count, c.width); };
   else if (effects() || !to.device)
     work = [c] { run(c); };
+  uint64_t begin = horizon(*stream);
   CHECK(enqueue(stream, cudaGraphNodeTypeMemcpy, cost_of(size), work, "copy " + std::to_string(size)));
+  simcuda_work told{'C', side_letter(c.from), side_letter(c.to)};
+  told.bytes = size;
+  tell(told, *stream, begin, cost_of(size));
   if (!stream->capture && (synchronous || pageable)) {
     CHECK(reached());
     *wait = stream->busy;
@@ -97,38 +102,55 @@ cudaError_t fill(void* to, size_t pitch, int value, size_t width, size_t height,
     work = [=] {
       for (size_t row = 0; row < height; row++) memset((char*)to + row * pitch, value, width);
     };
-  return enqueue(stream, cudaGraphNodeTypeMemset, 2000 + width * height / 1000, work, "set " + std::to_string(width * height));
+  uint64_t begin = horizon(*stream), cost = 2000 + width * height / 1000;
+  CHECK(enqueue(stream, cudaGraphNodeTypeMemset, cost, work, "set " + std::to_string(width * height)));
+  simcuda_work told{'S', 0, side_letter(to)};
+  told.bytes = width * height, told.value = unsigned(value);
+  tell(told, *stream, begin, cost);
+  return cudaSuccess;
 }
 
 }  // namespace
 
 SIM_API cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
+  CALL;
   return copy(flat(to, from, size), kind, nullptr, true);
 }
 SIM_API cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
+  CALL;
   return copy(flat(to, from, size), kind, stream, false);
 }
 SIM_API cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t size) {
+  CALL;
   return copy(flat(to, from, size), cudaMemcpyDefault, nullptr, true);
 }
 SIM_API cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t size, cudaStream_t stream) {
+  CALL;
   return copy(flat(to, from, size), cudaMemcpyDefault, stream, false);
 }
 SIM_API cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                                  cudaMemcpyKind kind) {
+  CALL;
   return copy({(char*)to, to_pitch, (const char*)from, from_pitch, width, height}, kind, nullptr, true);
 }
 SIM_API cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                                       size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+  CALL;
   return copy({(char*)to, to_pitch, (const char*)from, from_pitch, width, height}, kind, stream, false);
 }
-SIM_API cudaError_t cudaMemset(void* to, int value, size_t size) { return fill(to, size, value, size, 1, nullptr); }
+SIM_API cudaError_t cudaMemset(void* to, int value, size_t size) {
+  CALL;
+  return fill(to, size, value, size, 1, nullptr);
+}
 SIM_API cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_t stream) {
+  CALL;
   return fill(to, size, value, size, 1, stream);
 }
 SIM_API cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
+  CALL;
   return fill(to, pitch, value, width, height, nullptr);
 }
 SIM_API cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
+  CALL;
   return fill(to, pitch, value, width, height, stream);
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <string>
 
+#include "activity.h"
 #include "device.h"
 #include "entries.h"
 
@@ -69,6 +70,7 @@ SIM_API cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned flags) {
+  CALL;
   ENTER;
   STREAM(stream, handle);
   EVENT(event);
@@ -90,9 +92,11 @@ SIM_API cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t han
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  CALL;
   return cudaEventRecordWithFlags(event, handle, 0);
 }
 SIM_API cudaError_t cudaEventQuery(cudaEvent_t event) {
+  CALL;
   ENTER;
   EVENT(event);
   if (event->capture) {
@@ -114,6 +118,7 @@ static cudaError_t event_done(cudaEvent_t event, uint64_t* when) {
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  CALL;
   uint64_t when;
   if (cudaError_t error = event_done(event, &when)) return error;
   sleep_until(when);
@@ -131,6 +136,7 @@ SIM_API cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t first, cudaEvent
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
+  CALL;
   ENTER;
   STREAM(stream, handle);
   EVENT(event);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "activity.h"
 #include "device.h"
 #include "entries.h"
 
@@ -108,6 +109,7 @@ SIM_API cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* out) 
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* out) {
+  CALL;
   ENTER;
   STREAM(stream, handle);
   if (stream->is_null)
@@ -205,6 +207,7 @@ SIM_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t program) {
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaGraphLaunch(cudaGraphExec_t program, cudaStream_t handle) {
+  CALL;
   ENTER;
   STREAM(stream, handle);
   if (!programs().count(program)) FAIL(cudaErrorInvalidValue);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "activity.h"
 #include "addresses.h"
 #include "device.h"
 #include "entries.h"
@@ -73,7 +74,15 @@ cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size
   // torch.cuda._sleep(cycles): the one kernel whose time is known, since its argument is its time
   if (arguments && kernel.symbol.find("spin_kernel") != std::string::npos)
     cost = uint64_t(double(*(const int64_t*)arguments[0]) / 1.98);
-  return enqueue(stream, cudaGraphNodeTypeKernel, cost, nullptr, kernel.name);
+  uint64_t begin = horizon(*stream);
+  CHECK(enqueue(stream, cudaGraphNodeTypeKernel, cost, nullptr, kernel.name));
+  simcuda_work told{'K'};
+  told.name = kernel.symbol.c_str();
+  told.grid[0] = grid.x, told.grid[1] = grid.y, told.grid[2] = grid.z;
+  told.block[0] = block.x, told.block[1] = block.y, told.block[2] = block.z;
+  told.shared = unsigned(shared);
+  tell(told, *stream, begin, cost);
+  return cudaSuccess;
 }
 
 int occupancy(int block, size_t shared) {
@@ -129,6 +138,7 @@ SIM_API unsigned long long simcuda_kernel_count(void) {
 // ---- launches ----
 SIM_API cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
                                      cudaStream_t stream) {
+  CALL;
   ENTER;
   ANY_DEVICE;
   Kernel* kernel = kernel_of(function);
@@ -137,10 +147,12 @@ SIM_API cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block
 }
 SIM_API cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t shared,
                                                 cudaStream_t stream) {
+  CALL;
   return cudaLaunchKernel(function, grid, block, arguments, shared, stream);
 }
 #if CUDART_VERSION >= 11080
 SIM_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* function, void** arguments) {
+  CALL;
   return cudaLaunchKernel(function, c->gridDim, c->blockDim, arguments, c->dynamicSmemBytes, c->stream);
 }
 #endif

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "activity.h"
 #include "addresses.h"
 #include "device.h"
 #include "ledger.h"
@@ -56,6 +57,7 @@ void pool_shrink(cudaMemPool_t pool, uint64_t keep) {
 
 // ---- of the device ----
 SIM_API cudaError_t cudaMalloc(void** out, size_t size) {
+  CALL;
   ENTER;
   ANY_DEVICE;
   if (breaks_captures()) FAIL(cudaErrorStreamCaptureUnsupported);
@@ -104,6 +106,7 @@ static cudaError_t release(void* address, uint64_t* when) {
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaFree(void* address) {  // waits for the device, as the real one does
+  CALL;
   uint64_t when;
   if (cudaError_t error = release(address, &when)) return error;
   if (when) sleep_until(when);
@@ -198,6 +201,7 @@ SIM_API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
 
 // ---- of the host ----
 SIM_API cudaError_t cudaHostAlloc(void** out, size_t size, unsigned flags) {
+  CALL;
   ENTER;
   ANY_DEVICE;
   if (breaks_captures()) FAIL(cudaErrorStreamCaptureUnsupported);
@@ -213,6 +217,7 @@ SIM_API cudaError_t cudaHostAlloc(void** out, size_t size, unsigned flags) {
 }
 SIM_API cudaError_t cudaMallocHost(void** out, size_t size) { return cudaHostAlloc(out, size, cudaHostAllocDefault); }
 SIM_API cudaError_t cudaFreeHost(void* address) {
+  CALL;
   ENTER;
   if (!address) return cudaSuccess;
   Allocation* a = addresses().find(address);

@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "activity.h"
 #include "device.h"
 
 namespace sim {
@@ -217,6 +218,7 @@ static cudaError_t stream_done(cudaStream_t handle, uint64_t* when) {
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  CALL;
   uint64_t when;
   if (cudaError_t error = stream_done(handle, &when)) return error;
   sleep_until(when);
@@ -237,6 +239,7 @@ static cudaError_t all_done(uint64_t* when) {
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaDeviceSynchronize() {
+  CALL;
   uint64_t when;
   if (cudaError_t error = all_done(&when)) return error;
   sleep_until(when);

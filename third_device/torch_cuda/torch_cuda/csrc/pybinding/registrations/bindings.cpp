@@ -1,5 +1,7 @@
 #include "bindings.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 
 #include <ATen/Context.h>
@@ -8,6 +10,7 @@
 #include <ATen/native/transformers/cuda/sdp_utils.h>
 #include <c10/core/StorageImpl.h>
 #include <torch/csrc/inductor/aoti_runner/model_container_runner_cuda.h>
+#include <torch/csrc/profiler/orchestration/observer.h>
 #include <torch/csrc/utils/pybind.h>
 
 namespace torch::cuda {
@@ -81,6 +84,31 @@ void addStorageHelpers(py::module& m) {
   });
 }
 
+// Kineto with CUPTI, where the loader has opened libtorch_kineto_cuda. The patched core asks it which activities there are;
+// an unmodified one has the answer compiled in, as torch._C._autograd's, which is there once torch.autograd asks for it.
+void addProfiler(py::module& m) {
+  using Register = bool (*)();
+  const auto take = reinterpret_cast<Register>(dlsym(RTLD_DEFAULT, "torch_kineto_cuda_register"));
+  if (take == nullptr || !take()) {
+    return;
+  }
+#ifndef TORCH_CUDA_CORE_BUILT
+  m.def("_autograd_init", [init = py::object(py::module::import("torch._C").attr("_autograd_init"))] {
+    py::object done = init();
+    auto autograd = py::module::import("torch._C._autograd");
+    autograd.attr("_supported_activities") =
+        py::cpp_function([theirs = py::object(autograd.attr("_supported_activities"))] {
+          py::set activities(theirs());
+          if (at::getNumGPUs() > 0) {
+            activities.add(profiler::impl::ActivityType::CUDA);
+          }
+          return activities;
+        });
+    return done;
+  });
+#endif
+}
+
 } // namespace
 
 void addCoreBindings(PyObject* cudac) {
@@ -90,6 +118,7 @@ void addCoreBindings(PyObject* cudac) {
   addBatchNorm(m);
   addAotiRunner(m);
   addStorageHelpers(m);
+  addProfiler(m);
 }
 
 } // namespace torch::cuda
