@@ -24,10 +24,12 @@ from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import cache_dir
 from decouple.base.process import run_logged
-from decouple.build import inputs
-from decouple.build.environment import Places, RootEnvironment
+from decouple.build import description, inputs
+from decouple.build.environment import Places
+from decouple.build.sandbox import Bind, clean_environment
+from decouple.flows import portable
 from decouple.flows.build import Build
-from decouple.flows.environment import Work, open_environment
+from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
 from decouple.prebuilt.pairing import RemoteWheel, pair_of
 from decouple.upstream.download import Downloader
@@ -118,13 +120,12 @@ def _plain(python: Path) -> Asked:
 def _asked(python: Path | None, request: WholeParity, listener: Listener) -> Asked:
     if python:
         return _plain(python)
-    work = Work(request.project, request.release, "rootfs", request.tree)
-    environment = open_environment(work, work.places, ["core", "cuda", "monolith"], listener)
-    work.places.make()
-    assert isinstance(environment, RootEnvironment)
-    variables = {**checks.monolith_variables(), "PYTHONHASHSEED": "0"}
-    prefix = environment.argv(["python3"], variables, "/")
-    return Asked(tuple(prefix), work.places.verify, environment.names()["verify"], environment.root.tree)
+    root = portable.made_root(description.load(), "Debian", ["core", "cuda", "monolith"], listener)
+    places, inside = Work(request.project, request.release).places, f"/decouple/{request.release}/verify"
+    places.verify.mkdir(parents=True, exist_ok=True)
+    variables = clean_environment({**checks.monolith_variables(), "PYTHONHASHSEED": "0"})
+    prefix = root.sandbox([Bind(places.verify, inside)]).command([*variables, "python3"])
+    return Asked(tuple(prefix), places.verify, inside, root.tree)
 
 
 def unpacked(python: Path, folder: Path, wheels: Sequence[Path]) -> Path:

@@ -41,6 +41,17 @@ def _cuda_getArchFlags():
 def _cuda_getCompiledVersion():
     return 12040
 """
+_PROPERTIES = """
+import sys, types
+def version(): return 90100
+class PropModule(types.ModuleType):
+    def __init__(self, m, name):
+        super().__init__(name)
+        self.m = m
+    def __getattr__(self, name):
+        return getattr(self.m, name)
+sys.modules[__name__] = PropModule(sys.modules[__name__], __name__)
+"""
 _FILES = {
     "torch/__init__.py": _INIT,
     "torch/_C.py": _C,
@@ -51,7 +62,7 @@ _FILES = {
     "torch/cuda/nccl.py": "def version(): return (2, 21, 5)\n",
     "torch/backends/__init__.py": "from . import cuda, cudnn\n",
     "torch/backends/cuda.py": "def is_built(): return True\n",
-    "torch/backends/cudnn.py": "def version(): return 90100\n",
+    "torch/backends/cudnn.py": _PROPERTIES,
     "torch/distributed.py": "def is_nccl_available(): return True\n",
     "torch/nn.py": "def relu(input, inplace=False): ...\nclass Linear:\n    def forward(self, input): ...\n",
     "torch/utils/__init__.py": "",

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from decouple import cli
+from decouple.base.files import sha256_of
+from decouple.flows import parity as flow
+from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.verify import elf
 from decouple.verify.elf import Library
 from decouple.verify.whole import compared, exports, files, offer, told
@@ -34,7 +40,8 @@ def table(ours: Path, theirs: Path) -> Sections:
 def test_the_same_twice_differs_in_nothing(both: tuple[Path, Path]) -> None:
     found = table(*both)
     assert all(not one.missing and not one.extra and not one.different for one in found.values())
-    some = ("dispatcher", "operators", "torch._C names", "API of torch", "torch.backends", "headers", "licences")
+    assert found["torch.backends"].equal == 2  # one of them behind a module of properties, as in torch
+    some = ("dispatcher", "operators", "torch._C names", "API of torch", "headers", "licences")
     assert all(found[name].equal for name in (*some, "metadata", "entry points", "programs in bin", "Python files"))
 
 
@@ -91,6 +98,83 @@ def test_a_torch_of_another_release_is_refused(both: tuple[Path, Path], capsys: 
     pretended.plant(both[0], "torch/version.py", "'2.6.0+cu124'", "'2.5.1'")
     assert run(both) == 1
     assert "has torch 2.5.1, and 2.6 is 2.6.0" in capsys.readouterr().err
+
+
+def wheel(folder: Path, python: Path) -> Path:
+    """A wheel of a pretended torch, for the Python that this runs on."""
+    path = folder / f"torch-2.6.0-cp3{sys.version_info.minor}-none-any.whl"
+    site = python.parent / "site"
+    info = "torch-2.6.0.dist-info"
+    with zipfile.ZipFile(path, "w") as archive:
+        for one in sorted(site.rglob("*")):
+            if one.is_file():
+                archive.write(one, one.relative_to(site))
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            f"{info}/RECORD", "\n".join(f"{name},," for name in archive.namelist()) + f"\n{info}/RECORD,,\n"
+        )
+    return path
+
+
+def test_wheels_are_asked_in_place_of_what_the_other_python_has(tmp_path: Path) -> None:
+    ours, theirs = pretended.write(tmp_path / "ours"), Path(sys.executable)
+    pretended.plant(ours, "torch/version.py", "+cu124", "+decoupled")
+    made = wheel(tmp_path, ours)
+    python = flow.unpacked(theirs, tmp_path / "made/whole", [made])
+    assert offer.ask(offer.Asked((str(python),), tmp_path)).said["torch"] == "2.6.0+decoupled"
+    mark = tmp_path / "made/whole.content"
+    before = mark.stat().st_mtime_ns
+    flow.unpacked(theirs, tmp_path / "made/whole", [made])
+    assert mark.stat().st_mtime_ns == before  # nothing was made anew
+    pretended.plant(ours, "torch/version.py", "+decoupled", "+decoupled.1")
+    again = flow.unpacked(theirs, tmp_path / "made/whole", [wheel(tmp_path, ours)])
+    assert offer.ask(offer.Asked((str(again),), tmp_path)).said["torch"] == "2.6.0+decoupled.1"
+
+
+@pytest.fixture
+def official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a wheel that stands for the official one."""
+    if shutil.which(f"python3.{sys.version_info.minor}") is None:
+        pytest.skip("this Python is not on the path by its version")
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    python = pretended.write(tmp_path / "source")
+    pretended.plant(
+        python,
+        "torch-2.6.0.dist-info/METADATA",
+        "Requires-Dist: a (==1) ;",
+        "Requires-Dist: a (==1) ; extra == 'a' and",
+    )
+    path = wheel(folder, python)
+    known = RemoteWheel(path.name, "https://pypi.invalid/x", path.stat().st_size, sha256_of(path), "0" * 64)
+    monkeypatch.setattr(flow, "pair_of", lambda release: Pair("pre-C++11", known, ()))
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def test_the_official_wheel_is_installed_once(
+    official: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = pretended.write(tmp_path / "ours")
+    arguments = ["parity", "2.6", "--against", "pypi", "--python", str(ours)]
+    assert cli.main([*arguments, "--wheels", str(official)]) == 1
+    assert "unexplained, metadata: missing: Requires-Dist: a==1;" in capsys.readouterr().out
+    shutil.rmtree(official)
+    assert cli.main(arguments) == 1  # from the cache
+    assert "unexplained, metadata" in capsys.readouterr().out
+
+
+def test_another_wheel_of_that_name_is_refused(
+    official: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = official.iterdir()
+    arguments = ["parity", "2.6", "--python", str(pretended.write(tmp_path / "ours")), "--wheels", str(official)]
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    assert cli.main(arguments) == 1
+    assert "not the official wheel: its SHA-256 is another" in capsys.readouterr().err
+    path.unlink()
+    assert cli.main(arguments) == 2
+    assert f"no {path.name} in it" in capsys.readouterr().err
 
 
 def reason(names: str, section: str = "API", sides: tuple[str, ...] = ("built",)) -> Reason:
@@ -164,6 +248,12 @@ def test_a_file_that_the_split_moved_is_the_same_file(tmp_path: Path) -> None:
     assert [one.name for one in found["headers"].different] == ["torch/include/c10/cuda/X.h"]
     assert found["shared libraries"].equal == 1
     assert (found["Python files"].missing, found["Python files"].extra) == (("their.py",), ("own.py",))
+
+
+def test_a_link_that_leads_nowhere_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/libc10.so").symlink_to("/nowhere/libc10.so")
+    assert not files.below([tmp_path / "torch"])
 
 
 def test_what_pip_writes_is_no_content(tmp_path: Path) -> None:

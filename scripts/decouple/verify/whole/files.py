@@ -72,7 +72,7 @@ def below(folders: Iterable[Path]) -> dict[str, Path]:
             at = Path(folder)
             for file in files:
                 path = (Path(name) / at.relative_to(top) / file).as_posix()
-                if not rules().left_out.fullmatch(path):
+                if not rules().left_out.fullmatch(path) and (at / file).exists():  # a link of a root may lead nowhere
                     found[path] = at / file
     return found
 
