@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -111,3 +112,49 @@ def test_objects_reach_the_shared_cache_from_a_root_without_network(root: Root, 
         assert objects[0] == objects[1]
     finally:
         server.stop()
+
+
+@pytest.fixture(params=["11.8", "12.4"])
+def toolkit(request: pytest.FixtureRequest, root: Root) -> str:
+    """The folder of a CUDA toolkit in the root."""
+    layer = root.description.layer(f"cuda{request.param}")
+    done = json.loads((root.folder / "done.json").read_text())["layers"]
+    if done.get(layer.name, {}).get("digest") != description.layer_digest(layer):
+        pytest.skip(f"the layer {layer.name} is not there (decouple build 2.6 --env portable --stage 2 --cuda …)")
+    return layer.toolkit[0].prefix
+
+
+def test_nvcc_compiles_with_the_roots_own_compiler_and_c_library(root: Root, toolkit: str, tmp_path: Path) -> None:
+    cuda = toolkit.rpartition("-")[2]
+    assert f"release {cuda}" in inside(root, tmp_path, f"{toolkit}/bin/nvcc", "--version")
+    includes = "".join(f"#include <{name}>\n" for name in ("cub/cub.cuh", "cuda_bf16.h", "cublas_v2.h", "cudnn.h"))
+    (tmp_path / "a.cu").write_text(
+        includes + "__global__ void twice(float* x) { x[threadIdx.x] *= 2; }\n"
+        "int launch(float* x) { twice<<<1, 32>>>(x); return cudaGetLastError() + int(cudnnGetVersion()); }\n"
+    )
+    words = [f"{toolkit}/bin/nvcc", "-arch=sm_90", "-std=c++17", "-ccbin", "/usr/bin/g++", "-Xcompiler", "-fPIC"]
+    inside(root, tmp_path, *words, "-c", "a.cu", "-o", "a.o")
+    assert "sm_90" in inside(root, tmp_path, f"{toolkit}/bin/cuobjdump", "-lelf", "a.o")
+    folders = [f"-L{toolkit}/lib64", f"-L{toolkit}/lib64/stubs"]
+    libraries = ["-lcudart", "-lcudnn", "-lcublas", "-lcuda"]
+    inside(
+        root, tmp_path, "g++", "-shared", "-o", "a.so", "a.o", *folders, "-Wl,--no-undefined,--no-as-needed", *libraries
+    )
+    needed = re.findall(r"Shared library: \[(\S+)\]", inside(root, tmp_path, "readelf", "-d", "a.so"))
+    names = {"libcudart.so.12", "libcublas.so.12"} if cuda == "12.4" else {"libcudart.so.11.0", "libcublas.so.11"}
+    assert {*names, "libcudnn.so.9", "libcuda.so.1"} <= set(needed)
+    versions = [int(one) for one in re.findall(r"GLIBC_2\.(\d+)", inside(root, tmp_path, "readelf", "-V", "a.so"))]
+    assert versions and max(versions) <= 31
+
+
+def test_the_libraries_of_a_toolkit_are_for_linking_alone(root: Root, toolkit: str) -> None:
+    folder = root.tree / toolkit.lstrip("/")
+    taken = sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
+    whole = sum(path.lstat().st_size for path in folder.rglob("*"))
+    assert taken < whole / 4
+    said = subprocess.run(
+        root.sandbox().command(["python3", "-c", f"import ctypes; ctypes.CDLL('{toolkit}/lib64/libcublasLt.so')"]),
+        capture_output=True,
+        text=True,
+    )
+    assert "no loadable segments" in said.stderr

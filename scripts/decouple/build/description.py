@@ -93,6 +93,26 @@ class Beside(Struct, frozen=True):
     packages: tuple[str, ...]
 
 
+class Toolkit(Struct, frozen=True):
+    """A CUDA toolkit in ``prefix``, of Debian packages of ``suite`` (without what they depend on) and NVIDIA's wheels.
+
+    Nothing of it is installed. ``take`` and ``whole`` are explained in ``inside/toolkit.py``, which lays it out.
+    """
+
+    prefix: str
+    suite: str
+    components: tuple[str, ...]
+    packages: tuple[str, ...]
+    take: tuple[tuple[str, str], ...]
+    whole: tuple[str, ...]
+    wheels: tuple[PipTool, ...]
+    why: str
+
+    def content(self) -> dict[str, Any]:
+        """What of it is in the root."""
+        return {**asdict(self), "wheels": [asdict(wheel) for wheel in self.wheels], "why": ""}
+
+
 class Layer(Struct, frozen=True):
     """Packages installed together; ``seen`` are versions of the last whole build."""
 
@@ -106,16 +126,17 @@ class Layer(Struct, frozen=True):
     seen: Mapping[str, str] = field(default_factory=dict)
     pip: tuple[PipTool, ...] = ()
     foreign: tuple[Foreign, ...] = ()
+    toolkit: tuple[Toolkit, ...] = ()
 
     @property
-    def unpacked(self) -> tuple[Beside | Foreign, ...]:
+    def unpacked(self) -> tuple[Beside | Foreign | Toolkit, ...]:
         """What is unpacked into a prefix of its own."""
-        return (*self.beside, *self.foreign)
+        return (*self.beside, *self.foreign, *self.toolkit)
 
     @property
     def pinned(self) -> tuple[PypiPiece | PipTool, ...]:
         """The files of PyPI."""
-        return (*self.pypi, *self.pip)
+        return (*self.pypi, *self.pip, *(wheel for piece in self.toolkit for wheel in piece.wheels))
 
     def content(self) -> dict[str, Any]:
         """What makes the layer different when it changes: not the texts, estimates or versions seen."""
@@ -128,6 +149,8 @@ class Layer(Struct, frozen=True):
             made["pip"] = [asdict(tool) for tool in self.pip]
         if self.foreign:
             made["foreign"] = [piece.content() for piece in self.foreign]
+        if self.toolkit:
+            made["toolkit"] = [piece.content() for piece in self.toolkit]
         return made
 
 

@@ -82,6 +82,12 @@ class Places(Struct, frozen=True):
             locks=base / "state",
         )
 
+    def of_cuda(self, kind: str, version: str) -> Places:
+        """The same places, but what stage 2 makes with that CUDA in an environment of ``kind`` stands in a folder of
+        its own: CMake keeps what it found."""
+        base = self.stage2.parent / f"{kind}-cuda{version}"
+        return replace(self, stage2=base / "stage2", raw=base / "wheels", state=base / "state")
+
     def of_python(self, version: str) -> Places:
         """The same places, but what is made for Python ``version`` alone stands in ``build/<release>/python<version>``.
 
@@ -190,6 +196,13 @@ class RootEnvironment(Struct, frozen=True):
 
     def inputs(self, layers: Sequence[str]) -> dict[str, Any]:
         return {"network": "none", **record.of_layers(self.root.tree, self.root.folder, self.root.description, layers)}
+
+
+def with_places(environment: Environment, places: Places) -> Environment:
+    """The same environment with other folders on the host."""
+    if isinstance(environment, HostEnvironment | RootEnvironment):
+        return replace(environment, places=places)
+    raise TypeError(f"{type(environment).__name__} has no places that can be exchanged")
 
 
 def ask(environment: Environment, command: Sequence[str], variables: Mapping[str, str]) -> str | None:

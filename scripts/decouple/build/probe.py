@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct, json
 
 from decouple.base.errors import DecoupleError
+from decouple.build import toolkits
 from decouple.build.environment import Environment, ask
 
 _SCRIPT = Path(__file__).parent / "inside" / "look.py"
@@ -19,12 +20,14 @@ _ARCH = re.compile(r"(\d+)\.(\d[af]?)(\+PTX)?")
 
 
 class Probed(Struct, frozen=True):
-    """What the environment has: CUDA's and cuDNN's version, nvcc's architectures ("90a"), the version of the core."""
+    """What the environment has: CUDA's and cuDNN's version, nvcc's architectures ("90a"), the version of the core, and
+    the major one of gcc where that is what nvcc is to use."""
 
     nvcc: str | None
     archs: tuple[str, ...]
     cudnn: str | None
     torch: str | None
+    host_gcc: int | None = None
 
 
 class Wanted(Struct, frozen=True):
@@ -58,6 +61,12 @@ def check_stage2(found: Probed, wanted: Wanted) -> None:
         raise DecoupleError(
             f"CUDA {found.nvcc} is installed, this release is built with {wanted.cuda}",
             next_step=f"install CUDA {wanted.cuda} and set CUDACXX to its nvcc, or use --env rootfs",
+        )
+    newest = toolkits.newest_gcc(found.nvcc)
+    if newest and found.host_gcc and found.host_gcc > newest:
+        raise DecoupleError(
+            f"nvcc {found.nvcc} takes gcc up to {newest} as host compiler, here it is gcc {found.host_gcc}",
+            next_step=f"set CUDAHOSTCXX to g++-{newest} or an older one, or use --env rootfs",
         )
     check_archs(wanted.archs, found.archs, found.nvcc)
     if wanted.cudnn and found.cudnn is None:

@@ -57,23 +57,27 @@ sha256sum -- *.deb >"$prefix/.decouple-sha256"
 cd /
 rm -rf "$work"
 """
-#: $1 prefix, $2 suite, $3 mirror, $4 keyring, then packages. Unpacks them with all that they need: apt sees no package
-#: of the root, so that nothing of the root is taken for theirs.
+#: $1 prefix, $2 suite, $3 mirror, $4 keyring, $5 components, $6 "alone" or not, then packages. Unpacks them, with all
+#: that they need unless "alone": apt sees no package of the root, so that nothing of the root is taken for theirs.
 _FOREIGN = """
 set -e
-prefix=$1 suite=$2 mirror=$3 keyring=$4
-shift 4
+prefix=$1 suite=$2 mirror=$3 keyring=$4 components=$5 how=$6
+shift 6
 work=$(mktemp -d)
 chmod 755 "$work"
 mkdir -p "$work/state" "$work/cache/archives/partial"
 : >"$work/status"
-echo "deb [signed-by=$keyring] $mirror $suite main" >"$work/sources.list"
+echo "deb [signed-by=$keyring] $mirror $suite $components" >"$work/sources.list"
 apt() {
     apt-get -q -y -o APT::Sandbox::User=root -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=- \\
         -o Dir::State="$work/state" -o Dir::State::Status="$work/status" -o Dir::Cache="$work/cache" "$@"
 }
 apt update
-apt --no-install-recommends --download-only install "$@"
+if [ "$how" = alone ]; then
+    (cd "$work/cache/archives" && apt download "$@")
+else
+    apt --no-install-recommends --download-only install "$@"
+fi
 rm -rf "$prefix"
 mkdir -p "$prefix"
 for package in "$work"/cache/archives/*.deb; do dpkg-deb -x "$package" "$prefix"; done
@@ -108,6 +112,8 @@ for program; do
     "/usr/local/bin/${program##*/}" --version
 done
 """
+#: Lays out a toolkit; runs in the root.
+_TOOLKIT = Path(__file__).parent / "inside" / "toolkit.py"
 
 
 class Root(Struct, frozen=True):
@@ -290,7 +296,7 @@ def _extends(recorded: dict[str, Any], layer: Layer) -> bool:
     content = json.loads(json.dumps(layer.content()))
     return all(
         all(item in content.get(kind, ()) for item in recorded.get(kind, ()))
-        for kind in ("packages", "pypi", "beside", "pip", "foreign")
+        for kind in ("packages", "pypi", "beside", "pip", "foreign", "toolkit")
     )
 
 
@@ -337,11 +343,23 @@ def _install(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootst
     for foreign in layer.foreign:
         step(f"unpack {foreign.prefix}")
         keyring = Bind(Path(bootstrap.keyring), "/run/keyring.gpg")
-        given = (foreign.prefix, foreign.suite, bootstrap.mirror, keyring.inside, *foreign.packages)
+        given = (foreign.prefix, foreign.suite, bootstrap.mirror, keyring.inside, "main", "with all", *foreign.packages)
         inside(_FOREIGN, given, f"unpack {foreign.prefix}", keyring)
         inside(_LINK_FOREIGN, (foreign.prefix, *foreign.programs), f"link {foreign.prefix}", network=False)
         for path, target in foreign.links:
             inside('ln -sfn "$2" "$1"', (path, target), f"link {path}", network=False)
+    for toolkit in layer.toolkit:
+        files = [fetch_pypi(wheel, cache / "pypi", log) for wheel in toolkit.wheels]
+        step(f"unpack {toolkit.prefix}")
+        keyring, packages = Bind(Path(bootstrap.keyring), "/run/keyring.gpg"), f"{toolkit.prefix}.packages"
+        given = (packages, toolkit.suite, bootstrap.mirror, keyring.inside, " ".join(toolkit.components), "alone")
+        inside(_FOREIGN, (*given, *toolkit.packages), f"unpack {toolkit.prefix}", keyring)
+        binds = [Bind(file, f"/run/pip/{file.name}") for file in files]
+        asked = {"prefix": toolkit.prefix, "packages": packages, "wheels": [bind.inside for bind in binds]}
+        words = json.dumps({**asked, "take": toolkit.take, "whole": toolkit.whole})
+        script = 'exec python3 -c "$1" "$2"'
+        what = f"lay out {toolkit.prefix}"
+        inside(script, (_TOOLKIT.read_text(encoding="utf-8"), words), what, *binds, network=False)
     for piece in layer.beside:
         step(f"unpack {piece.prefix}")
         inside(_BESIDE, (piece.prefix, *piece.packages), f"unpack {piece.prefix}")

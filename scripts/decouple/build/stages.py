@@ -18,7 +18,7 @@ from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
-from decouple.build import effort, inputs, probe, remote_cache, seconds, settings, shards, wheels
+from decouple.build import effort, inputs, probe, remote_cache, seconds, settings, shards, toolkits, wheels
 from decouple.build.effort import Effort
 from decouple.build.environment import Environment, Places, RootEnvironment, ask
 from decouple.build.estimate import objects_in
@@ -61,6 +61,8 @@ class Choices(Struct, frozen=True):
     slice: str = "all"
     revision: int = 0
     python: str = ""
+    cuda: str = ""
+    """The CUDA that kernels are compiled with ("12.4"); "" leaves it to the environment."""
     wheels: tuple[Mapping[str, Any], ...] = ()
     """The wheels (name, url, size, sha256) that libraries with kernels are taken from; empty: they are compiled."""
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -449,6 +451,8 @@ class Bindings(Stage2):
 def layers_of(number: int, choices: Choices, kind: str) -> list[str]:
     """The layers of a root that a stage which is compiled is built with in an environment of ``kind``."""
     chosen = settings.layers(number, profile=choices.profile, core=choices.core)
+    if number == 2:
+        chosen = toolkits.layers(kind, choices.cuda, chosen)
     return list(dict.fromkeys([*chosen, *_interpreter(number, choices, kind).layers]))
 
 
@@ -502,6 +506,7 @@ def variables_of(
             "USE_FLASH_ATTENTION": "1" if choices.flash else "0",
             "USE_MEM_EFF_ATTENTION": "1" if choices.flash else "0",
             **({"TORCH_CUDA_REVISION": revision} if revision else {}),
+            **toolkits.variables(environment.kind, choices.cuda, names),
         }
     return settings.environment(stage, environment.kind, names, more) | _shared(environment, choices)
 
@@ -526,6 +531,11 @@ def unpack_core(environment: Environment, version: str) -> None:
         raise DecoupleError(
             f"{places.dist}: no core wheel of {version} to build stage 2 against",
             next_step="build stage 1 first (--stage 1), or use --core stock",
+        )
+    if environment.kind == "portable" and "-manylinux" not in wheel.name:
+        raise DecoupleError(
+            f"{wheel}: the last core that was built is of another environment",
+            next_step="build stage 1 first (--env portable --stage 1)",
         )
     marker = places.core / "wheel.sha256"
     digest = sha256_of(wheel)

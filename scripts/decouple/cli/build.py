@@ -40,6 +40,9 @@ def register(subparsers: Any) -> None:
     )
     build.add_argument("--profile", default="core", help="core (no CUPTI) or kineto-cupti")
     build.add_argument("--arch", help="CUDA architectures, e.g. '8.0;9.0+PTX' (default: TORCH_CUDA_ARCH_LIST, or 9.0)")
+    build.add_argument(
+        "--cuda", default="", metavar="X.Y", help="the CUDA that stage 2 is compiled with (default: the environment's)"
+    )
     build.add_argument("--no-flash", action="store_true", help="leave flash and memory-efficient attention out")
     build.add_argument("--slice", choices=["all", "runtime"], default="all", help=argparse.SUPPRESS)
     build.add_argument(

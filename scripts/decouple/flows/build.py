@@ -20,8 +20,8 @@ from msgspec.structs import asdict, replace
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.base.paths import cache_dir
-from decouple.build import inputs, remote_cache, seconds, settings, stages
-from decouple.build.environment import Environment, Places, RootEnvironment
+from decouple.build import inputs, remote_cache, seconds, settings, stages, toolkits
+from decouple.build.environment import Environment, Places, RootEnvironment, with_places
 from decouple.build.estimate import (
     Estimate,
     available_memory,
@@ -42,6 +42,7 @@ from decouple.patch import seriesfile
 from decouple.prebuilt import folder, installed, official, pairing, symbols
 from decouple.release import status
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
 from decouple.verify import checks
 
 SMOKE = "smoke"
@@ -71,6 +72,9 @@ class Build(Work, frozen=True):
     jobs: int | None = None
     """Compilers at once; None: what cores and memory allow."""
     revision: int = 0
+    cuda: str = ""
+    """The CUDA that kernels are compiled with ("11.8"); empty: the environment's, in the portable root the one of the
+    official wheel."""
     cache: str = ""
     """The address of a compiler cache that machines share, ``redis://[USER:PASSWORD@]HOST[:PORT]/DB``; empty: none."""
 
@@ -118,7 +122,8 @@ def estimates(request: Build) -> list[Estimate]:
         cost = seconds.cost(request.release, request.env, stage, cost)
         if request.kernels != "compiled":
             cost = settings.facts().bindings.cost
-        done = objects_in(places.stage1 if stage == 1 else places.stage2)
+        stage2 = places.of_cuda(request.env, choices.cuda).stage2 if choices.cuda else places.stage2
+        done = objects_in(places.stage1 if stage == 1 else stage2)
         made.append(estimate(f"stage {stage}", cost, done=done, jobs=request.jobs or cores()))
     return made
 
@@ -148,7 +153,7 @@ def build_shard(request: Build, shard: ObjectShard, listener: Listener = QUIET) 
     [number] = request.stages
     with _shared_cache(request, listener) as cache:
         environment, known, choices = _opened(request, listener, cache)
-        job = stages.Job(environment, known, choices, listener.progress, listener.say)
+        job = stages.Job(_where(environment, number, choices), known, choices, listener.progress, listener.say)
         made = stages.stage_of(number, job).compile_slice(shard)
     part, whole = made.expected
     listener.say(
@@ -181,11 +186,6 @@ def _opened(
         raise UsageError(
             "--core official is the other half of the official kernels' wheel", next_step="add --kernels official"
         )
-    if request.env == portable.KIND and 2 in request.stages:
-        raise UsageError(
-            "--env portable: its root has no nvcc yet, so it compiles no kernels",
-            next_step="add --stage 1, or --stage 2 --kernels official",
-        )
     costs = estimates(request)
     for cost in costs:
         listener.say(cost.line())
@@ -195,6 +195,8 @@ def _opened(
     layers = [one for n in request.stages for one in stages.layers_of(n, choices, request.env)]
     environment = open_environment(request, places, list(dict.fromkeys(layers)), listener)
     known = provenance(places)
+    if choices.cuda:
+        known = replace(known, cuda=choices.cuda)
     if request.env == portable.KIND:
         bundled = portable.bundle(places, request.third_party, QUIET)
         choices = replace(choices, variables={**bundled.variables, **choices.variables})
@@ -212,14 +214,24 @@ def _build(request: Build, listener: Listener, cache: remote_cache.Door | None) 
     places = request.places
     made = []
     for stage in request.stages:
-        job = stages.Job(environment, known, choices, listener.progress, listener.say)
+        job = stages.Job(_where(environment, stage, choices), known, choices, listener.progress, listener.say)
         outcome = stages.stage_of(stage, job).build()
-        counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and request.env != portable.KIND
-        if outcome.built and counts:  # the table has one row per stage: the usual environment's
+        counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and not choices.cuda
+        # the table has one row per stage: the usual environment's and CUDA's
+        if outcome.built and counts and request.env != portable.KIND:
             _record(outcome, places, known, request.jobs or cores())
         listener.say(_line(outcome))
         made.append(outcome)
     return tuple(made)
+
+
+def _where(environment: Environment, stage: int, choices: Choices) -> Environment:
+    """The environment with the places of one stage: a CUDA version that was chosen has its own."""
+    if stage == 1 or not choices.cuda:
+        return environment
+    places = environment.places.of_cuda(environment.kind, choices.cuda)
+    places.make()
+    return with_places(environment, places)
 
 
 def _over_kernels(request: Build, listener: Listener) -> StageWheel:
@@ -325,6 +337,7 @@ def _choices(request: Build) -> Choices:
                 f"--python {request.python}: the Python of the official wheel is taken", next_step="leave --python out"
             )
         settings.facts().portable.interpreter(request.python)
+    cuda = _cuda(request)
     most = os.environ.get("MAX_JOBS", "")
     return Choices(
         profile=request.profile,
@@ -336,8 +349,25 @@ def _choices(request: Build) -> Choices:
         slice=request.part,
         revision=request.revision,
         python=request.python,
+        cuda=cuda,
         variables={name: value for name, value in os.environ.items() if name.startswith(_PASSED)},
     )
+
+
+def _cuda(request: Build) -> str:
+    """The CUDA that kernels are compiled with, "" where the environment has but one. Raises UsageError."""
+    if request.cuda and (request.kernels != "compiled" or 2 not in request.stages):
+        raise UsageError(
+            f"--cuda {request.cuda}: of stage 2 with compiled kernels",
+            next_step="leave --cuda out: the core has none, and libraries with kernels have their own",
+        )
+    portably = request.env == portable.KIND
+    if request.kernels != "compiled" or 2 not in request.stages or not (request.cuda or portably):
+        return ""
+    usual = load_release(request.project, request.release).toolchain.cuda or ""
+    cuda = request.cuda or usual
+    toolkits.of_release(request.release, request.env, cuda)
+    return "" if cuda == usual and not portably else cuda
 
 
 def _record(outcome: StageWheel, places: Places, known: Provenance, jobs: int) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from decouple.base.errors import UsageError
 from decouple.build.environment import Places
+from decouple.flows import build as flow
 from decouple.flows import portable
-from decouple.flows.build import Build, build
+from decouple.flows.build import Build, build, estimates
 from decouple.flows.environment import Work, need_tree
 from decouple.flows.listener import QUIET
 
@@ -58,10 +59,28 @@ def test_a_tree_with_debians_patches_is_refused(tmp_path: Path) -> None:
         need_tree(Work(PROJECT, "2.6", "portable", here.tree), here, QUIET)
 
 
-@pytest.mark.parametrize("stage", [None, 2])
-def test_the_portable_root_makes_only_the_core(stage: int | None) -> None:
-    with pytest.raises(UsageError, match="its root has no nvcc yet"):
-        build(Build(PROJECT, "2.6", portable.KIND, stage=stage))
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (Build(PROJECT, "2.6", portable.KIND, stage=2, cuda="12.9"), "--cuda 12.9: 2.6 is not compiled with it here"),
+        (Build(PROJECT, "2.6", "rootfs", stage=2, cuda="11.8"), "--cuda 11.8: --env rootfs has 12.4 alone"),
+        (Build(PROJECT, "2.6", portable.KIND, stage=1, cuda="11.8"), "of stage 2 with compiled kernels"),
+        (Build(PROJECT, "2.6", stage=2, kernels="official", cuda="11.8"), "of stage 2 with compiled kernels"),
+    ],
+)
+def test_a_cuda_that_cannot_be_is_refused_before_anything_is_done(request_: Build, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        estimates(request_)
+
+
+def test_the_official_wheels_cuda_is_taken_where_nobody_chooses() -> None:
+    """Its objects are looked for where that CUDA's are, apart from those of another."""
+    assert [cost.what for cost in estimates(Build(PROJECT, "2.6", portable.KIND, stage=2))] == ["stage 2"]
+    assert flow._choices(Build(PROJECT, "2.6", portable.KIND, stage=2)).cuda == "12.4"
+    assert flow._choices(Build(PROJECT, "2.6", portable.KIND, stage=2, cuda="11.8")).cuda == "11.8"
+    assert flow._choices(Build(PROJECT, "2.6", "rootfs", stage=2)).cuda == "", "the root's own, as ever"
+    assert flow._choices(Build(PROJECT, "2.6", "rootfs", stage=2, cuda="12.4")).cuda == "", "the same build"
+    assert flow._choices(Build(PROJECT, "2.6", "host", stage=2, cuda="11.8")).cuda == "11.8"
 
 
 def test_the_timing_prefix_records_processor_time_and_passes_failures_on(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ foreach(switch USE_FLASH_ATTENTION USE_MEM_EFF_ATTENTION)
     set_property(SOURCE ${attention_switched} ${ATTENTION_KERNEL_SOURCES} APPEND PROPERTY COMPILE_DEFINITIONS ${switch})
   endif()
 endforeach()
-if(TORCH_CUDA_GENCODE MATCHES "compute_90")
-  # Hopper's warp-specialised kernels exist for sm_90a only.
+if(TORCH_CUDA_GENCODE MATCHES "compute_90" AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.0)
+  # Hopper's warp-specialised kernels exist for sm_90a only, which an older nvcc does not know.
   torch_cuda_glob(hopper "${ATEN}/native/cuda/RowwiseScaledMM.cu" "torch/csrc/distributed/c10d/cuda/AsyncMM.cu")
   set_source_files_properties(${hopper} PROPERTIES COMPILE_OPTIONS "-gencode;arch=compute_90a,code=sm_90a")
 endif()

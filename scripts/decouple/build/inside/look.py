@@ -31,6 +31,17 @@ def nvcc() -> tuple[str | None, list[str]]:
     return (release.group(1) if release else None), re.findall(r"compute_(\d+[af]?)", says(program, "--list-gpu-arch"))
 
 
+def host_gcc() -> int | None:
+    """The major version of the gcc that nvcc uses for the host's code; None for another compiler, and where nvcc was
+    told to take any."""
+    told = " ".join(os.environ.get(name, "") for name in ("TORCH_NVCC_FLAGS", "CUDAFLAGS", "NVCC_PREPEND_FLAGS"))
+    program = os.environ.get("CUDAHOSTCXX") or shutil.which("cuda-g++") or os.environ.get("CXX") or "c++"
+    if "-allow-unsupported-compiler" in told or "Free Software Foundation" not in says(program, "--version"):
+        return None
+    major = re.match(r"\d+", says(program, "-dumpversion"))
+    return int(major.group()) if major else None
+
+
 def cudnn() -> str | None:
     """The version in the first ``cudnn_version.h`` where stage 2 looks for it."""
     named = [os.environ.get("CUDNN_INCLUDE_DIR"), f"{os.environ.get('CUDNN_ROOT', '')}/include"]
@@ -54,4 +65,6 @@ def torch(prefix: str) -> str | None:
 
 if __name__ == "__main__":
     release, archs = nvcc()
-    print(json.dumps({"nvcc": release, "archs": archs, "cudnn": cudnn(), "torch": torch(sys.argv[1])}))
+    compiler = host_gcc() if release else None
+    found = {"nvcc": release, "archs": archs, "cudnn": cudnn(), "torch": torch(sys.argv[1]), "host_gcc": compiler}
+    print(json.dumps(found))

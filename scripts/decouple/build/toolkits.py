@@ -1,0 +1,84 @@
+"""The facts of ``toolkits.toml``: which CUDA a release is compiled with, and where a root has it.
+
+>>> of_release("2.6", "portable", "11.8")
+>>> of_release("2.6", "portable", "12.9")
+Traceback (most recent call last):
+decouple.base.errors.UsageError: --cuda 12.9: 2.6 is not compiled with it here (use one of 11.8, 12.4)
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from decouple.base import toml
+from decouple.base.errors import UsageError
+
+_FILE = Path(__file__).with_name("toolkits.toml")
+
+
+class RootToolkit(Struct, frozen=True):
+    """A CUDA version in an environment of one kind: the layers that bring it, and its folder there."""
+
+    environment: str
+    cuda: str
+    layers: tuple[str, ...]
+    folder: str
+
+
+class Toolkits(Struct, frozen=True):
+    """All of ``toolkits.toml``; ``host_compilers``: CUDA version -> compiler -> newest major version that it takes."""
+
+    releases: Mapping[str, tuple[str, ...]]
+    host_compilers: Mapping[str, Mapping[str, int]]
+    toolkit: tuple[RootToolkit, ...]
+    environments: Mapping[str, Mapping[str, str]]
+
+
+@functools.cache
+def facts() -> Toolkits:
+    """The parsed file."""
+    return toml.read(_FILE, Toolkits, mend=f"git checkout {_FILE}")
+
+
+def toolkit(kind: str, cuda: str) -> RootToolkit | None:
+    """What an environment of ``kind`` has of that version; None where the description of no root names it."""
+    return next((one for one in facts().toolkit if (one.environment, one.cuda) == (kind, cuda)), None)
+
+
+def of_release(release: str, kind: str, cuda: str) -> None:
+    """Check that ``release`` is compiled with ``cuda`` in an environment of ``kind``. Raises UsageError with those
+    that it is."""
+    listed = facts().releases.get(release, ())
+    if cuda not in listed:
+        known = f"use one of {', '.join(listed)}" if listed else f"leave --cuda out, or add {release} to {_FILE}"
+        raise UsageError(f"--cuda {cuda}: {release} is not compiled with it here", next_step=known)
+    there = [one.cuda for one in facts().toolkit if one.environment == kind and one.cuda in listed]
+    if there and cuda not in there:
+        elsewhere = sorted({one.environment for one in facts().toolkit if one.cuda == cuda})
+        raise UsageError(
+            f"--cuda {cuda}: --env {kind} has {', '.join(there)} alone", next_step=f"--env {' or '.join(elsewhere)}"
+        )
+
+
+def layers(kind: str, cuda: str, stage: Sequence[str]) -> list[str]:
+    """The layers ``stage`` of a root, with the one that brings CUDA exchanged for that of the version."""
+    found = toolkit(kind, cuda)
+    every = {layer for one in facts().toolkit for layer in one.layers}
+    return [*(name for name in stage if found is None or name not in every), *(found.layers if found else ())]
+
+
+def variables(kind: str, cuda: str, places: Mapping[str, str]) -> dict[str, str]:
+    """What stage 2 is told of the toolkit in an environment of ``kind``."""
+    found = toolkit(kind, cuda)
+    table = facts().environments.get(kind, {}) if found else {}
+    named = {**places, "toolkit": found.folder} if found else places
+    return {name: value.format_map(named) for name, value in table.items()}
+
+
+def newest_gcc(cuda: str) -> int | None:
+    """The newest gcc that nvcc of that version takes as host compiler; None where the file does not say."""
+    return facts().host_compilers.get(cuda, {}).get("gcc")

@@ -1,0 +1,96 @@
+"""Which CUDA a release is compiled with: the data agree with each other, and a wrong choice is named."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.build import description, inputs, probe, toolkits
+from decouple.build.environment import HostEnvironment, Places, RootEnvironment
+from decouple.build.rootfs import Root
+from decouple.build.stages import Choices, Provenance, layers_of, unpack_core, variables_of
+
+PROJECT = Path(__file__).parents[3]
+PINS = tomllib.loads((PROJECT / "third_device/torch_cuda/torch_cuda_build/requirements.toml").read_text())
+DESCRIBED = {"rootfs": description.DEFAULT, "portable": description.PORTABLE}
+
+
+@pytest.mark.parametrize("one", toolkits.facts().toolkit, ids=lambda one: f"{one.environment}-{one.cuda}")
+def test_a_toolkit_is_in_its_root_and_knows_its_compiler(one: toolkits.RootToolkit) -> None:
+    shipped = description.load(DESCRIBED[one.environment])
+    for layer in one.layers:
+        for piece in shipped.layer(layer).toolkit:
+            assert piece.prefix == one.folder
+    assert toolkits.newest_gcc(one.cuda)
+
+
+def test_each_version_of_a_release_is_somewhere_and_has_its_requirements() -> None:
+    for release, versions in toolkits.facts().releases.items():
+        for cuda in versions:
+            assert any(one.cuda == cuda for one in toolkits.facts().toolkit), (release, cuda)
+            major = cuda.partition(".")[0]
+            assert all(name == "triton" or name.endswith(f"-cu{major}") for name in PINS[cuda])
+
+
+@pytest.mark.parametrize("cuda", ["11.8", "12.4"])
+def test_what_is_linked_with_is_what_the_wheel_asks_for(cuda: str) -> None:
+    [piece] = description.load(description.PORTABLE).layer(f"cuda{cuda}").toolkit
+    linked = {wheel.project: wheel.version for wheel in piece.wheels}
+    asked = {name: pin["version"] for name, pin in PINS[cuda].items() if "only" not in pin and name != "triton"}
+    assert asked.items() <= linked.items()
+    assert all(wheel.file.startswith(wheel.project.replace("-", "_") + f"-{wheel.version}-") for wheel in piece.wheels)
+
+
+def test_a_version_that_nobody_has_is_refused_with_those_that_are_there() -> None:
+    with pytest.raises(UsageError, match=r"--cuda 12.9: 2.6 is not compiled with it here") as caught:
+        toolkits.of_release("2.6", "portable", "12.9")
+    assert "11.8, 12.4" in str(caught.value.next_step)
+    with pytest.raises(UsageError, match=r"--cuda 11.8: --env rootfs has 12.4 alone") as caught:
+        toolkits.of_release("2.6", "rootfs", "11.8")
+    assert caught.value.next_step == "--env portable"
+    with pytest.raises(UsageError, match=r"--cuda 12.4: 2.99 is not compiled"):
+        toolkits.of_release("2.99", "portable", "12.4")
+    toolkits.of_release("2.6", "host", "11.8")  # whatever that machine has
+
+
+def test_the_layers_and_variables_of_a_version(host: HostEnvironment, provenance: Provenance) -> None:
+    shipped = description.load(description.PORTABLE)
+    portable = RootEnvironment(host.places, Root(shipped, host.places.project, ("core",)), kind="portable")
+    assert layers_of(2, Choices(cuda="11.8"), "portable") == ["core", "cuda11.8", "tomli"]
+    assert layers_of(2, Choices(cuda="12.4"), "rootfs") == layers_of(2, Choices(), "rootfs") == ["core", "cuda"]
+    assert layers_of(1, Choices(cuda="11.8"), "portable") == ["core"]
+    told = variables_of(portable, 2, provenance, Choices(cuda="11.8"))
+    assert told["CUDACXX"] == "/opt/cuda-11.8/bin/nvcc" and told["CUDNN_ROOT"] == "/opt/cuda-11.8"
+    assert told["CCACHE_PREFIX"].endswith("inside/same_names.sh")
+    assert variables_of(portable, 1, provenance, Choices(cuda="11.8")) == variables_of(portable, 1, provenance)
+    assert "CUDACXX" not in variables_of(portable, 2, provenance), "bindings over compiled kernels"
+
+
+def test_each_version_has_a_folder_of_its_own(host: HostEnvironment) -> None:
+    folders = {host.places.of_cuda("portable", cuda).stage2 for cuda in ("11.8", "12.4")}
+    assert len(folders | {host.places.stage2}) == 3
+    assert host.places.of_cuda("portable", "11.8").core_state == host.places.core_state
+
+
+def test_a_host_compiler_that_is_too_new() -> None:
+    wanted = probe.Wanted("11.8", "2.6.0", ("9.0",), "/core")
+    found = probe.Probed("11.8", ("90",), "9.1.0", "2.6.0", host_gcc=14)
+    with pytest.raises(DecoupleError, match=r"nvcc 11.8 takes gcc up to 11 as host compiler, here it is gcc 14"):
+        probe.check_stage2(found, wanted)
+    probe.check_stage2(replace(found, host_gcc=10), wanted)
+    probe.check_stage2(replace(found, host_gcc=None), wanted)
+
+
+def test_a_core_of_another_environment_is_not_built_against(host: HostEnvironment, tmp_path: Path) -> None:
+    places: Places = host.places
+    wheel = places.dist / "torch-2.6.0+decoupled-cp313-cp313-linux_x86_64.whl"
+    wheel.write_bytes(b"")
+    inputs.write_stamp(places.core_state / "stage1.json", inputs.Stamp("0", wheel.name, "0", 1.0, 1))
+    shipped = description.load(description.PORTABLE)
+    portable = RootEnvironment(places, Root(shipped, tmp_path, ("core",)), kind="portable")
+    with pytest.raises(DecoupleError, match=r"the last core that was built is of another environment"):
+        unpack_core(portable, "2.6.0")
