@@ -29,6 +29,7 @@ class System(Struct, frozen=True):
     seconds: int
     disk_mib: int
     sources: tuple[str, ...] = ()
+    old_pip: bool = False
     keyring: RemoteFile | None = None
 
     def description(self, keyring: str = _DEBIAN) -> Description:

@@ -146,6 +146,8 @@ def _installed(
         bare.argv([f"python{system.python}", "-m", "venv", f"{_INSIDE}/venv"], {}, "/"), log=log, what="python -m venv"
     )
     pip = [f"{_INSIDE}/venv/bin/python", "-m", "pip"]
+    if system.old_pip:
+        run_logged(bare.online([*pip, "install", "-q", "--upgrade", "pip"]), log=log, what="pip install --upgrade pip")
     files = [f"{_INSIDE}/{wheel.name}" for wheel in wheels]
     run_logged(
         bare.online([*pip, "install", "-q", *files]), log=log, what=f"pip install {' '.join(map(_project, wheels))}"
