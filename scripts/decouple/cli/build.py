@@ -39,7 +39,9 @@ def register(subparsers: Any) -> None:
         "root's single-stage build, or of an installed torch of this release that has CUDA",
     )
     build.add_argument("--profile", default="core", help="core (no CUPTI) or kineto-cupti")
-    build.add_argument("--arch", help="CUDA architectures, e.g. '8.0;9.0+PTX' (default: TORCH_CUDA_ARCH_LIST, or 9.0)")
+    build.add_argument(
+        "--arch", help="CUDA architectures, e.g. '8.0;9.0+PTX', or official (default: TORCH_CUDA_ARCH_LIST, or 9.0)"
+    )
     build.add_argument(
         "--cuda", default="", metavar="X.Y", help="the CUDA that stage 2 is compiled with (default: the environment's)"
     )

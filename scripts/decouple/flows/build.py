@@ -45,6 +45,8 @@ from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks
 
+OFFICIAL = "official"
+"""For architectures: those of the release's official wheel."""
 SMOKE = "smoke"
 """The folder below ``build/<release>/`` of a part of stage 2: never that of a whole build."""
 _PASSED = ("USE_", "CMAKE_", "BUILD_TEST")  # as upstream; other BUILD_* are mostly a CI host's own
@@ -63,7 +65,8 @@ class Build(Work, frozen=True):
     or the folder of an installed CUDA build of the same release."""
     profile: str = "core"
     archs: str = ""
-    """CUDA architectures, e.g. "8.0;9.0+PTX"; empty: TORCH_CUDA_ARCH_LIST, or what ``stages.toml`` says."""
+    """CUDA architectures, e.g. "8.0;9.0+PTX", or "official": those of the release's wheel on PyPI; empty:
+    TORCH_CUDA_ARCH_LIST, or what ``stages.toml`` says."""
     flash: bool = True
     python: str = ""
     """In the portable root: which Python the wheels are for ("3.13"); empty: its own."""
@@ -319,6 +322,8 @@ def _kernels(request: Build, pair: pairing.Pair, listener: Listener) -> folder.H
 
 def _choices(request: Build) -> Choices:
     asked = request.archs or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.stage(2).arch_list
+    if asked == OFFICIAL:
+        asked = _official_archs(request)
     archs = split_archs(asked)
     if not archs:
         raise UsageError("--arch is empty", next_step="name an architecture, e.g. --arch 9.0")
@@ -368,6 +373,17 @@ def _cuda(request: Build) -> str:
     cuda = request.cuda or usual
     toolkits.of_release(request.release, request.env, cuda)
     return "" if cuda == usual and not portably else cuda
+
+
+def _official_archs(request: Build) -> str:
+    """Those of the release's official wheel. Raises UsageError where they are not known."""
+    archs = load_release(request.project, request.release).toolchain.archs
+    if not archs:
+        raise UsageError(
+            f"--arch {OFFICIAL}: series/{request.release}.toml does not say what the official wheel has code for",
+            next_step=f"decouple manifest fill {request.release} --write, or name the architectures",
+        )
+    return ";".join(archs)
 
 
 def _record(outcome: StageWheel, places: Places, known: Provenance, jobs: int) -> None:

@@ -25,11 +25,12 @@ from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt import fetch, official
 from decouple.prebuilt.pairing import Pair
+from decouple.release import archs
 from decouple.upstream.download import Downloader
 
 KIND = "official"
 #: The headers that say with what libraries with kernels were compiled.
-CONFIG = ("ATen/cuda/CUDAConfig.h", "c10/cuda/impl/cuda_cmake_macros.h")
+CONFIG = (archs.CONFIG, "c10/cuda/impl/cuda_cmake_macros.h")
 _LICENCES = re.compile(r"[^/]+\.dist-info/(licenses/.*|LICENSE\w*|NOTICE\w*)")
 #: Of the CPU half, what bindings are compiled and linked against.
 _CORE = re.compile(
@@ -120,7 +121,7 @@ def _fill(pair: Pair, folder: Path, downloader: Downloader, progress: Progress, 
         "kind": KIND,
         "wheel": {"name": pair.wheel.name, "url": pair.wheel.url, "size": pair.wheel.size, "sha256": pair.wheel.sha256},
         "cxx_abi": pair.abi,
-        "arch_list": arch_list((kernels / "include" / CONFIG[0]).read_text(encoding="utf-8")),
+        "arch_list": archs.arch_list((kernels / "include" / CONFIG[0]).read_text(encoding="utf-8")),
         "changed": "the run path, by patchelf; nothing else",
         "libraries": libraries,
     }
@@ -135,16 +136,6 @@ def cuda_headers(pair: Pair, kernels: Path, downloader: Downloader) -> int:
         _, more = fetch.members(wheel, _below(kernels / "cuda", wheel.members), downloader)
         received += more
     return received
-
-
-def arch_list(config: str) -> list[str]:
-    """GPU architectures in the words of TORCH_CUDA_ARCH_LIST, from the flags that upstream's CUDAConfig.h records.
-
-    >>> arch_list('"-gencode;arch=compute_86,code=sm_86;-gencode;arch=compute_100,code=compute_100"')
-    ['8.6', '10.0+PTX']
-    """
-    found = re.findall(r"code=(sm|compute)_(\d+)(\d)", config)
-    return [f"{major}.{minor}{'+PTX' if kind == 'compute' else ''}" for kind, major, minor in found]
 
 
 def check_cuda(kernels: Path) -> None:

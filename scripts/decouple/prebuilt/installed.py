@@ -24,6 +24,7 @@ from decouple.prebuilt import dynamic, folder, official, segments, symbols
 from decouple.prebuilt.dynamic import Face
 from decouple.prebuilt.folder import Halves
 from decouple.prebuilt.pairing import Pair
+from decouple.release import archs
 from decouple.upstream.download import Downloader
 
 KIND = "installed"
@@ -108,7 +109,7 @@ def _fill(
         "kind": KIND,
         "wheel": {"name": f"installed: {', '.join(sorted(taken))}", "url": "", "sha256": _digest(known)},
         "cxx_abi": symbols.ABI[_face(kernels).cxx11],
-        "arch_list": folder.arch_list((kernels / "include" / folder.CONFIG[0]).read_text(encoding="utf-8")),
+        "arch_list": archs.arch_list((kernels / "include" / folder.CONFIG[0]).read_text(encoding="utf-8")),
         "changed": _CHANGED,
         "libraries": known,
     }

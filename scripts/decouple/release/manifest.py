@@ -56,6 +56,9 @@ class Toolchain(Struct, frozen=True):
     gcc: Dotted | None
     #: Newest major version of gcc that nvcc of this CUDA takes as host compiler (crt/host_config.h).
     cuda_max_gcc: Count | None
+    #: Architectures that the wheel has machine code for, as TORCH_CUDA_ARCH_LIST names them, e.g. ("8.0", "9.0");
+    #: none of a CPU-only wheel.
+    archs: tuple[Annotated[str, Meta(pattern=r"\A\d+\.\d[af]?(\+PTX)?\Z")], ...] = ()
 
     def library(self, name: str) -> str | None:
         """The pinned version of NVIDIA's library ``name`` ("cudnn", "nccl", ...), None when the wheel pins none."""

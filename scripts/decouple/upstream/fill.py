@@ -2,6 +2,7 @@
 
 - commit and CUDA version: ``torch/version.py`` of the official Linux wheel, read by HTTP range;
 - CUDA libraries: ``Requires-Dist`` of the same wheel; Python versions: the wheels that there are;
+- architectures: the flags of nvcc that ``CUDAConfig.h`` in the wheel records;
 - gcc: the ``.comment`` section of the wheel's ``libc10.so``;
 - newest gcc that nvcc takes: ``crt/host_config.h`` in NVIDIA's wheel of the same CUDA version;
 - where the source is to be had: what each provider of the table says of it.
@@ -14,10 +15,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
+from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
+from decouple.release import archs
 from decouple.release.manifest import Manifest, Toolchain
 from decouple.release.projects import headers, requirements
 from decouple.upstream import pypi
@@ -88,8 +91,10 @@ def _pythons(wheels: Iterable[pypi.PypiWheel]) -> tuple[str, ...]:
 
 
 def _reference(wheels: list[pypi.PypiWheel]) -> pypi.PypiWheel:
-    """The wheel that facts are read from: CPython 3.12 where there is one (2.2 and later), else the newest."""
-    by_tag = {tag: wheel for wheel in wheels for tag in wheel.tags}
+    """The wheel that facts are read from: CPython 3.12 where there is one (2.2 and later), else the newest; of two that
+    differ in their build number alone (PEP 427) the one that pip takes, the higher."""
+    ordered = sorted(wheels, key=lambda wheel: parse_wheel_filename(wheel.file.name)[2] or (0, ""))
+    by_tag = {tag: wheel for wheel in ordered for tag in wheel.tags}
     for tag, wheel in by_tag.items():
         if tag.startswith("cp312-cp312-"):
             return wheel
@@ -100,6 +105,7 @@ def _toolchain(remote: RemoteZip, wheels: list[pypi.PypiWheel], downloader: Down
     match = re.search(r"^cuda\b[^=]*= '([0-9.]+)'", remote.read("torch/version.py").decode(), re.M)
     cuda = match[1] if match else None
     metadata = next(name for name in remote.names() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name))
+    config = f"torch/include/{archs.CONFIG}"
     compilers = set(re.findall(rb"GCC: \([^)]*\) ([0-9]+(?:\.[0-9]+)+)", remote.read("torch/lib/libc10.so")))
     return Toolchain(
         python=_pythons(wheels),
@@ -107,6 +113,7 @@ def _toolchain(remote: RemoteZip, wheels: list[pypi.PypiWheel], downloader: Down
         libraries=cuda_pins(remote.read(metadata)),
         gcc=max((text.decode() for text in compilers), key=Version, default=None),
         cuda_max_gcc=_max_gcc(cuda, downloader) if cuda else None,
+        archs=tuple(archs.arch_list(remote.read(config).decode())) if config in remote.names() else (),
     )
 
 

@@ -143,3 +143,9 @@ def test_the_official_core_alone_is_the_half_of_something_else(tmp_path: Path) -
 def test_a_python_that_cannot_be_had_is_refused_in_one_line(request_: Build, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         build(request_)
+
+
+def test_the_architectures_of_the_official_wheel_have_a_name() -> None:
+    [cost] = estimates(Build(PROJECT, "2.6", stage=2, core="stock", archs="official"))
+    [one] = estimates(Build(PROJECT, "2.6", stage=2, core="stock", archs="9.0"))
+    assert cost.seconds == pytest.approx(7 * one.seconds, rel=0.05)

@@ -196,11 +196,13 @@ def test_fill_reads_everything_off_the_files(
         {
             "torch/lib/libc10.so": b"\x7fELF" + b"GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2)\0",
             "torch-2.6.0.dist-info/METADATA": METADATA.encode(),
+            "torch/include/ATen/cuda/CUDAConfig.h": b'"arch=compute_80,code=sm_80;arch=compute_90,code=sm_90"',
         }
     )
     nvcc = wheel_of({"nvidia/cuda_nvcc/include/crt/host_config.h": b"#if __GNUC__ > 13\n"})
+    tags = ["cp39-cp39", "3-cp312-cp312", "cp312-cp312", "cp313-cp313t"]  # the third build of one, listed first
     http_server.files |= {
-        "/simple/torch/": linux_wheels(http_server, ["cp39-cp39", "cp312-cp312", "cp313-cp313t"], wheel).encode(),
+        "/simple/torch/": linux_wheels(http_server, tags, wheel).encode(),
         "/simple/nvidia-cuda-nvcc-cu12/": b"\n".join(
             b'<a href="/files/nvidia_cuda_nvcc_cu12-%s-py3-none-manylinux1_x86_64.whl">x</a>' % version
             for version in (b"12.3.9", b"12.4.131", b"12.8.1")
@@ -215,7 +217,10 @@ def test_fill_reads_everything_off_the_files(
         manifest().toolchain,
         python=("3.9", "3.12", "3.13t"),
         libraries=("cuda-toolkit==13.0.2", "nvidia-cudnn-cu12==9.1.0.70"),
+        archs=("8.0", "9.0"),
     )
+    wheels = [one for one in filled.manifest.sources if isinstance(one, WheelSource)]
+    assert [one.wheel.name for one in wheels] == ["torch-2.6.0-3-cp312-cp312-manylinux1_x86_64.whl"], "pip's choice"
     assert [source.provider for source in filled.manifest.sources] == ["github", "git", "wheel"]
     assert filled.remarks == tuple(f"Debian {suite}: no such suite" for suite in debian_index.SUITES)
 

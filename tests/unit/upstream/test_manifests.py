@@ -27,6 +27,7 @@ def test_the_first_release() -> None:
         "9.1.0.70",
         "2.21.5",
     )
+    assert manifest.toolchain.archs == ("5.0", "6.0", "7.0", "7.5", "8.0", "8.6", "9.0")
 
 
 def test_a_hash_that_nobody_published_is_none_and_not_invented() -> None:
