@@ -44,7 +44,7 @@ def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite]) -> dict[
     for suite in suites:
         with tempfile.TemporaryDirectory(dir=tried.folder) as folder:
             answer = f"{tried.inside}/{Path(folder).name}/answer.xml"
-            pytest = ["-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", tests, "--noconftest"]
+            pytest = ["-B", "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", tests, "--noconftest"]
             pytest += ["-p", "no:cacheprovider", f"--junitxml={answer}", "-k", suite.select, f"{tests}/{suite.file}"]
             done = subprocess.run([*tried.prefix, *pytest], capture_output=True, text=True, stdin=subprocess.DEVNULL)
             report = Path(folder) / "answer.xml"
