@@ -3,7 +3,7 @@
 Argument: a JSON object with ``prefix``, ``packages`` (a folder of unpacked Debian packages), ``wheels``, and ``take``:
 pairs of a pattern and a place in ``prefix``. The first pattern that fits the beginning of a name decides; what lies
 below goes to the place, and to none where that is empty. Of a shared library only what a linker reads is written, but
-for names in ``whole``: the libraries of one CUDA have 2 GiB, most of it GPU code, and a build runs none of it.
+for names in ``whole``: the libraries of one CUDA have 1.7 GiB, most of it GPU code, and a build runs none of it.
 """
 
 from __future__ import annotations
