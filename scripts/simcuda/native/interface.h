@@ -48,8 +48,9 @@ void simcuda_at_thread_start(void (*function)(void));
 
 // activity: what a profiler hears (of CUPTI's stand-in). Times of work are nanoseconds of CLOCK_MONOTONIC, and may lie ahead.
 struct simcuda_work {
-  char kind;             // K kernel, C copy, S fill
-  char from, to;         // of a copy, `to` also of a fill: D device, P pinned, H other memory of the host
+  char kind;             // K kernel, C copy, S fill, W wait of the host
+  char from, to;         // of a copy, `to` also of a fill: D device, P pinned, H other memory of the host; of a wait, `to`
+                         // is what for: D the device, S the stream
   unsigned correlation;  // of the call that enqueued it
   int device;
   unsigned stream, value;

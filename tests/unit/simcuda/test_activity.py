@@ -23,7 +23,7 @@ import ctypes as c, json, struct, threading
 from device import Runtime
 cuda, cupti = Runtime(), c.CDLL("libcupti.so.12")
 rt = cuda.rt
-COPY, FILL, CALL, KERNEL, OUTER = 1, 2, 5, 10, 39
+COPY, FILL, CALL, KERNEL, WAIT, OUTER = 1, 2, 5, 10, 38, 39
 room, records = c.create_string_buffer(1 << 16), []
 def read(kind, at):
     if kind == CALL:
@@ -41,6 +41,9 @@ def read(kind, at):
         name = c.string_at(name).decode()
         times = {"start": start, "end": end}
         return {"is": "kernel", "name": name, "call": call, "stream": stream, "sizes": sizes, **times}
+    if kind == WAIT:
+        how, start, end, call, context, stream = struct.unpack_from("<IQQIII", c.string_at(at, 40), 4)
+        return {"is": "wait", "how": how, "call": call, "stream": stream, "time": end - start}
     text = c.string_at(at, 56)
     size, start, end, device, context, stream, call = struct.unpack_from("<QQQIIII", text, 8)
     return {"is": "copy" if kind == COPY else "fill", "how": text[4], "size": size, "call": call, "stream": stream}
@@ -129,6 +132,21 @@ print(json.dumps(told()))
     )
     assert [(one["is"], one["size"]) for one in found] == [("copy", 64), ("copy", 32), ("copy", 16), ("fill", 128)]
     assert [one["how"] for one in found[:3]] == [1, 2, 8]  # host to device, device to host, on the device
+
+
+def test_waits_for_a_stream_and_for_the_device(profiled: Path) -> None:
+    first, second = run(
+        profiled,
+        """
+listen(WAIT)
+ok(rt.cudaStreamSynchronize(None))
+cuda.axpy(x, y, 7)
+ok(rt.cudaDeviceSynchronize())
+print(json.dumps(told()))
+""",
+    )
+    assert (first["is"], first["how"], first["stream"]) == ("wait", 3, 7)
+    assert (second["is"], second["how"], second["stream"]) == ("wait", 4, 0xFFFFFFFF)
 
 
 def test_nothing_is_told_before_and_after(profiled: Path) -> None:

@@ -1,4 +1,4 @@
-// CUPTI: the records of calls, kernels, copies and fills that the simulated runtime tells of, handed out in buffers of the
+// CUPTI: the records of calls, kernels, copies, fills and waits that the simulated runtime tells of, handed out in buffers of the
 // subscriber's. No counters, no metrics, no driver calls; no callback is ever called.
 #include <cupti.h>
 
@@ -87,6 +87,7 @@ size_t size_of(CUpti_ActivityKind kind) {
     case CUPTI_ACTIVITY_KIND_MEMCPY: return sizeof(CUpti_ActivityMemcpy5);
     case CUPTI_ACTIVITY_KIND_MEMSET: return sizeof(CUpti_ActivityMemset4);
     case CUPTI_ACTIVITY_KIND_RUNTIME: return sizeof(CUpti_ActivityAPI);
+    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: return sizeof(CUpti_ActivitySynchronization);
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: return sizeof(CUpti_ActivityExternalCorrelation);
     default: return 0;
   }
@@ -174,17 +175,32 @@ void on_call(const char* function, unsigned call, unsigned long long begin, unsi
 }
 
 template <class Record>
-void add_work(Record record, CUpti_ActivityKind kind, const simcuda_work& work) {
+void fill_in(Record& record, CUpti_ActivityKind kind, const simcuda_work& work) {
   record.kind = kind;
   record.start = clock_in_use.at(work.begin), record.end = clock_in_use.at(work.end);
-  record.deviceId = uint32_t(work.device), record.contextId = uint32_t(work.device) + 1;
+  record.contextId = uint32_t(work.device) + 1;
   record.streamId = work.stream, record.correlationId = work.correlation;
+}
+template <class Record>
+void add_work(Record record, CUpti_ActivityKind kind, const simcuda_work& work) {
+  fill_in(record, kind, work);
+  record.deviceId = uint32_t(work.device);
+  buffers().add(record);
+}
+void add_wait(const simcuda_work& work) {
+  CUpti_ActivitySynchronization record{};
+  fill_in(record, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, work);
+  record.type = work.to == 'S' ? CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE
+                               : CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE;
+  if (work.to != 'S') record.streamId = uint32_t(CUPTI_SYNCHRONIZATION_INVALID_VALUE);
+  record.cudaEventId = uint32_t(CUPTI_SYNCHRONIZATION_INVALID_VALUE);
   buffers().add(record);
 }
 
 void on_work(const simcuda_work* work) {
   const CUpti_ActivityKind kind = work->kind == 'K'   ? CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
                                   : work->kind == 'C' ? CUPTI_ACTIVITY_KIND_MEMCPY
+                                  : work->kind == 'W' ? CUPTI_ACTIVITY_KIND_SYNCHRONIZATION
                                                       : CUPTI_ACTIVITY_KIND_MEMSET;
   if (!buffers().wants(kind)) return;
   std::lock_guard<std::mutex> lock(buffers().lock);
@@ -204,6 +220,8 @@ void on_work(const simcuda_work* work) {
     record.srcKind = memory_kind(work->from), record.dstKind = memory_kind(work->to);
     record.bytes = work->bytes;
     add_work(record, kind, *work);
+  } else if (work->kind == 'W') {
+    add_wait(*work);
   } else {
     CUpti_ActivityMemset4 record{};
     record.value = work->value, record.bytes = work->bytes;
