@@ -40,7 +40,7 @@ def register(subparsers: Any) -> None:
     parity.add_argument("--kernels", choices=["compiled", "official"], default="compiled")
     parity.add_argument("--jobs", type=int, metavar="N", help="torches asked at once, 1 or 2")
     parity.add_argument("--json", type=Path, metavar="FILE", help="every name of every section")
-    parity.add_argument("--all", action="store_true", help="every unexplained name, not the first five of a section")
+    parity.add_argument("--all", action="store_true", help="every unexplained name, not the first five of each kind")
     parity.set_defaults(run=_parity)
 
 
@@ -53,7 +53,7 @@ def _parity(arguments: argparse.Namespace) -> int:
 
 
 def print_table(found: WholeTable, limit: int | None = None) -> int:
-    """A row for each section, its reasons and what has none (``limit`` of each section); returns the exit code."""
+    """A row for each section, its reasons and what has none (``limit`` of each kind); returns the exit code."""
     print(f"{'':<34}{'equal':>9}{'missing':>9}{'extra':>9}{'different':>11}{'unexplained':>13}")
     for one in found.sections:
         it = one.compared
@@ -75,13 +75,23 @@ def print_table(found: WholeTable, limit: int | None = None) -> int:
 def _print_left(one: JudgedSection, limit: int | None) -> None:
     """What of a section has no reason: missing names, and different ones with both sides."""
     left = set(one.unexplained)
-    lines = [f"missing: {name}" for name in one.compared.missing if name in left]
-    lines += [
+    lines = [
         f"differs: {each.name}: {_short(each.ours)}, theirs {_short(each.theirs)}"
         for each in one.compared.different
         if each.name in left
     ]
+    _print_some(one.compared.section, _gathered([name for name in one.compared.missing if name in left]), limit)
     _print_some(one.compared.section, lines, limit)
+
+
+def _gathered(names: Sequence[str]) -> list[str]:
+    """Missing names, those in a module or class that is missing itself only counted."""
+    inner: dict[str, int] = {}
+    for name in sorted(names):
+        parts = name.split(".")
+        above = next((head for end in range(1, len(parts)) if (head := ".".join(parts[:end])) in inner), None)
+        inner[above or name] = inner[above] + 1 if above else 0
+    return [f"missing: {name}" + (f", with {count} names in it" if count else "") for name, count in inner.items()]
 
 
 def _print_some(section: str, lines: Sequence[str], limit: int | None) -> None:

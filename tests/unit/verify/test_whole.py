@@ -94,6 +94,15 @@ def test_the_command_prints_one_page_and_says_with_its_exit_code_what_has_no_rea
     assert (document["ok"], document["unexplained"]) == (False, 2)  # the name, and the file
 
 
+def test_a_hidden_module_is_one_line_of_the_page(both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    site = both[0].parent / "site"
+    (site / "torch/nn.py").rename(site / "torch/_nn.py")
+    assert run(both) == 1
+    said = capsys.readouterr().out
+    assert "unexplained, API of torch: missing: torch.nn, with 3 names in it\n" in said
+    assert "torch.nn.Linear" not in said
+
+
 def test_a_torch_of_another_release_is_refused(both: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     pretended.plant(both[0], "torch/version.py", "'2.6.0+cu124'", "'2.5.1'")
     assert run(both) == 1
