@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ def said(world: Path, *variables: str) -> str:
         "CUDAToolkit_VERSION": "12.4",
         "CUDAToolkit_VERSION_MAJOR": "12",
         "CUPTI_ROOT": world / "cupti",
+        "Python_EXECUTABLE": sys.executable,
         "USE_KINETO": "ON",
         "CMAKE_FIND_LIBRARY_PREFIXES": "lib",
         "CMAKE_FIND_LIBRARY_SUFFIXES": ".so",
