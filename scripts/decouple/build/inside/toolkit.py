@@ -16,14 +16,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-PROFILE = """\
-TOP = $(_HERE_)/..
-NVVMIR_LIBRARY_DIR = $(TOP)/nvvm/libdevice
-PATH += $(TOP)/nvvm/bin:$(_HERE_):
-INCLUDES += "-I$(TOP)/include" $(_SPACE_)
-LIBRARIES =+ $(_SPACE_) "-L$(TOP)/lib64/stubs" "-L$(TOP)/lib64"
-"""
-"""What nvcc reads beside itself: where the rest of the toolkit is (variables as in the profile that NVIDIA ships)."""
 SUMS = ".decouple-sha256"
 _ALLOCATED, _STRINGS = 2, 3
 #: ELF's section types that a linker reads of a shared library: hash, dynamic, note, dynsym, GNU's hash and versions.
@@ -74,8 +66,24 @@ def thin(path: Path) -> None:
     thinned.replace(path)
 
 
-def lay_out(prefix: Path, packages: Path, wheels: list[str], take: list[tuple[str, str]], whole: list[str]) -> None:
-    """Fill ``prefix``, which is to be empty."""
+def profile(prefix: Path) -> str:
+    """What nvcc reads from a file beside itself: where the rest of the toolkit in ``prefix`` is."""
+    folders = {"PATH": ["bin", "nvvm/bin"], "INCLUDES": ["include"], "LIBRARIES": ["lib64", "lib64/stubs"]}
+    at = {key: [f"{prefix}/{name}" for name in names] for key, names in folders.items()}
+    lines = [
+        f"TOP = {prefix}",
+        f"NVVMIR_LIBRARY_DIR = {prefix}/nvvm/libdevice",
+        f"PATH += {':'.join(at['PATH'])}:",
+        "INCLUDES += " + " ".join(f'"-I{one}"' for one in at["INCLUDES"]) + " $(_SPACE_)",
+        "LIBRARIES =+ $(_SPACE_) " + " ".join(f'"-L{one}"' for one in at["LIBRARIES"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def lay_out(
+    prefix: Path, packages: Path, wheels: list[str], take: list[tuple[str, str]], whole: list[str], final: Path
+) -> None:
+    """Fill ``prefix``, which is to be empty and becomes ``final``."""
     libraries: list[Path] = []
 
     def target(name: str) -> Path | None:
@@ -109,7 +117,7 @@ def lay_out(prefix: Path, packages: Path, wheels: list[str], take: list[tuple[st
     # script of ld.
     (prefix / "lib64/libcudadevrt.a").write_bytes(b"!<arch>\n")
     (prefix / "lib64/libcudart_static.a").write_text("INPUT(-lcudart)\n")
-    (prefix / "bin/nvcc.profile").write_text(PROFILE)
+    (prefix / "bin/nvcc.profile").write_text(profile(final))
 
 
 def _thin_all(libraries: list[Path]) -> None:
@@ -124,7 +132,7 @@ def main(said: str) -> None:
     unfinished = prefix.with_name(f"{prefix.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    lay_out(unfinished, packages, asked["wheels"], asked["take"], asked["whole"])
+    lay_out(unfinished, packages, asked["wheels"], asked["take"], asked["whole"], prefix)
     if (packages / SUMS).exists():
         shutil.copy(packages / SUMS, unfinished / SUMS)
     shutil.rmtree(prefix, ignore_errors=True)
