@@ -71,39 +71,25 @@ class Places(Struct, frozen=True):
 
         For a check, which must not touch a build that took hours. Inside a root the folders have the usual names.
         """
-        base = self.stage2.parent / name
-        return replace(
-            self,
-            stage2=base / "stage2",
-            verify=base / "verify",
-            raw=base / "wheels",
-            dist=base / "dist",
-            state=base / "state",
-            locks=base / "state",
-        )
+        return self._apart(name, "stage2", "verify", "raw", "dist", "state", "locks")
 
     def of_cuda(self, kind: str, version: str) -> Places:
         """The same places, but what stage 2 makes with that CUDA in an environment of ``kind`` stands in a folder of
         its own: CMake keeps what it found."""
-        base = self.stage2.parent / f"{kind}-cuda{version}"
-        return replace(self, stage2=base / "stage2", raw=base / "wheels", state=base / "state")
+        return self._apart(f"{kind}-cuda{version}", "stage2", "raw", "state")
 
     def of_python(self, version: str) -> Places:
         """The same places, but what is made for Python ``version`` alone stands in ``build/<release>/python<version>``.
 
         The tree with the objects of stage 1 is shared, and so are the locks and the folder of the finished wheels.
         """
-        base = self.stage2.parent / f"python{version}"
-        return replace(
-            self,
-            stage2=base / "stage2",
-            core=base / "core",
-            kernels=base / "kernels",
-            verify=base / "verify",
-            raw=base / "wheels",
-            state=base / "state",
-            core_state=base / "state",
-        )
+        own = ("stage2", "core", "kernels", "verify", "raw", "state", "core_state")
+        return self._apart(f"python{version}", *own)
+
+    def _apart(self, name: str, *places: str) -> Places:
+        """The same, but ``places`` stand in ``build/<release>/<name>``, each in the folder of its usual name."""
+        base, called = self.stage2.parent / name, {"raw": "wheels", "core_state": "state", "locks": "state"}
+        return replace(self, **{place: base / called.get(place, place) for place in places})
 
     def make(self) -> None:
         """Create every folder but the tree's."""

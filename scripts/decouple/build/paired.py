@@ -83,17 +83,9 @@ def _rewritten(
         ]
         fields += [("Requires-Dist", value) for value in asks.values()]
         names = remade.payload(source, info)
-        changed = {}
+        changed: dict[str, bytes | Path] = {}
         if _VERSION in names:
-            text = source.read(_VERSION)
-            changed[_VERSION] = text.replace(f"'{manifest.version}'".encode(), f"'{version}'".encode())
-        stem = wheel.name.split("-", 2)
-        made = remade.raw(
-            work / f"{stem[0]}-{version}-{stem[2]}",
-            source,
-            [*names, *remade.kept(source, info)],
-            remade.metadata(fields, str(headers.get_payload())),
-            changed,
-        )
-        epoch = int(manifest.times.get("source_date_epoch", 0))
-        return wheels.finish(made, folder, replace(manifest, version=version), epoch)
+            said = source.read(_VERSION)
+            changed[_VERSION] = said.replace(f"'{manifest.version}'".encode(), f"'{version}'".encode())
+        text = remade.metadata(fields, str(headers.get_payload()))
+        return remade.finished(wheel, source, replace(manifest, version=version), text, changed, (work, folder))

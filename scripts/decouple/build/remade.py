@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from decouple.build import wheels
+from decouple.release.wheel_manifest import WheelManifest
 
 _KEPT = ("entry_points.txt", "top_level.txt", "LICENSE", "NOTICE", "licenses/")
 
@@ -44,6 +45,28 @@ def raw(
             f"Wheel-Version: 1.0\nGenerator: decouple\nRoot-Is-Purelib: false\nTag: {tag}\n",
         )
     return target
+
+
+def finished(
+    wheel: Path,
+    source: zipfile.ZipFile,
+    manifest: WheelManifest,
+    text: str,
+    changed: Mapping[str, bytes | Path],
+    folders: tuple[Path, Path],
+) -> Path:
+    """The same wheel as the version of ``manifest``: METADATA is ``text``, what is ``changed`` has other bytes.
+    ``folders``: to work in, and where it goes."""
+    work, folder = folders
+    info, stem = wheels.dist_info(source, wheel), wheel.name.split("-", 2)
+    made = raw(
+        work / f"{stem[0]}-{manifest.version}-{stem[2]}",
+        source,
+        [*payload(source, info), *kept(source, info)],
+        text,
+        changed,
+    )
+    return wheels.finish(made, folder, manifest, int(manifest.times.get("source_date_epoch", 0)))
 
 
 def payload(source: zipfile.ZipFile, info: str) -> list[str]:

@@ -148,16 +148,20 @@ def check() -> None:
         )
 
 
-def clean_environment(variables: Mapping[str, str], *, network: bool = False) -> list[str]:
+def clean_environment(
+    variables: Mapping[str, str], *, network: bool = False, inherited: tuple[str, ...] = ()
+) -> list[str]:
     """The prefix that runs a command with ``variables``, a plain PATH and HOME, and nothing else of the caller's.
 
-    A command with network also has the caller's proxies. They may hold a password, and a command line can be read by
-    everybody on the machine: so they are inherited, and every other variable is taken away by its name.
+    A command with network also has the caller's proxies, and the variables whose names begin with one of
+    ``inherited``. They may hold a password, and a command line can be read by everybody on the machine: so they are
+    inherited, and every other variable is taken away by its name.
     """
     merged = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", "TERM": os.environ.get("TERM", "dumb"), **variables}
     gone = ["-i"]
     if network:
         shells = {"PWD", "OLDPWD", "SHLVL", "_", "LINES", "COLUMNS"}  # what a shell on the way, or readline, adds
-        names = {name for name in os.environ if not name.lower().endswith("_proxy")} | shells
+        names = {name for name in os.environ if not (name.lower().endswith("_proxy") or name.startswith(inherited))}
+        names |= shells
         gone = [word for name in sorted(names) for word in ("-u", name)]
     return ["/usr/bin/env", *gone, *(f"{name}={value}" for name, value in sorted(merged.items()))]

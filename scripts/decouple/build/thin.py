@@ -27,6 +27,10 @@ from decouple.release.projects import CUDA, LIBRARIES
 
 _PACKAGE = "torch_cuda"
 _INFO, _ORIGIN = f"{_PACKAGE}/build_info.json", f"{_PACKAGE}/kernels.json"
+_CHANGED = "machine code for other architectures than {archs} taken out"
+_TEXT = f"""
+Of a wheel for more GPUs: {_CHANGED}, so the libraries with kernels are not byte for byte those that are named above.
+"""
 _ARCH = re.compile(r"(\d+)\.(\d)")
 _IMAGE = re.compile(r"(sm|compute)_(\d+)(\d)a?")
 _SIZE = struct.Struct("<Q")
@@ -86,7 +90,8 @@ def thin(wheel: Path, archs: Sequence[str], folder: Path, containers: Containers
         )
     if set(archs) == set(has):
         raise UsageError(f"{wheel.name}: is for {', '.join(has)} as it is", next_step="name fewer with --arch")
-    label = ".".join(f"sm{arch.replace('.', '')}" for arch in sorted(archs, key=_parts))
+    kept = tuple(sorted(archs, key=_parts))
+    label = ".".join(f"sm{arch.replace('.', '')}" for arch in kept)
     version = f"{manifest.version}.{label}"
     with work_folder(folder, "thin") as work, zipfile.ZipFile(wheel) as source:
         info = wheels.dist_info(source, wheel)
@@ -105,23 +110,16 @@ def thin(wheel: Path, archs: Sequence[str], folder: Path, containers: Containers
             if name.startswith(f"{_PACKAGE}/lib/") and ".so" in name
         }
         for path in libraries.values():
-            rewrite(path, containers(path, archs))
+            rewrite(path, containers(path, kept))
         _say(libraries.values(), " ".join(about["arch_list"]), " ".join(left), wheel)
         changed: dict[str, bytes | Path] = dict(libraries)
         changed[_INFO] = _json(about | {"arch_list": left, "version": version})
         if _ORIGIN in names:
-            changed[_ORIGIN] = _origin(json.loads(source.read(_ORIGIN)), libraries, archs)
-        stem = wheel.name.split("-", 2)
-        raw = remade.raw(
-            work / f"{stem[0]}-{version}-{stem[2]}",
-            source,
-            [*names, *remade.kept(source, info)],
-            remade.metadata(fields, str(headers.get_payload())),
-            changed,
-        )
-        epoch = int(manifest.times.get("source_date_epoch", 0))
-        made = replace(manifest, version=version, arch_list=tuple(sorted(archs, key=_parts)))
-        return wheels.finish(raw, folder, made, epoch)
+            changed[_ORIGIN] = _origin(json.loads(source.read(_ORIGIN)), libraries, kept)
+        text = remade.metadata(fields, f"{headers.get_payload()}{_TEXT.format(archs=', '.join(kept))}")
+        flags = {**manifest.flags, "thinned": True}
+        made = replace(manifest, version=version, arch_list=kept, flags=flags)
+        return remade.finished(wheel, source, made, text, changed, (work, folder))
 
 
 def rewrite(library: Path, containers: Iterable[KeptImages]) -> None:
@@ -158,7 +156,7 @@ def _origin(document: dict[str, object], libraries: dict[str, Path], archs: Sequ
         path = libraries.get(f"{_PACKAGE}/lib/{name}")
         if path is not None and isinstance(row, dict):
             row["sha256_thinned"] = sha256_of(path)
-    document["thinned"] = f"machine code for other architectures than {', '.join(archs)} was taken out"
+    document["changed"] = f"{document.get('changed')}; {_CHANGED.format(archs=', '.join(archs))}"
     return _json(document)
 
 

@@ -97,6 +97,8 @@ def _explain(arguments: argparse.Namespace) -> int:
         print(f"  cuda        {manifest.cuda} for {', '.join(manifest.arch_list)}")
     if whose := KERNELS.get(kind := str(manifest.flags.get("kernels", "compiled"))):
         print(f"  kernels     {kind}: {whose}")
+    if manifest.flags.get("thinned"):
+        print("  thinned     machine code for other architectures was taken out of its libraries (decouple thin)")
     for name, said in manifest.toolchain.items():
         if name not in ("packages", "inputs"):
             print(f"  {name:<11} {said or 'not there'}")

@@ -66,12 +66,12 @@ class Bare(Struct, frozen=True):
         return self.root.sandbox(self.binds).command([*clean_environment(variables), *command], start=start)
 
     def online(self, command: Sequence[str]) -> list[str]:
-        """The same with network, for pip, which gets this machine's settings of pip."""
-        given = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
-        named = [given.get("PIP_CERT", ""), *given.get("PIP_FIND_LINKS", "").split()]
+        """The same with network, for pip, which gets this machine's settings of pip; an index may be named with its
+        password."""
+        named = [os.environ.get("PIP_CERT", ""), *os.environ.get("PIP_FIND_LINKS", "").split()]
         paths = [Path(name) for name in ("/etc/resolv.conf", "/etc/pip.conf", *named)]
         shown = [Bind(path, str(path)) for path in paths if path.is_absolute() and path.exists()]
-        environment = clean_environment(given, network=True)
+        environment = clean_environment({}, network=True, inherited=("PIP_",))
         return self.root.sandbox([*self.binds, *shown]).command([*environment, *command], network=True)
 
 

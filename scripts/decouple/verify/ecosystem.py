@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -99,6 +100,5 @@ def _operators(on: Tried, project: Project) -> Promise:
     return Promise(name, not lacking, _with(f"{len(project.operators)} registered, {len(lacking)} missing", lacking))
 
 
-def _with(said: str, faults: object) -> str:
-    lines = [str(one) for one in faults] if isinstance(faults, (list, tuple)) else []
-    return said + "".join(f"\n       {line}" for line in lines[:10])
+def _with(said: str, faults: Sequence[object]) -> str:
+    return said + "".join(f"\n       {one}" for one in faults[:10])

@@ -54,6 +54,7 @@ def whole(folder: Path, said: str = " ".join(ARCHS)) -> Path:
         manifest=manifest.to_json(),
         extra_members={
             "torch_cuda/build_info.json": json.dumps(about).encode(),
+            "torch_cuda/kernels.json": b'{"changed": "the run path", "libraries": {"libtorch_cuda.so": {}}}',
             "torch_cuda/lib/libtorch_cuda.so": cuda.read_bytes(),
             "torch_cuda/lib/libtorch_python_cuda.so": bindings.read_bytes(),
         },
@@ -88,6 +89,11 @@ def test_what_such_a_gpu_would_load_is_left_and_nothing_else_moves(tmp_path: Pat
     assert [arch for arch, _ in third] == ["compute_80"], "PTX is what that GPU has of this one"
     assert b"\0sm_90\0" in (new / "lib/libtorch_python_cuda.so").read_bytes(), "torch.cuda.get_arch_list()"
     assert json.loads((new / "build_info.json").read_text())["arch_list"] == ["sm_90"]
+    origin = json.loads((new / "kernels.json").read_text())
+    assert origin["changed"] == "the run path; machine code for other architectures than 9.0 taken out"
+    with zipfile.ZipFile(made) as archive:
+        [text] = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
+    assert "other architectures than 9.0 taken out" in text and read_manifest(made).flags["thinned"] is True
     assert str(read(made).version) == "2.6.0+cu124.sm90" and read_manifest(made).arch_list == ("9.0",)
 
 

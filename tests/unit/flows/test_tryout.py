@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from decouple.base.errors import UsageError
 from decouple.build import systems
-from decouple.flows.tryout import Tryout, fitting, tryout
+from decouple.build.rootfs import Root
+from decouple.build.sandbox import clean_environment
+from decouple.flows.tryout import Bare, Tryout, fitting, tryout
 
 PROJECT = Path(__file__).parents[3]
 
@@ -52,3 +55,17 @@ def test_a_wheel_for_every_python_fits_beside_one_for_this() -> None:
 def test_what_cannot_be_tried_is_said_before_anything_is_made(request_: Tryout, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         tryout(request_)
+
+
+def test_a_password_in_pips_settings_is_on_no_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody on the machine can read one."""
+    monkeypatch.setenv("PIP_INDEX_URL", "https://me:secret@index.example/simple")
+    monkeypatch.setenv("TOKEN", "another")
+    bare = Bare(Root(systems.named("debian-12").description(), tmp_path, ()), ())
+    assert "secret" not in " ".join(bare.online(["pip", "install", "torch"]))
+    given = subprocess.run(
+        [*clean_environment({}, network=True, inherited=("PIP_",)), "env"], capture_output=True, text=True
+    )
+    assert "PIP_INDEX_URL=https://me:secret@" in given.stdout and "TOKEN" not in given.stdout
+    plain = subprocess.run([*clean_environment({}, network=True), "env"], capture_output=True, text=True)
+    assert "PIP_" not in plain.stdout, "apt has no use for it"
