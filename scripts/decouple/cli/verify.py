@@ -13,7 +13,7 @@ from decouple.cli import output
 from decouple.cli.kernels import print_comparison
 from decouple.cli.request import asked
 from decouple.flows import verify as flow
-from decouple.flows import verify_official, verify_wheel
+from decouple.flows import verify_official, verify_portable, verify_wheel
 from decouple.verify.audit import ElfAudit
 from decouple.verify.checks import Promise
 from decouple.verify.parity import Parity
@@ -33,7 +33,12 @@ def register(subparsers: Any) -> None:
         help="the core that torch_cuda goes on; official: the CPU half of the official wheel, with its own kernels",
     )
     verify.add_argument(
-        "--python", type=Path, help="with --core official: a Python that has the official torch, to compare with"
+        "--python",
+        type=Path,
+        help="with --core official or --env portable: a Python that has the official torch, to compare with",
+    )
+    verify.add_argument(
+        "--cuda", default="", metavar="X.Y", help="with --env portable: the CUDA that stage 2 was compiled with"
     )
     verify.add_argument(
         "--over",
@@ -83,8 +88,10 @@ def _verify(arguments: argparse.Namespace) -> int:
         raise UsageError("--over: an unmodified core's alone", next_step="add --core stock; --core official needs none")
     if arguments.core == "official":
         return _verify_official(arguments)
-    if arguments.env == "portable" or arguments.python:
-        raise UsageError("--env portable and --python: of --core official alone", next_step="add --core official")
+    if arguments.env == "portable":
+        return _verify_portable(arguments)
+    if arguments.python or arguments.cuda:
+        raise UsageError("--python and --cuda: of --env portable", next_step="add --env portable, or --core official")
     request = asked(
         flow.Verify,
         arguments,
@@ -101,6 +108,14 @@ def _verify_official(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--kernels {arguments.kernels}: these are the official ones", next_step="--kernels official")
     request = asked(verify_official.VerifyOfficial, arguments, kernels=arguments.kernels is not None)
     found = verify_official.verify(request, output.listener(), print_audit)
+    return print_verdict(found, None if arguments.all else 10)
+
+
+def _verify_portable(arguments: argparse.Namespace) -> int:
+    if arguments.core != "built" or arguments.kernels not in (None, "official"):
+        raise UsageError("--env portable: our core, against the official wheel", next_step="--kernels official alone")
+    request = asked(verify_portable.VerifyPortable, arguments, kernels=arguments.kernels is not None)
+    found = verify_portable.verify(request, output.listener(), print_audit)
     return print_verdict(found, None if arguments.all else 10)
 
 

@@ -129,7 +129,7 @@ def verify(request: Verify, listener: Listener = QUIET, heard: Heard = lambda re
     trial = _Trial(open_environment(request, places, layers, listener), listener)
     reports = audits(core, backend)
     heard(reports)
-    found = checks.core_alone(trial.place, core) if core else []
+    found = checks.core_alone(venvs.install(trial.place, "core", [core])) if core else []
     if core and tested:
         found.append(trial.upstream_tests(core))
     same: list[Parity] = []
@@ -255,7 +255,7 @@ def _record(request: Verify, backend: Path | None, seen: Mapping[str, Any], resu
             record_kernels(request.project, request.release, "built", result.kernels)
         return
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
-    over = status.OverKernelsSection(backend.name, read_manifest(backend).series.digest, found, code)
+    over = status.WheelSection(backend.name, read_manifest(backend).series.digest, found, code)
     status.update(path, over_installed=over)
 
 

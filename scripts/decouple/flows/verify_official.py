@@ -90,7 +90,7 @@ def _record(request: VerifyOfficial, wheel: Path, seen: Mapping[str, Any], resul
     """A section of its own: what holds of upstream's kernels says nothing of those that we compile."""
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
     series = read_manifest(wheel).series.digest
-    found = status.OverKernelsSection(wheel.name, series, section("official", seen, result), code)
+    found = status.WheelSection(wheel.name, series, section("official", seen, result), code)
     status.update(status.path_of(request.project, request.release), over_official=found)
 
 

@@ -140,8 +140,8 @@ class VerifySection(Struct, frozen=True):
     parity: tuple[ParitySection, ...] = ()
 
 
-class OverKernelsSection(Struct, frozen=True):
-    """What ``decouple verify`` saw of a ``wheel`` over another build's kernels: never ours."""
+class WheelSection(Struct, frozen=True):
+    """What ``decouple verify`` saw of one ``wheel`` of torch_cuda: over another build's kernels, or a portable one."""
 
     wheel: str
     series: str
@@ -191,10 +191,12 @@ class ReleaseStatus(Struct, frozen=True):
     stage1: StageSection | None = None
     stage2: StageSection | None = None
     verify: VerifySection = field(default_factory=VerifySection)
-    over_official: OverKernelsSection | None = None
+    over_official: WheelSection | None = None
     """The official wheel's kernels, on its CPU half."""
-    over_installed: OverKernelsSection | None = None
+    over_installed: WheelSection | None = None
     """An installed build's kernels, on an unmodified CPU torch of the same kind."""
+    portable: Mapping[str, WheelSection] = field(default_factory=dict)
+    """Python and CUDA ("py3.13-cu12.4") -> our portable wheels, against the official wheel."""
     kernels: Mapping[str, KernelsSection] = field(default_factory=dict)
     """Which of our builds ("built", "smoke") -> its machine code against another's."""
     suites: Mapping[str, SuitesSection] = field(default_factory=dict)
@@ -350,7 +352,7 @@ def _couplings(status: ReleaseStatus) -> str:
     return f"{status.census.after} of {status.census.before}" if status.census else "not counted"
 
 
-def _earlier(status: ReleaseStatus, *stages: StageSection | OverKernelsSection | None) -> str:
+def _earlier(status: ReleaseStatus, *stages: StageSection | WheelSection | None) -> str:
     """Words for what was seen of wheels that another series made than the one that is recorded now."""
     digest = status.series.digest if status.series else ""
     old = digest and any(stage and stage.series != digest for stage in stages)
@@ -412,15 +414,21 @@ def _suite_run(suites: SuitesSection) -> str:
     return cell
 
 
-def _over(status: ReleaseStatus, found: OverKernelsSection | None) -> str:
-    """Our bindings over another build's kernels, against that build untouched."""
+def _over(status: ReleaseStatus, found: WheelSection | None, kept: str = "untouched") -> str:
+    """Our bindings over another build's kernels, against that build; or our own kernels against it."""
     if found is None:
         return "not checked"
     bad = sum(not one.ok for one in found.verify.checks)
     said = [_names(found.verify), f"audit {_audited(found.verify)}", f"{bad} checks FAILED" if bad else "checks ok"]
     if found.kernels:
-        said.append(f"{found.kernels.same} of {found.kernels.total} functions untouched")
+        said.append(f"{found.kernels.same} of {found.kernels.total} functions {kept}")
     return ", ".join(said) + _earlier(status, found)
+
+
+def _portable(status: ReleaseStatus) -> str:
+    """A line per Python and CUDA."""
+    lines = [f"{label}: {_over(status, found, 'the same')}" for label, found in sorted(status.portable.items())]
+    return "<br>".join(lines) or "not checked"
 
 
 def _audit(status: ReleaseStatus) -> str:
@@ -458,6 +466,7 @@ COLUMNS: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "kernels identical to the official": _kernels,
     "over the official kernels": lambda status: _over(status, status.over_official),
     "over Debian's kernels on its CPU torch": lambda status: _over(status, status.over_installed),
+    "portable wheels against the official": _portable,
     "CUDA suites": _suites,
     "ELF audit": _audit,
     "contract of backends": _contract,

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.verify import audit, imports, parity, venvs
+from decouple.verify import audit, imports, parity
 from decouple.verify.elf import Library
 from decouple.verify.facts import Expected
 from decouple.verify.venvs import Tried, Workplace
@@ -28,9 +28,8 @@ class Promise(Struct, frozen=True):
     seen: str
 
 
-def core_alone(place: Workplace, core: Path) -> list[Promise]:
+def core_alone(alone: Tried) -> list[Promise]:
     """With the core wheel alone: no CUDA library is opened or tried, and ``torch.cuda`` says that there is none."""
-    alone = venvs.install(place, "core", [core])
     opened = imports.libraries_opened(alone.prefix, "import torch; torch.cuda.is_available()")
     facts = parity.dump(alone.prefix, alone.folder, alone.inside)["facts"]
     return [

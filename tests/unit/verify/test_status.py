@@ -184,7 +184,7 @@ def test_upstreams_own_kernels_never_stand_in_the_column_of_ours() -> None:
         parity=(status.ParitySection(4, (), (), ()),),
     )
     code = status.KernelsSection("official:2.6", same=7, total=7, archs=("sm_90",), missing=0, extra=0)
-    over = status.OverKernelsSection("w.whl", "aa", seen, code)
+    over = status.WheelSection("w.whl", "aa", seen, code)
     known = status.ReleaseStatus(over_official=over, over_installed=over)
     columns = {name: cell(known) for name, cell in status.COLUMNS.items()}
     assert columns["kernels identical to the official"] == "not compared"

@@ -1,0 +1,172 @@
+"""The portable wheels against the official torch, on this machine: a core, and torch_cuda compiled with one CUDA.
+
+The Python of the check is a user's own, with the official torch of the release in it: it brings what torch requires,
+and the values and names that ours are compared with.
+
+>>> from decouple.flows.verify_portable import VerifyPortable, verify
+>>> verify(VerifyPortable(project, "2.6", python=python / "python", cuda="11.8"))
+Traceback (most recent call last):
+decouple.base.errors.UsageError: ...python/python: no torch 2.6.0: ...
+"""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from decouple.base.errors import UsageError
+from decouple.base.files import sha256_of
+from decouple.base.process import run_logged
+from decouple.build import description, inputs, toolkits
+from decouple.build.environment import HostEnvironment, Places
+from decouple.build.wheels import read_manifest
+from decouple.flows import kernels, portable
+from decouple.flows.build import Build
+from decouple.flows.environment import Work
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.parity import unpacked
+from decouple.flows.tryout import fitting
+from decouple.flows.verify import Verified, audits, section
+from decouple.release import projects, status
+from decouple.release.manifest import Toolchain
+from decouple.upstream.manifests import load_release
+from decouple.verify import checks, facts, parity
+from decouple.verify.audit import ElfAudit
+from decouple.verify.checks import Promise
+from decouple.verify.venvs import Tried
+
+_ASKED = "import sys, torch; print('%d.%d' % sys.version_info[:2], torch.__version__.partition('+')[0])"
+
+
+class VerifyPortable(Work, frozen=True):
+    """Which wheels: the last ones of ``--env portable`` for the Python that is named."""
+
+    python: Path | None = None
+    """Has the official torch of the release, with all that it requires."""
+    cuda: str = ""
+    """The CUDA that torch_cuda was compiled with; empty: the official wheel's."""
+    kernels: bool = False
+    """Compare the machine code with the official wheel's."""
+
+
+def verify(
+    request: VerifyPortable, listener: Listener = QUIET, heard: Callable[[Sequence[ElfAudit]], None] = lambda _: None
+) -> Verified:
+    """Audit, facts and parity, recorded in ``ci/status``.
+
+    The wheel of the core is unpacked twice, alone and with torch_cuda, and is the one that torch_cuda was compiled
+    against. Raises UsageError without the wheels, or without a Python that has the official torch.
+    """
+    manifest = load_release(request.project, request.release)
+    toolchain = _toolchain(request, manifest.toolchain)
+    python, version = _official(request, manifest.version)
+    places = _places(request, version, toolchain.cuda or "")
+    core, backend = _wheel(places, 1, version, request), _wheel(places, 2, version, request)
+    reports = audits(core, backend)
+    heard(reports)
+    alone = _tried("core", unpacked(python, places.verify / "alone", [core]))
+    found = [_same_core(places, core), *checks.core_alone(alone)]
+    both = _tried("both", _installed(python, places, [core, backend], other=toolchain.cuda != manifest.toolchain.cuda))
+    listener.progress.start("parity with the official wheel")
+    ours, theirs = (parity.dump(one.prefix, both.folder) for one in (both, _tried("official", python)))
+    listener.progress.finish()
+    found += checks.together(both, ours, facts.expected(toolchain, read_manifest(backend).arch_list, "host", {}))
+    code = None
+    if request.kernels:
+        code = kernels.of_backend(HostEnvironment(places), backend, "official", progress=listener.progress)
+    result = Verified(tuple(reports), tuple(found), tuple(parity.compare(ours, theirs)), code)
+    _record(request, version, backend, ours["facts"], result)
+    return result
+
+
+def _toolchain(request: VerifyPortable, official: Toolchain) -> Toolchain:
+    """What torch_cuda was made with: the official wheel's, or another CUDA with the libraries of its layer."""
+    if request.cuda in ("", official.cuda):
+        return official
+    toolkits.of_release(request.release, portable.KIND, request.cuda)
+    pins = tuple(_pins(request.cuda))
+    return replace(official, cuda=request.cuda, libraries=pins)
+
+
+def _pins(cuda: str) -> Iterator[str]:
+    found = toolkits.toolkit(portable.KIND, cuda)
+    root = description.load(description.PORTABLE)
+    for layer in found.layers if found else ():
+        for toolkit in root.layer(layer).toolkit:
+            yield from (f"{wheel.project}=={wheel.version}" for wheel in toolkit.wheels)
+
+
+def _official(request: VerifyPortable, release: str) -> tuple[Path, str]:
+    """The Python that is compared with, and its version ("3.13")."""
+    next_step = f"pip install torch=={release} in a virtual environment, then --python PYTHON"
+    if request.python is None:
+        raise UsageError("--env portable: compared with the official torch, installed", next_step=next_step)
+    python = request.python.absolute()
+    done = subprocess.run([str(python), "-c", _ASKED], capture_output=True, text=True, cwd="/")
+    if done.returncode or done.stdout.split()[1] != release:
+        said = done.stdout.strip() or (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
+        raise UsageError(f"{python}: no torch {release}: {said}", next_step=next_step)
+    return python, done.stdout.split()[0]
+
+
+def _places(request: VerifyPortable, version: str, cuda: str) -> Places:
+    """Those of the build for that Python: the root's own has no folder of its own."""
+    build = Build(request.project, request.release, portable.KIND, request.tree)
+    own = inputs.read_stamp(build.places.core_state / "stage1.json")
+    chosen = "" if own and fitting([Path(own.wheel)], version) else version
+    places = replace(build, python=chosen).places
+    return replace(places.of_cuda(portable.KIND, cuda), verify=places.verify)
+
+
+def _wheel(places: Places, stage: int, version: str, request: VerifyPortable) -> Path:
+    stamp = inputs.read_stamp((places.core_state if stage == 1 else places.state) / f"stage{stage}.json")
+    if stamp is None or not (places.dist / stamp.wheel).exists():
+        how = f"decouple build {request.release} --env portable --python {version}"
+        raise UsageError(
+            f"{places.dist}: no wheels of --env portable for Python {version}",
+            next_step=f"{how} (stage {stage} is missing; without --python where that is the root's own)",
+        )
+    return places.dist / stamp.wheel
+
+
+def _installed(python: Path, places: Places, wheels: Sequence[Path], *, other: bool) -> Path:
+    """Both wheels on what that Python has; with ``other`` CUDA, pip adds NVIDIA's libraries of it, as the wheel
+    requires them."""
+    made = unpacked(python, places.verify / "both", wheels)
+    if other:
+        with zipfile.ZipFile(wheels[-1]) as archive:
+            metadata = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+            wanted = projects.requirements(projects.headers(archive.read(metadata)))
+        libraries = [str(one) for one in wanted if one.name.startswith("nvidia-")]
+        command = [str(python), "-m", "pip", "--python", str(made), "install", "-q", "--no-deps", *libraries]
+        run_logged(command, log=places.logs / "verify.log", what=f"pip install {' '.join(libraries)}")
+    return made
+
+
+def _tried(name: str, python: Path) -> Tried:
+    folder = python.parent.parent
+    return Tried(name, (str(python),), folder, str(folder))
+
+
+def _same_core(places: Places, core: Path) -> Promise:
+    """One core under several torch_cuda: each was compiled against these very bytes."""
+    digest, marker = sha256_of(core), places.core / "wheel.sha256"
+    seen = marker.read_text() if marker.exists() else "nothing"
+    said = (
+        f"{core.name}, SHA-256 {digest}" if seen == digest else f"compiled against {seen}, and {core.name} is {digest}"
+    )
+    return Promise("torch_cuda was compiled against this core", seen == digest, said)
+
+
+def _record(request: VerifyPortable, version: str, backend: Path, seen: Mapping[str, Any], result: Verified) -> None:
+    """A section per Python and CUDA."""
+    path, made = status.path_of(request.project, request.release), read_manifest(backend)
+    code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
+    found = status.WheelSection(backend.name, made.series.digest, section("built", seen, result), code)
+    label = f"py{version}-cu{made.cuda}"
+    status.update(path, portable={**status.read(path).portable, label: found})

@@ -1,0 +1,70 @@
+"""The portable wheels against the official torch: which wheels, which Python, and what another CUDA must say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import UsageError
+from decouple.flows import verify_portable
+from decouple.flows.verify_portable import VerifyPortable, verify
+from decouple.upstream.manifests import load_release
+from decouple.verify import facts
+
+PROJECT = Path(__file__).parents[3]
+
+
+def a_python(folder: Path, torch: str) -> Path:
+    """A Python that has a torch which says that it is this version, and is nothing else."""
+    (folder / "torch").mkdir(parents=True)
+    (folder / "torch/__init__.py").write_text(f"__version__ = {torch!r}\n")
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={folder} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def request(tmp_path: Path, torch: str | None = "2.6.0+cu124", cuda: str = "") -> VerifyPortable:
+    python = a_python(tmp_path / "environment", torch) if torch else None
+    return VerifyPortable(tmp_path / "project", "2.6", python=python, cuda=cuda)
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path) -> None:
+    (tmp_path / "project/series").mkdir(parents=True)
+    (tmp_path / "project/series/2.6.toml").symlink_to(PROJECT / "series/2.6.toml")
+
+
+def test_without_an_official_torch_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="compared with the official torch") as caught:
+        verify(request(tmp_path, torch=None))
+    assert "torch==2.6.0" in str(caught.value.next_step)
+
+
+def test_the_torch_of_another_release_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no torch 2\.6\.0: 3\.\d+ 2\.7\.1"):
+        verify(request(tmp_path, torch="2.7.1+cu126"))
+
+
+def test_wheels_that_were_not_built_are_named_with_their_command(tmp_path: Path) -> None:
+    version = "{}.{}".format(*sys.version_info[:2])
+    with pytest.raises(UsageError, match=f"no wheels of --env portable for Python {version}") as caught:
+        verify(request(tmp_path))
+    assert f"decouple build 2.6 --env portable --python {version}" in str(caught.value.next_step)
+
+
+def test_a_cuda_that_the_release_is_not_compiled_with(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--cuda 12\.9: 2\.6 is not compiled with it here"):
+        verify(request(tmp_path, cuda="12.9"))
+
+
+def test_another_cuda_must_say_what_its_layer_was_made_of(tmp_path: Path) -> None:
+    official = load_release(PROJECT, "2.6").toolchain
+    made = verify_portable._toolchain(request(tmp_path, cuda="11.8"), official)
+    wanted = {one.asks: one.value for one in facts.expected(made, ["9.0"], "host", {})}
+    assert wanted["version.cuda"] == "11.8"
+    assert wanted["_C._cuda_getCompiledVersion()"] == 11080
+    assert wanted["backends.cudnn.version()"] == 90100
+    assert wanted["cuda.nccl.version()"] == [2, 21, 5]
