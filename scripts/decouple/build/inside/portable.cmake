@@ -5,3 +5,11 @@ list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}/modules")
 set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")
 # Of sleef's testers alone, and it would be cloned while everything else is compiled, without a network.
 set(SLEEF_ENABLE_TLFLOAT OFF CACHE BOOL "")
+# Upstream hides MKL's functions in libtorch_cpu where it links the archives. Those of the official one are exported, and
+# the official libtorch_cuda_linalg takes BLAS and LAPACK from there, as a library of a user's own may.
+function(decouple_export_mkl)
+  if(TARGET caffe2::mkl)
+    set_property(TARGET caffe2::mkl PROPERTY INTERFACE_LINK_OPTIONS)
+  endif()
+endfunction()
+cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL decouple_export_mkl)
