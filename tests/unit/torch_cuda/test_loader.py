@@ -268,17 +268,53 @@ def test_local_versions_of_the_same_release_are_accepted(version: str) -> None:
     _preload.check_version({"torch": "2.6.0", "version": "2.6.0+cu124"}, version, None)
 
 
-@needs_cc
-def test_extensions_for_cuda_look_into_this_package_too(site: Path) -> None:
+CPP_EXTENSION = """
+def include_paths(device_type='cpu'): return ['core']
+def library_paths(device_type='cpu'): return ['core']
+def _prepare_ldflags(extra_ldflags, with_cuda, verbose, is_standalone):
+    return [*extra_ldflags, '-Lcore', '-lc10_cuda', *(['-Wl,-rpath,core'] if is_standalone else [])]
+"""
+
+
+def with_cpp_extension(site: Path, text: str) -> None:
+    """Give the torch of *site* a ``torch.utils.cpp_extension``."""
     utils = site / "torch/utils"
     utils.mkdir()
     (utils / "__init__.py").write_text("")
-    (utils / "cpp_extension.py").write_text(
-        "def include_paths(device_type='cpu'): return ['core']\ndef library_paths(device_type='cpu'): return ['core']\n"
-    )
+    (utils / "cpp_extension.py").write_text(text)
+
+
+@needs_cc
+def test_extensions_for_cuda_look_into_this_package_too(site: Path) -> None:
+    with_cpp_extension(site, CPP_EXTENSION)
     code = "import torch, torch.utils.cpp_extension as e; print(e.include_paths('cuda'), e.library_paths('cuda'), {})"
     done = python(site, code.format("e.include_paths()"))
     package = site / "torch_cuda"
     assert done.stdout.strip() == f"['core', '{package / 'include'}'] ['core', '{package / 'lib'}'] ['core']", (
         done.stderr
     )
+
+
+@needs_cc
+def test_load_and_load_inline_link_our_libraries_and_programs_find_them(site: Path) -> None:
+    """The linker's line of ``load`` names torch's folder alone; a stock torch could not link a .cu."""
+    with_cpp_extension(site, CPP_EXTENSION)
+    ours = site / "torch_cuda/lib"
+    code = "import torch, torch.utils.cpp_extension as e; print(*e._prepare_ldflags(['-lmine'], {}, False, {}))"
+    said = [python(site, code.format(cuda, alone)).stdout.strip() for cuda, alone in ((1, 0), (1, 1), (0, 1))]
+    assert said == [
+        f"-L{ours} -lmine -Lcore -lc10_cuda",
+        f"-L{ours} -Wl,-rpath,{ours} -lmine -Lcore -lc10_cuda -Wl,-rpath,core",
+        "-lmine -Lcore -lc10_cuda -Wl,-rpath,core",
+    ]
+
+
+@needs_cc
+def test_folders_that_the_patched_core_names_are_not_named_twice(site: Path) -> None:
+    ours = site / "torch_cuda"
+    patched = CPP_EXTENSION.replace("'core']", f"'core', *(['{ours}/include'] if device_type == 'cuda' else [])]", 1)
+    with_cpp_extension(site, patched.replace("'-Lcore'", f"'-Lcore', '-L{ours}/lib'"))
+    code = (
+        "import torch, torch.utils.cpp_extension as e; print(e.include_paths('cuda'), *e._prepare_ldflags([], 1, 0, 0))"
+    )
+    assert python(site, code).stdout.strip() == f"['core', '{ours}/include'] -Lcore -L{ours}/lib -lc10_cuda"

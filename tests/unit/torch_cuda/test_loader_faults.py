@@ -51,7 +51,7 @@ FAULTS: dict[str, tuple[str, str, str, Callable[[Path], None], str]] = {
         "of_the_other_abi",
     ),
     "extensions do not find our headers": (
-        *("_autoload.py", 'when_imported("torch.utils.cpp_extension", extend_paths)', "pass"),
+        *("_preload.py", 'when_imported("torch.utils.cpp_extension", extend_paths)', "pass"),
         checks.test_extensions_for_cuda_look_into_this_package_too,
         "['core'] ['core']",
     ),

@@ -9,10 +9,8 @@ package), and is left alone.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import sys
-from collections.abc import Callable
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, PathFinder
 from pathlib import Path
@@ -35,32 +33,11 @@ class CoreLoader(ExtensionFileLoader):
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
         _core_preload().fill_bindings()
-        if "torch_cuda._CUDAC" in sys.modules:
-            from torch_cuda._after_import import when_imported
-
-            when_imported("torch.utils.cpp_extension", extend_paths)
 
 
 def _core_preload() -> Any:
     """The patched core's own module; imported when torch is, not when Python starts."""
     return importlib.import_module("torch_cuda._core_preload")
-
-
-def extend_paths(cpp_extension: ModuleType) -> None:
-    """Let ``CUDAExtension`` look for headers and libraries in this package too, after torch's own."""
-    from torch_cuda import include_dir, library_dir
-
-    def extended(paths: Callable[..., list[str]], more: Path) -> Callable[..., list[str]]:
-        @functools.wraps(paths)
-        def with_ours(device_type: str = "cpu", *arguments: Any, **named: Any) -> list[str]:
-            found = paths(device_type, *arguments, **named)
-            return [*found, str(more)] if device_type == "cuda" else found
-
-        return with_ours
-
-    module: Any = cpp_extension
-    module.include_paths = extended(module.include_paths, include_dir())
-    module.library_paths = extended(module.library_paths, library_dir())
 
 
 class CoreFinder(MetaPathFinder):

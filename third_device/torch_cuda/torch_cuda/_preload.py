@@ -18,7 +18,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from torch_cuda import _libraries, build_info, library_dir
-from torch_cuda._after_import import before_body
+from torch_cuda._after_import import before_body, when_imported
+from torch_cuda._extensions import extend_paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +54,7 @@ def preload() -> str:
     _open_nvrtc(folders)
     _open_kineto(folders)
     before_body("torch.cuda", _set_alias)
+    when_imported("torch.utils.cpp_extension", extend_paths)
     return MODULE
 
 

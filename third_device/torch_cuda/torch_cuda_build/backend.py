@@ -27,7 +27,10 @@ sys.path.insert(0, str(ROOT.parent / "tools"))  # the toolkit lies beside this p
 from wrapped_cmake import Lines, WrappedCMake, WrappedCMakeError  # noqa: E402
 
 CORE_PRELOAD = ROOT.parent / "added_to_core" / "torch" / "_decoupled" / "preload.py"
-OWN_FILES = ("__init__.py", "_after_import.py", "_autoload.py", "_libraries.py", "_preload.py", "py.typed")
+OWN_FILES = (
+    *("__init__.py", "_after_import.py", "_autoload.py", "_extensions.py", "_libraries.py", "_preload.py"),
+    "py.typed",
+)
 
 START = ("torch_cuda.pth", "torch_cuda_start.py")
 """What site-packages itself gets, for a stock core."""

@@ -1,0 +1,52 @@
+"""Lets ``torch.utils.cpp_extension`` find what this package has: headers, libraries, and a run path for programs.
+
+``CUDAExtension``, ``load``, ``load_inline`` and Inductor (C++ wrapper, AOTInductor, CUTLASS) ask that module, and it
+knows torch's own folders. The patched core's asks for this package's in most places; what is there already is not added
+twice, so both kinds of core are treated alike.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from torch_cuda import include_dir, library_dir
+
+__all__ = ["extend_paths"]
+
+
+def extend_paths(cpp_extension: ModuleType) -> None:
+    """Give ``torch.utils.cpp_extension`` our folders wherever it takes torch's for CUDA."""
+    module: Any = cpp_extension
+    module.include_paths = _paths(module.include_paths, str(include_dir()))
+    module.library_paths = _paths(module.library_paths, str(library_dir()))
+    if hasattr(module, "_prepare_ldflags"):
+        module._prepare_ldflags = _flags(module._prepare_ldflags, str(library_dir()))
+
+
+def _paths(paths: Callable[..., list[str]], ours: str) -> Callable[..., list[str]]:
+    """``include_paths`` or ``library_paths``, which answer with folders."""
+
+    @functools.wraps(paths)
+    def with_ours(device_type: str = "cpu", *arguments: Any, **named: Any) -> list[str]:
+        found = paths(device_type, *arguments, **named)
+        return [*found, ours] if device_type == "cuda" and ours not in found else found
+
+    return with_ours
+
+
+def _flags(prepare: Callable[..., list[str]], ours: str) -> Callable[..., list[str]]:
+    """``_prepare_ldflags``, the linker's line of ``load`` and ``load_inline``, which does not ask ``library_paths``.
+
+    It names torch's folder alone (``-L``), and for a program of its own (``is_standalone``) as run path too.
+    """
+
+    @functools.wraps(prepare)
+    def with_ours(extra_ldflags: list[str], with_cuda: bool, verbose: bool, is_standalone: bool) -> list[str]:
+        flags = prepare(extra_ldflags, with_cuda, verbose, is_standalone)
+        wanted = [f"-L{ours}", *([f"-Wl,-rpath,{ours}"] if is_standalone else [])] if with_cuda else []
+        return [*(flag for flag in wanted if flag not in flags), *flags]
+
+    return with_ours
