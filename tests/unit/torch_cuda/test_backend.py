@@ -31,7 +31,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")
     root = tmp_path / "torch_cuda"
-    for name in (*(f"torch_cuda/{name}" for name in backend.OWN_FILES), *backend.START):
+    for_torch = f"cmake/{Path(backend.IN_TORCH).name}"
+    for name in (*(f"torch_cuda/{name}" for name in backend.OWN_FILES), *backend.START, for_torch):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(backend.ROOT / name, root / name)
     (root / "CMakeLists.txt").write_text(PROJECT)
@@ -48,8 +49,12 @@ def test_in_steps(project: Path, tmp_path: Path) -> None:
     assert backend.main(["pack", str(tmp_path / "dist")]) == 0
     (wheel,) = (tmp_path / "dist").glob("torch_cuda-*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        assert {"torch_cuda/lib/made.txt", "torch_cuda/_core_preload.py"} < set(archive.namelist())
+        assert {"torch_cuda/lib/made.txt", "torch_cuda/_core_preload.py", backend.IN_TORCH} < set(archive.namelist())
         assert "torch_cuda.pth" not in archive.namelist()
+        (info,) = {name.split("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+        assert (
+            archive.read(f"{info}/top_level.txt").decode() == "torch_cuda\n"
+        )  # not torch: a file for CMake is no module
 
 
 def test_all_at_once_and_again_with_another_choice(

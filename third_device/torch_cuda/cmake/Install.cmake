@@ -34,9 +34,11 @@ install(CODE "
 install(DIRECTORY "${CONFIG_DIR}/" DESTINATION include FILES_MATCHING PATTERN "*.h")
 
 configure_file(cmake/TorchCUDAConfig.cmake.in "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" @ONLY)
+configure_file(cmake/InTorch.cmake.in "${CMAKE_BINARY_DIR}/InTorch.cmake" @ONLY)
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake" VERSION "${TORCH_VERSION}" COMPATIBILITY ExactVersion)
-install(FILES "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" "${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake" DESTINATION share/cmake/TorchCUDA)
+install(FILES "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" "${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake"
+  "${CMAKE_BINARY_DIR}/InTorch.cmake" DESTINATION share/cmake/TorchCUDA)
 
 string(REPLACE " " "\", \"" arch_json "${TORCH_CUDA_ARCH_FLAGS}")
 string(REGEX MATCH "_GLIBCXX_USE_CXX11_ABI=([01])" abi "${CORE_DEFINITIONS}")

@@ -32,6 +32,9 @@ OWN_FILES = (
     "py.typed",
 )
 
+IN_TORCH = "torch/share/cmake/Caffe2/Caffe2Targets-torch_cuda.cmake"
+"""What torch's own folder gets, by which CMake's find_package(Torch) finds us."""
+
 START = ("torch_cuda.pth", "torch_cuda_start.py")
 """What site-packages itself gets, for a stock core."""
 
@@ -74,6 +77,7 @@ def members(staged: Path, core: str) -> dict[str, Path | bytes]:
     if not CORE_PRELOAD.is_file():
         raise BuildError(f"{CORE_PRELOAD} is missing; next: build in a tree that `decouple apply` made")
     found[f"{wheel.IMPORT_NAME}/_core_preload.py"] = CORE_PRELOAD
+    found[IN_TORCH] = ROOT / "cmake" / Path(IN_TORCH).name
     if core != "built":
         found.update({name: ROOT / name for name in START})
     return found

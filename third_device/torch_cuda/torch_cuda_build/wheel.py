@@ -108,7 +108,7 @@ def write(
         f"Wheel-Version: 1.0\nGenerator: torch_cuda_build\nRoot-Is-Purelib: false\nTag: {wheel_tag}\n".encode()
     )
     contents[f"{dist_info}/entry_points.txt"] = ENTRY_POINTS.encode()
-    modules = {name.split("/")[0].removesuffix(".py") for name in members if "/" in name or name.endswith(".py")}
+    modules = {name.split("/")[0].removesuffix(".py") for name in members if name.endswith((".py", ".so"))}
     contents[f"{dist_info}/top_level.txt"] = "".join(f"{name}\n" for name in sorted(modules)).encode()
     record: list[str] = []
     target = folder / f"{stem}-{wheel_tag}.whl"

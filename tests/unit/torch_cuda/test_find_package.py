@@ -1,0 +1,109 @@
+"""CMake's ``find_package(Torch)`` with torch_cuda beside torch, on a small package that is laid out as torch's is.
+
+That a real torch's configuration works so is shown by the C++ program of ``extensions.toml``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from torch_cuda_build import backend
+
+from .conftest import PROJECT
+
+pytestmark = pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("ninja")), reason="no cmake or no ninja")
+
+TORCH = 'find_package(Caffe2 REQUIRED PATHS "${CMAKE_CURRENT_LIST_DIR}/../Caffe2" NO_DEFAULT_PATH)\n'
+CAFFE2 = 'include("${CMAKE_CURRENT_LIST_DIR}/Caffe2Targets.cmake")\n'
+TARGETS = """
+get_filename_component(prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+foreach(name c10 torch_cpu torch)
+  add_library(${name} SHARED IMPORTED)
+  set_target_properties(${name} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${prefix}/include")
+endforeach()
+add_library(torch_cpu_library INTERFACE IMPORTED)
+if(WITH_CUDA_INSIDE)
+  add_library(torch_cuda SHARED IMPORTED)
+endif()
+set_property(TARGET torch PROPERTY INTERFACE_LINK_LIBRARIES torch_cpu_library)
+file(GLOB configurations "${CMAKE_CURRENT_LIST_DIR}/Caffe2Targets-*.cmake") # as CMake writes it
+foreach(configuration IN LISTS configurations)
+  include("${configuration}")
+endforeach()
+"""
+CUDA = """
+if(NO_TOOLKIT)
+  set(CAFFE2_USE_CUDA OFF)
+  return()
+endif()
+add_library(torch::cudart INTERFACE IMPORTED)
+"""
+USER = """
+cmake_minimum_required(VERSION 3.18)
+project(user LANGUAGES NONE)
+find_package(Torch REQUIRED)
+get_target_property(linked torch INTERFACE_LINK_LIBRARIES)
+if(TARGET torch_cuda_library)
+  get_target_property(where torch_cuda IMPORTED_LOCATION)
+  get_target_property(needed torch_cuda INTERFACE_LINK_LIBRARIES)
+endif()
+message(STATUS "linked=${linked} where=${where} needed=${needed} headers=${TORCH_INCLUDE_DIRS}")
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A site-packages folder with both packages' CMake files, and a project that uses torch."""
+    folder = tmp_path / "site"
+    caffe2 = folder / "torch/share/cmake/Caffe2"
+    for path, text in {
+        folder / "torch/share/cmake/Torch/TorchConfig.cmake": TORCH,
+        caffe2 / "Caffe2Config.cmake": CAFFE2,
+        caffe2 / "Caffe2Targets.cmake": TARGETS,
+        caffe2 / "public/cuda.cmake": CUDA,
+        tmp_path / "user/CMakeLists.txt": USER,
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    shutil.copy(PROJECT / "cmake" / Path(backend.IN_TORCH).name, folder / backend.IN_TORCH)
+    ours = folder / "torch_cuda/share/cmake/TorchCUDA/InTorch.cmake"
+    ours.parent.mkdir(parents=True)
+    text = (PROJECT / "cmake/InTorch.cmake.in").read_text().replace("@USE_NCCL@", "ON")
+    ours.write_text(text.replace("@CUDAToolkit_VERSION_MAJOR@.@CUDAToolkit_VERSION_MINOR@", "12.4"))
+    return folder
+
+
+def configure(site: Path, *options: str, **environment: str) -> str:
+    """What CMake says of a project that finds torch in *site*."""
+    user = site.parent / "user"
+    command = ["cmake", "-G", "Ninja", "-S", str(user), "-B", str(user / "build"), f"-DCMAKE_PREFIX_PATH={site}/torch"]
+    done = subprocess.run([*command, *options], env={**os.environ, **environment}, capture_output=True, text=True)
+    return " ".join((done.stdout + done.stderr).split())
+
+
+def test_who_links_torch_links_cuda_and_sees_its_headers(site: Path) -> None:
+    said = configure(site)
+    assert "linked=torch_cpu_library;torch_cuda_library" in said
+    assert f"where={site}/torch_cuda/lib/libtorch_cuda.so" in said
+    assert "needed=torch::cudart;c10_cuda;torch_cpu_library" in said
+    assert f"headers={site}/torch_cuda/include" in said
+
+
+@pytest.mark.parametrize("without", ["the package", "the opt-out", "CUDA inside"])
+def test_a_torch_without_us_or_with_cuda_of_its_own_is_left_alone(site: Path, without: str) -> None:
+    if without == "the package":
+        shutil.rmtree(site / "torch_cuda")
+    options = ["-DWITH_CUDA_INSIDE=ON"] if without == "CUDA inside" else []
+    opted_out = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"} if without == "the opt-out" else {}
+    assert "linked=torch_cpu_library where=" in configure(site, *options, **opted_out)
+
+
+def test_without_a_toolkit_one_sentence_says_what_to_set(site: Path) -> None:
+    said = configure(site, "-DNO_TOOLKIT=ON")
+    assert (
+        "torch_cuda is installed beside torch, and no CUDA toolkit is found. Put nvcc of CUDA 12.4 on the PATH" in said
+    )
