@@ -42,6 +42,7 @@ PER_RELEASE = {
     "smoke": "stage 2's runtime part against a stock core: does it build, does _CUDAC import (needs no GPU)",
     "verify": "ELF audit, imports and parity with the monolith of the wheels in dist/<release>/",
     "test-cuda": "upstream's CUDA suites on a GPU or on the simulated device (-- cuda torch --against official)",
+    "test-patches": "what each patch promises of a running torch, with a device and without (-- --torch PYTHON)",
     "contract": "torch_sim built against the core in dist/<release>/, and the contract on it (-- --beside-cuda)",
     "units": "what stage 1's translation units open, from the build's record: no file of CUDA (-- --count 60 --jobs 2)",
     "shell": "a shell in the build environment (-- --stage 2)",

@@ -127,13 +127,22 @@ def learn_unset(options: argparse.Namespace) -> int:
     return 0
 
 
+def made(options: argparse.Namespace, python: Path) -> Path:
+    """The stand-ins for the torch that the options name; without shadows those that every torch shares."""
+    say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
+    torch = look(options, python)
+    return (
+        build.stand_ins(torch.site, options.cuda, say)
+        if options.no_shadows
+        else build.build(torch, options.cuda, say=say)
+    )
+
+
 def run(options: argparse.Namespace) -> int:
     """``run``: replaces this process."""
     program, command = program_of(options)
     python = Path(program) if re.match(r"python[\d.]*$", Path(program).name) else Path(sys.executable)
-    built = options.built or build.build(
-        look(options, python), options.cuda, say=lambda line: print(line, file=sys.stderr)
-    )
+    built = options.built or made(options, python)
     device = launch.Device(options.devices, options.memory, options.arch)
     env = launch.environment(
         built.resolve(),

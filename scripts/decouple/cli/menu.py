@@ -60,6 +60,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "status-table": ("tables", "put the tables of ci/status/*.json into README.md and docs/status.md"),
     "kernels": ("kernels", "the machine code in CUDA libraries, kernel by kernel"),
     "test-cuda": ("test_cuda", "upstream's CUDA test suites, on a GPU or on the simulated device"),
+    "test-patches": ("test_patches", "what each patch promises of a running torch, asked with a device and without"),
     "stage2-symbols": ("stage2", "which symbols a core lacks that libtorch_cuda needs, and who provides them"),
     "core-half": ("core_half", "the CPU half of the official wheel, as a core to try torch_cuda on"),
     "units": ("units", "what stage 1's translation units open: no file of CUDA may be among it"),

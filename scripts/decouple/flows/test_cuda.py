@@ -174,9 +174,10 @@ IN_ROOT = {
         lambda work: Build(work.project, work.release, kernels="monolith").places,
     ),
     "monolith": InRoot("monolith"),
+    "cpu": InRoot("stock"),
 }
 """Word of ``--torch`` -> what it is: our wheels, those of ``smoke``, Debian's unmodified CPU torch with torch_cuda over
-Debian's kernels, and Debian's single-stage build."""
+Debian's kernels, Debian's single-stage build, and that CPU torch alone, which has no device to test."""
 
 
 class Torch(Struct, frozen=True):
@@ -248,7 +249,7 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     environment = open_environment(work, places, layers, listener)
     names = environment.names()
     python, variables = "python3", checks.monolith_variables()
-    if wheels:
+    if wheels or known.layer == "stock":
         table = settings.core("stock" if known.layer == "stock" else "built")
         libraries = table.libraries(environment.kind)
         place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")

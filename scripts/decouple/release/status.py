@@ -173,6 +173,26 @@ class SuitesSection(Struct, frozen=True):
     against: Against | None = None
 
 
+class PatchCheck(Struct, frozen=True):
+    """One question of a patch: what a torch answered, with a ``device`` or without, and the pattern it must match."""
+
+    patch: str
+    asks: str
+    device: bool
+    ok: bool
+    seen: str
+    expected: str = ""
+
+
+class PatchTrialSection(Struct, frozen=True):
+    """What `decouple test-patches` was told by one torch; ``kind`` says whether it has the patches."""
+
+    kind: str
+    torch: str
+    device: str
+    answers: tuple[PatchCheck, ...]
+
+
 class ContractSection(Struct, frozen=True):
     """One run of the backend contract: items by status, tests by outcome."""
 
@@ -201,6 +221,8 @@ class ReleaseStatus(Struct, frozen=True):
     """Which of our builds ("built", "smoke") -> its machine code against another's."""
     suites: Mapping[str, SuitesSection] = field(default_factory=dict)
     """Which torch on which device ("built-simulated", "official-gpu") -> what became of the tests on it."""
+    patches: Mapping[str, PatchTrialSection] = field(default_factory=dict)
+    """Which torch on which device -> what it answered to the questions of the patches."""
     contract: Mapping[str, ContractSection] = field(default_factory=dict)
 
 
@@ -445,6 +467,15 @@ def _audited(verify: VerifySection) -> str:
     return f"{faults} faults" if faults else f"clean ({max(one.files for one in found)} files)"
 
 
+def _patch_checks(status: ReleaseStatus) -> str:
+    """Torch by torch: how many answers are those that it must give, with the patches or without."""
+    said = []
+    for label, one in sorted(status.patches.items()):
+        good, device = sum(answer.ok for answer in one.answers), f"-{one.device}"
+        said.append(f"{label.removesuffix(device)} ({one.kind}; {one.device}): {good} of {len(one.answers)}")
+    return "<br>".join(said) or "not asked"
+
+
 def _contract(status: ReleaseStatus) -> str:
     """The items that torch_sim keeps on this release, where most of them could be asked."""
     if not status.contract:
@@ -468,6 +499,7 @@ COLUMNS: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "over Debian's kernels on its CPU torch": lambda status: _over(status, status.over_installed),
     "portable wheels against the official": _portable,
     "CUDA suites": _suites,
+    "patches' own checks": _patch_checks,
     "ELF audit": _audit,
     "contract of backends": _contract,
 }

@@ -1,0 +1,55 @@
+"""Asks an installed torch the questions of the patches. Runs in a process of its own, with that torch on its path.
+
+Argument: a JSON list of programs; each leaves its answer in ``answer``. Prints a line of JSON behind a mark for what
+torch this is, and one for each answer, so that what a torch prints by itself does no harm and a death loses one answer.
+Uses only torch and the standard library.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from typing import Any
+
+MARK = "decouple:"
+
+
+def kind(torch: Any) -> str:
+    """Which core is under which kernels: a word of ``decouple.verify.patches.KINDS``."""
+    found = {name: importlib.util.find_spec(name) is not None for name in ("torch_cuda", "torch_core_half")}
+    patched = importlib.util.find_spec("torch._decoupled") is not None
+    if patched:
+        return "patched" if found["torch_cuda"] else "core"
+    if found["torch_cuda"]:
+        return "half" if found["torch_core_half"] else "unpatched"
+    return "single" if torch.version.cuda else "cpu"
+
+
+def answer(torch: Any, program: str) -> str:
+    """What the program left, or its error in one line."""
+    names: dict[str, Any] = {"torch": torch}
+    try:
+        exec(program, names)
+        return str(names["answer"])
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [""])[0]
+        return f"{type(error).__name__}: {first}"
+
+
+def say(found: object) -> None:
+    """One line, at once: the next question may end the process."""
+    print(f"{MARK}{json.dumps(found)}", flush=True)
+
+
+def main() -> None:
+    """Import torch, ask, tell."""
+    import torch  # type: ignore[import-not-found,unused-ignore]
+
+    say({"torch": torch.__version__, "kind": kind(torch), "device": torch.cuda.is_available()})
+    for program in json.loads(sys.argv[1]):
+        say(answer(torch, program))
+
+
+if __name__ == "__main__":
+    main()

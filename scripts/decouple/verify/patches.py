@@ -1,0 +1,122 @@
+"""What the ``Verify:`` of a patch promises of a running torch, asked with the patch and without.
+
+The header of a patch says it in words for a reader; ``patches.toml`` has it as programs, with the answers that each
+kind of build must give.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from decouple.base import toml
+from decouple.base.errors import DecoupleError
+from decouple.verify.inside.ask import MARK
+
+_FILE = Path(__file__).with_name("patches.toml")
+INSIDE = "scripts/decouple/verify/inside/ask.py"
+
+#: What a torch can be, in the words of ``inside/ask.py`` -> for a reader.
+KINDS = {
+    "single": "upstream's single build",
+    "half": "torch_cuda on the CPU half of upstream's single build",
+    "patched": "torch_cuda on the patched core",
+    "core": "the patched core alone",
+    "unpatched": "torch_cuda on an unmodified CPU torch",
+    "cpu": "an unmodified CPU torch alone",
+}
+
+
+class PatchQuestion(Struct, frozen=True):
+    """A program and its answers, as regular expressions for all of an answer; the comments of the file say of whom."""
+
+    patch: str
+    asks: str
+    program: str
+    device: re.Pattern[str]
+    none: re.Pattern[str]
+    core: re.Pattern[str]
+    unpatched: re.Pattern[str]
+    cpu: re.Pattern[str] | None = None
+    alike: str = ""
+
+    def expected(self, kind: str, device: bool) -> re.Pattern[str] | None:
+        """The answer of a torch of that kind with or without a device; None where nothing is promised of it."""
+        if kind in ("core", "cpu"):
+            return (self.cpu or self.core) if kind == "cpu" else self.core
+        if kind == "unpatched":
+            return self.unpatched if device else None
+        return self.device if device else self.none
+
+
+class _File(Struct, frozen=True):
+    question: tuple[PatchQuestion, ...]
+
+
+class PatchAnswer(Struct, frozen=True):
+    """What one torch answered: ``expected`` is the pattern's text, ``alike`` why it is the same without the patch."""
+
+    patch: str
+    asks: str
+    device: bool
+    ok: bool
+    seen: str
+    expected: str
+    alike: str = ""
+
+
+class Told(Struct, frozen=True):
+    """What ``inside/ask.py`` said: which torch this is, and the answers in order."""
+
+    torch: str
+    kind: str
+    device: bool
+    answers: tuple[str, ...]
+
+
+@cache
+def questions() -> tuple[PatchQuestion, ...]:
+    """All of them, in the file's order."""
+    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}").question
+
+
+def of_patches(known: Iterable[PatchQuestion], identities: Iterable[str]) -> tuple[PatchQuestion, ...]:
+    """The questions of the patches with these Decouple-Ids: a series may have dropped some."""
+    wanted = set(identities)
+    return tuple(one for one in known if one.patch in wanted)
+
+
+def tell(command: Sequence[str], variables: Mapping[str, str] | None = None) -> Told:
+    """Run ``inside/ask.py`` by this command line. Raises DecoupleError when torch cannot be imported there."""
+    done = subprocess.run(
+        list(command), capture_output=True, text=True, stdin=subprocess.DEVNULL, env=variables and dict(variables)
+    )
+    lines = [json.loads(line.removeprefix(MARK)) for line in done.stdout.splitlines() if line.startswith(MARK)]
+    if not lines:
+        said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]
+        raise DecoupleError(f"torch cannot be asked: {said[-1].strip()}", next_step="import torch with that Python")
+    head: dict[str, Any] = lines[0]
+    answers = [str(line) for line in lines[1:]]
+    if done.returncode:
+        answers.append(f"its process ended by exit status {done.returncode}")
+    return Told(head["torch"], head["kind"], head["device"], tuple(answers))
+
+
+def judged(asked: Sequence[PatchQuestion], told: Told) -> tuple[PatchAnswer, ...]:
+    """Each answer against the one that a torch of this kind must give; what it promises nothing of is left out."""
+    found = []
+    for number, one in enumerate(asked):
+        pattern = one.expected(told.kind, told.device)
+        if pattern is None:
+            continue
+        seen = told.answers[number] if number < len(told.answers) else "not asked: the process had ended"
+        alike, ok = one.alike if told.kind == "unpatched" else "", bool(pattern.fullmatch(seen))
+        found.append(PatchAnswer(one.patch, one.asks, told.device, ok, seen, pattern.pattern, alike))
+    return tuple(found)
