@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from packaging.utils import parse_wheel_filename
 
+from decouple.base.errors import DecoupleError
 from decouple.base.paths import cache_dir
-from decouple.build import description, remote_cache, rootfs, settings
+from decouple.build import description, remote_cache, rootfs, settings, wheels
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import Bind, clean_environment
@@ -46,18 +47,23 @@ def test_programs_of_a_younger_suite_start_the_roots_own_compiler(root: Root, tm
     assert code == 31, "the program was compiled with glibc 2.31's headers"
 
 
-def test_a_library_that_needs_openmp_becomes_a_manylinux_wheel(root: Root, tmp_path: Path) -> None:
-    (tmp_path / "a.c").write_text("#include <omp.h>\nint threads(void) { return omp_get_max_threads(); }\n")
-    inside(root, tmp_path, "gcc", "-shared", "-fPIC", "-fopenmp", "a.c", "-o", "_tiny.so")
-    wheel = tmp_path / "tiny-1.0-cp39-cp39-linux_x86_64.whl"
-    info = "tiny-1.0.dist-info"
+def tiny_wheel(folder: Path, tag: str) -> Path:
+    """A wheel of that tag with ``_tiny.so`` of ``folder`` in it."""
+    wheel, info = folder / f"tiny-1.0-{tag}.whl", "tiny-1.0.dist-info"
     with zipfile.ZipFile(wheel, "w") as archive:
-        archive.write(tmp_path / "_tiny.so", "tiny/_tiny.so")
+        archive.write(folder / "_tiny.so", "tiny/_tiny.so")
         archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
-        tags = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: cp39-cp39-linux_x86_64\n"
+        tags = f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: {tag}\n"
         archive.writestr(f"{info}/WHEEL", tags)
         names = [*archive.namelist(), f"{info}/RECORD"]
         archive.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in names))
+    return wheel
+
+
+def test_a_library_that_needs_openmp_becomes_a_manylinux_wheel(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("#include <omp.h>\nint threads(void) { return omp_get_max_threads(); }\n")
+    inside(root, tmp_path, "gcc", "-shared", "-fPIC", "-fopenmp", "a.c", "-o", "_tiny.so")
+    wheel = tiny_wheel(tmp_path, "cp39-cp39-linux_x86_64")
     inside(root, tmp_path, *settings.facts().portable.graft, "made", wheel.name)
     (made,) = (tmp_path / "made").glob("*.whl")
     platforms = {tag.platform for tag in parse_wheel_filename(made.name)[3]}
@@ -65,6 +71,19 @@ def test_a_library_that_needs_openmp_becomes_a_manylinux_wheel(root: Root, tmp_p
     with audit.opened(made) as folder:
         names = {library.path.name for library in audit.libraries(folder)}
     assert any(name.startswith("libgomp") for name in names), names
+
+
+def test_a_wheel_that_needs_more_than_its_name_says_is_found(root: Root, tmp_path: Path) -> None:
+    """Stage 2 gives its wheel a tag, and auditwheel is asked whether the libraries keep it."""
+    (tmp_path / "a.c").write_text(
+        '#define _GNU_SOURCE\n#include <sys/mman.h>\nint a(void) { return memfd_create("", 0); }\n'
+    )
+    inside(root, tmp_path, "gcc", "-shared", "-fPIC", "a.c", "-o", "_tiny.so")
+    wheel = tiny_wheel(tmp_path, "cp39-cp39-manylinux_2_27_x86_64")
+    said = inside(root, tmp_path, *settings.facts().portable.show, wheel.name)
+    wheels.check_platform(wheel.name, " ".join(said.split()))
+    with pytest.raises(DecoupleError, match="its libraries need manylinux_2_27"):
+        wheels.check_platform(wheel.name.replace("2_27", "2_17"), " ".join(said.split()))
 
 
 @pytest.mark.parametrize("version", list(settings.facts().portable.interpreters))

@@ -132,11 +132,12 @@ class HostSettings(Struct, frozen=True):
 
 
 class Portable(Struct, frozen=True):
-    """What is special about wheels for most machines: the first release with the C++11 ABI, how libraries go in, and
-    for which Pythons ("3.13") besides the root's own they are made there."""
+    """What is special about wheels for most machines: the first release with the C++11 ABI, how libraries go in, what
+    says which systems a wheel runs on, and for which Pythons ("3.13") besides the root's own they are made there."""
 
     cxx11_abi_from: str
     graft: tuple[str, ...]
+    show: tuple[str, ...]
     interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
 
     def interpreter(self, version: str) -> Interpreter:

@@ -413,7 +413,16 @@ class Stage2(Stage):
     def make(self) -> Path:
         project = f"{self.names['tree']}/third_device/torch_cuda"
         self.compile()
-        return self.pack([*self.backend(), "pack", "--stored"], project)  # the finished wheel is written anew
+        raw = self.pack([*self.backend(), "pack", "--stored"], project)  # the finished wheel is written anew
+        if self.environment.kind == "portable":
+            self._check_platform(raw)
+        return raw
+
+    def _check_platform(self, raw: Path) -> None:
+        """The tag in the wheel's name was given to the build: auditwheel says whether its libraries keep it."""
+        inside, said = f"{self.names['raw']}/stage2/{raw.name}", list[str]()
+        self.run("platform of stage 2", [*settings.facts().portable.show, inside], "/", said.append)
+        wheels.check_platform(raw.name, " ".join(said))
 
 
 def stage_of(number: int, job: Job) -> Stage:

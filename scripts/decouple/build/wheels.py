@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import time
 import zipfile
 from pathlib import Path
@@ -21,6 +22,7 @@ from decouple.release.wheel_manifest import MEMBER, SUFFIX, WheelManifest
 #: The earliest time a zip member can carry.
 _ZIP_EPOCH = 315532800
 _CHUNK = 1 << 20
+_PLATFORM = re.compile(r"manylinux_(\d+)_(\d+)_")  # PEP 600: the glibc that is needed
 _LEVEL = 6
 BOM = "sboms/decouple.cdx.json"
 """The bill of materials, in the dist-info folder: the place is PEP 770's, the ending CycloneDX's."""
@@ -73,6 +75,22 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
     partial.replace(target)
     write_atomically(target.with_name(target.name + SUFFIX), payload)
     return target
+
+
+def check_platform(name: str, said: str) -> None:
+    """Whether the tag in a wheel's ``name`` promises no more than its libraries keep, by what auditwheel ``said`` of
+    their symbols. Raises DecoupleError where it does."""
+    tagged, asked = _PLATFORM.search(name), _PLATFORM.search(said.partition("constrains the platform tag")[2])
+    if tagged is None or asked is None:
+        raise DecoupleError(
+            f"{name}: auditwheel names no manylinux platform for its libraries",
+            next_step="`auditwheel show` of that wheel says which symbols are in the way",
+        )
+    if tuple(map(int, asked.groups())) > tuple(map(int, tagged.groups())):
+        raise DecoupleError(
+            f"{name}: its libraries need {asked[0].rstrip('_')}",
+            next_step="`auditwheel show` of that wheel names the symbols; link what is as old as the tag",
+        )
 
 
 def dist_info(wheel: zipfile.ZipFile, path: Path) -> str:
