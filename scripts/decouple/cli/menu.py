@@ -56,6 +56,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "verify": ("verify", "ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's provenance"),
     "parity": ("parity", "a torch against the official wheel: settings, operators, API, files, symbols, with reasons"),
     "tryout": ("tryout", "install finished wheels on a bare system, with what PyPI has for torch, and use them"),
+    "extensions": ("extensions", "compile projects with CUDA kernels against an installed torch, and use them"),
     "audit": ("verify", "the ELF audit of any wheels or folders"),
     "status-table": ("tables", "put the tables of ci/status/*.json into README.md and docs/status.md"),
     "kernels": ("kernels", "the machine code in CUDA libraries, kernel by kernel"),

@@ -19,7 +19,6 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from decouple.base.errors import UsageError
-from decouple.base.paths import cache_dir
 from decouple.base.process import time_limit
 from decouple.build import inputs, settings
 from decouple.build.environment import Environment, Places, RootEnvironment
@@ -27,9 +26,9 @@ from decouple.build.wheels import read_manifest
 from decouple.flows import kernels
 from decouple.flows.build import Build, build
 from decouple.flows.environment import Work, open_environment
+from decouple.flows.extensions import compiled
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
-from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit, checks, elsewhere, extensions, facts, parity, upstream_tests, venvs
 from decouple.verify.audit import ElfAudit
@@ -234,16 +233,8 @@ class _Trial(Struct, frozen=True):
         variables = {**extensions.compilers(self.environment.kind), "TORCH_CUDA_ARCH_LIST": archs}
         if libraries := settings.core(kind).libraries(self.environment.kind):
             variables["LD_LIBRARY_PATH"] = libraries
-        progress, found = self.listener.progress, []
-        for one in extensions.load():
-            if isinstance(one.source, Path):
-                source = self.environment.places.project / one.source
-            else:
-                source, _ = Downloader(cache_dir(), progress=progress).get(one.source)
-            progress.start(f"CUDAExtension {one.name}")
-            found.append(extensions.compile_and_try(self.place, both, one, source, variables))
-            progress.finish()
-        return found
+        project, places = self.environment.names()["project"], self.environment.places
+        return [compiled(self.place, both, one, variables, project, places, self.listener) for one in extensions.load()]
 
 
 def _record(request: Verify, backend: Path | None, seen: Mapping[str, Any], result: Verified) -> None:

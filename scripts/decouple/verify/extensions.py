@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from decouple.base import toml
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
 from decouple.release.manifest import RemoteFile
-from decouple.verify.audit import cuda_library, libraries
+from decouple.verify import elf
+from decouple.verify.audit import cuda_library
 from decouple.verify.checks import Promise
 from decouple.verify.venvs import Tried, Workplace
 
@@ -26,18 +28,27 @@ _FILE = Path(__file__).with_name("extensions.toml")
 
 
 class Extension(Struct, frozen=True):
-    """To compile: a ``folder`` of this repository, or an ``sdist``; ``says`` matches the trial's last line."""
+    """To compile: a ``folder`` of this repository, or an ``sdist``; ``says`` matches the trial's last line.
+
+    pip makes a wheel of it, and ``trial`` is a program that uses that; or ``script``, a file of this repository, is run
+    in the unpacked folder and does all by itself. Paths of the last kind and of the folder are relative to here.
+    """
 
     name: str
-    trial: str
     says: str
+    trial: str = ""
+    script: str = ""
     folder: str = ""
     sdist: RemoteFile | None = None
+    beside: tuple[RemoteFile, ...] = ()
+    """Other sdists that its build wants, unpacked too: ``{NAME}`` in ``environment`` is the folder of NAME.tar.gz."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if bool(self.folder) == bool(self.sdist):
             raise ValueError(f"{self.name}: `folder` or [extension.sdist], and not both")
+        if bool(self.trial) == bool(self.script):
+            raise ValueError(f"{self.name}: `trial` or `script`, and not both")
 
     @property
     def source(self) -> Path | RemoteFile:
@@ -58,6 +69,15 @@ def _facts() -> _File:
 def load() -> tuple[Extension, ...]:
     """The projects of ``extensions.toml``."""
     return _facts().extension
+
+
+def named(names: Collection[str]) -> tuple[Extension, ...]:
+    """Those of these names, or all. Raises UsageError naming the others."""
+    known = [one.name for one in load()]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{name}: no project of {_FILE.name}", next_step=f"use one of: {', '.join(known)}")
+    return tuple(one for one in load() if not names or one.name in names)
 
 
 def compilers(kind: str) -> Mapping[str, str]:
@@ -87,43 +107,79 @@ def lay(sdist: Path, target: Path) -> None:
 
 
 def compile_and_try(
-    place: Workplace, both: Tried, extension: Extension, sdist: Path, variables: Mapping[str, str]
+    place: Workplace,
+    both: Tried,
+    extension: Extension,
+    sdist: Path,
+    variables: Mapping[str, str],
+    *,
+    beside: Mapping[str, Path] | None = None,
+    script: str = "",
 ) -> Promise:
-    """Build the project's wheel with the torch of ``both``, install it beside, run its trial; a fault fails the check.
+    """Compile the project with the torch of ``both`` and use it; a fault fails the check.
 
-    ``variables`` are those of the compilers and the architectures; ``sdist`` is a folder or an sdist on this machine.
+    ``variables`` are those of the compilers and the architectures; ``sdist`` is a folder or an sdist on this machine,
+    and so are those of ``beside``, by name. ``script`` is the project's script as the environment sees it.
     """
-    name = f"CUDAExtension: {extension.name}"
+    name = f"CUDAExtension: {extension.name}" if extension.trial else f"CUDA project: {extension.name}"
     folder, inside = both.folder / "extensions" / extension.name, f"{both.inside}/extensions/{extension.name}"
-    python = f"{both.inside}/venv/bin/python"
-    pip = [python, "-m", "pip"]
-    quiet = ["-q", "--no-deps", "--no-index"]
-    given = {**variables, **extension.environment}
+    python = both.prefix[-1]
     began = time.monotonic()
     try:
         lay(sdist, folder / "source")
-        for made in ("wheel", "site"):  # by an earlier run, perhaps of another version
-            remove_tree(folder / made)
-        build = [*pip, "wheel", *quiet, "--no-build-isolation", "-w", f"{inside}/wheel", f"{inside}/source"]
-        _run(place, build, given, f"wheel of {extension.name}")
-        wheel = next((folder / "wheel").glob("*.whl"))
-        install = [*pip, "install", *quiet, "--target", f"{inside}/site", f"{inside}/wheel/{wheel.name}"]
-        _run(place, install, given, f"install {extension.name}")
-        needed = sorted({lib for one in libraries(folder / "site") for lib in one.needed if cuda_library().match(lib)})
+        for one, path in (beside or {}).items():
+            lay(path, folder / one)
+        places = {one: f"{inside}/{one}" for one in beside or {}}
+        environment = {key: value.format_map(places) for key, value in extension.environment.items()}
+        given = {**variables, **environment}
+        if extension.trial:
+            _wheel(place, python, extension, folder, inside, given)
+            where, command = "/", [python, "-c", extension.trial]
+            given["PYTHONPATH"] = f"{inside}/site"
+        else:
+            where, command = f"{inside}/source", [python, script]
+        done = subprocess.run(
+            place.environment.argv(command, given, where), capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
+        _keep(place.log, extension.name, done.stdout + done.stderr)
     except DecoupleError as error:
         return Promise(name, False, str(error))
     took = time.monotonic() - began
-    environment = {**given, "PYTHONPATH": f"{inside}/site"}
-    done = subprocess.run(
-        place.environment.argv([python, "-c", extension.trial], environment, "/"),
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-    )
     told = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines()
     last = told[-1] if told else f"exit status {done.returncode}"
-    right = done.returncode == 0 and re.fullmatch(extension.says, last) is not None and bool(needed)
+    if done.returncode:
+        return Promise(name, False, f"{last}; read {place.log}")
+    needed = _needed(folder / ("site" if extension.trial else "source"))
+    right = re.fullmatch(extension.says, last) is not None and bool(needed)
     return Promise(name, right, f"{last}; needs {', '.join(needed) or 'no CUDA library'}; compiled in {took:.0f} s")
+
+
+def _needed(folder: Path) -> list[str]:
+    """CUDA's libraries that what was linked in ``folder`` needs; objects are not linked, and not executable."""
+    linked = [path for path in folder.rglob("*") if path.is_file() and os.access(path, os.X_OK) and elf.is_elf(path)]
+    return sorted({library for path in linked for library in elf.read(path).needed if cuda_library().match(library)})
+
+
+def _wheel(
+    place: Workplace, python: str, extension: Extension, folder: Path, inside: str, given: Mapping[str, str]
+) -> None:
+    """Build the project's wheel and install it into ``site`` beside its source. Raises DecoupleError when pip fails."""
+    pip = [python, "-m", "pip"]
+    quiet = ["-q", "--no-deps", "--no-index"]
+    for made in ("wheel", "site"):  # by an earlier run, perhaps of another version
+        remove_tree(folder / made)
+    build = [*pip, "wheel", *quiet, "--no-build-isolation", "-w", f"{inside}/wheel", f"{inside}/source"]
+    _run(place, build, given, f"wheel of {extension.name}")
+    wheel = next((folder / "wheel").glob("*.whl"))
+    install = [*pip, "install", *quiet, "--target", f"{inside}/site", f"{inside}/wheel/{wheel.name}"]
+    _run(place, install, given, f"install {extension.name}")
+
+
+def _keep(log: Path, name: str, said: str) -> None:
+    """What a trial or script said, which may be a compiler's whole output, for who must read it."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a", encoding="utf-8", errors="replace") as out:
+        out.write(f"== use of {name}\n{said}\n")
 
 
 def _run(place: Workplace, command: Sequence[str], variables: Mapping[str, str], what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.release.manifest import RemoteFile
 from decouple.verify import extensions
 from decouple.verify.venvs import Tried, Workplace, install
@@ -43,10 +44,18 @@ def test_each_project_is_in_the_repository_or_pinned_by_its_hash() -> None:
     named = extensions.load()
     assert len(named) >= 2
     for one in named:
-        if isinstance(one.source, RemoteFile):
-            assert one.source.size and re.fullmatch(r"[0-9a-f]{64}", one.source.sha256 or "")
-        else:
-            assert (PROJECT / one.source / "setup.py").is_file()
+        for remote in (*one.beside, *([one.source] if isinstance(one.source, RemoteFile) else [])):
+            assert remote.size and re.fullmatch(r"[0-9a-f]{64}", remote.sha256 or "")
+        if isinstance(one.source, Path):
+            assert (PROJECT / one.source / ("setup.py" if one.trial else Path(one.script).name)).is_file()
+        assert not one.script or (PROJECT / one.script).is_file()
+
+
+def test_a_name_that_is_none_is_refused_with_the_others() -> None:
+    with pytest.raises(UsageError, match=r"no_such: no project of extensions.toml.*") as refused:
+        extensions.named(["no_such"])
+    assert "fast_rnnt" in str(refused.value.next_step)
+    assert [one.name for one in extensions.named(["app"])] == ["app"]
 
 
 def test_an_sdist_is_opened_to_the_folder_that_is_in_it(tmp_path: Path) -> None:
@@ -72,7 +81,8 @@ def test_a_project_that_does_not_build_is_a_failed_check_that_names_the_log(
 ) -> None:
     place, both = workplace
     (tmp_path / "setup.py").write_text("raise SystemExit('error: no compiler for you')\n")
-    check = extensions.compile_and_try(place, both, extensions.Extension("broken", "", "", str(tmp_path)), tmp_path, {})
+    broken = extensions.Extension("broken", says="", trial="pass", folder=str(tmp_path))
+    check = extensions.compile_and_try(place, both, broken, tmp_path, {})
     assert not check.ok
     assert str(place.log) in check.seen
 
@@ -84,5 +94,45 @@ def test_a_wheel_of_an_earlier_run_is_not_taken_for_the_one_that_was_asked_for(
     stale = both.folder / "extensions" / "empty" / "wheel" / "empty-0.9-py3-none-any.whl"
     stale.parent.mkdir(parents=True)
     stale.write_bytes(b"")
-    extensions.compile_and_try(place, both, extensions.Extension("empty", "", "", str(tmp_path)), tmp_path, {})
+    empty = extensions.Extension("empty", says="", trial="pass", folder=str(tmp_path))
+    extensions.compile_and_try(place, both, empty, tmp_path, {})
     assert not stale.exists()
+
+
+SCRIPT = """
+import os, pathlib, subprocess, sys
+pathlib.Path("c.c").write_text("int main(void) { return 0; }")
+pathlib.Path("cudart.c").write_text("int f(void) { return 0; }")
+subprocess.run(["cc", "-shared", "-o", "libcudart.so.12", "-Wl,-soname,libcudart.so.12", "cudart.c"], check=True)
+subprocess.run(["cc", "-o", "made", "c.c", *sys.argv[1:], *os.environ["LIBRARY"].split()], check=True)
+print("other", pathlib.Path(os.environ["OTHER"], "setup.py").exists())
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.parametrize(
+    "says, library, ok, seen",
+    [
+        ("other True", "-Wl,--no-as-needed libcudart.so.12", True, "other True; needs libcudart.so.12"),
+        ("other True", "", False, "needs no CUDA library"),
+        ("something else", "-Wl,--no-as-needed libcudart.so.12", False, "other True"),
+        ("other True", "no_such_file", False, "read "),
+    ],
+)
+def test_a_script_compiles_in_the_projects_folder_and_says_what_it_saw(
+    workplace: tuple[Workplace, Tried], tmp_path: Path, says: str, library: str, ok: bool, seen: str
+) -> None:
+    place, both = workplace
+    (tmp_path / "script.py").write_text(SCRIPT)
+    one = extensions.Extension(
+        "scripted", says=says, script="script.py", folder=str(tmp_path), environment={"OTHER": "{other}"}
+    )
+    other = sdist(tmp_path, "other-1.0")
+    laid = tmp_path / "laid"
+    laid.mkdir()
+    check = extensions.compile_and_try(
+        place, both, one, laid, {"LIBRARY": library}, beside={"other": other}, script=str(tmp_path / "script.py")
+    )
+    assert check.ok is ok
+    assert seen in check.seen
+    assert "other True" in place.log.read_text() or not ok

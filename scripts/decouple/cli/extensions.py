@@ -1,0 +1,30 @@
+"""``decouple extensions``: projects with CUDA kernels of their own, compiled against an installed torch."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import CHECK_FAILED, OK
+from decouple.cli import output
+from decouple.cli.request import asked
+from decouple.cli.verify import print_checks
+from decouple.flows import extensions as flow
+
+
+def register(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser("extensions")
+    parser.add_argument("release")
+    parser.add_argument("names", nargs="*", metavar="PROJECT", help="of extensions.toml (all)")
+    parser.add_argument("--python", type=Path, required=True, help="has torch, setuptools and wheel")
+    parser.add_argument("--toolkit", type=Path, metavar="DIR", help="the folder of CUDA, with bin/nvcc (CUDA_HOME)")
+    parser.add_argument("--arch", dest="archs", metavar="LIST", help="TORCH_CUDA_ARCH_LIST (9.0)")
+    parser.set_defaults(run=_extensions)
+
+
+def _extensions(arguments: argparse.Namespace) -> int:
+    found = flow.extensions(asked(flow.Extensions, arguments), output.listener())
+    print_checks(found)
+    return OK if all(one.ok for one in found) else CHECK_FAILED

@@ -1,0 +1,83 @@
+"""Projects with CUDA kernels of their own, compiled against an installed torch and used: what its users do with it.
+
+>>> from decouple.flows.extensions import Extensions, extensions
+>>> extensions(Extensions(project, "2.6", python=python / "python", names=("no_such",)))
+Traceback (most recent call last):
+decouple.base.errors.UsageError: no_such: no project of extensions.toml (use one of: ...)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from decouple.base.errors import UsageError
+from decouple.base.paths import cache_dir
+from decouple.build.environment import HostEnvironment, Places
+from decouple.flows.listener import QUIET, Listener
+from decouple.upstream.download import Downloader
+from decouple.verify import extensions as rules
+from decouple.verify.checks import Promise
+from decouple.verify.extensions import Extension
+from decouple.verify.venvs import Tried, Workplace
+
+
+class Extensions(Struct, frozen=True):
+    """Which torch, with which toolkit, and what is compiled against it on this machine."""
+
+    project: Path
+    release: str
+    python: Path
+    """Has torch, and setuptools and wheel to build with."""
+    toolkit: Path | None = None
+    """The folder of CUDA with bin/nvcc; none: what CUDA_HOME says."""
+    archs: str = "9.0"
+    names: tuple[str, ...] = ()
+    """Of ``extensions.toml``; empty: all."""
+
+
+def extensions(request: Extensions, listener: Listener = QUIET) -> tuple[Promise, ...]:
+    """A line for each. Raises UsageError without a toolkit, or for a name that is none."""
+    wanted = rules.named(request.names)
+    toolkit = request.toolkit or Path(os.environ.get("CUDA_HOME", ""))
+    if not (toolkit / "bin/nvcc").exists():
+        raise UsageError(
+            f"{toolkit}: no bin/nvcc in it", next_step="name the folder of CUDA with --toolkit, or set CUDA_HOME"
+        )
+    environment = HostEnvironment(Places.of(request.project, request.release, cache_dir()))
+    places = environment.places
+    place = Workplace(environment, places.verify, str(places.verify), places.logs / "extensions.log")
+    folder = places.verify / "extensions-here"
+    home = toolkit.absolute()
+    variables = {
+        "CUDA_HOME": str(home),
+        "PATH": f"{home}/bin:{os.environ['PATH']}",
+        "TORCH_CUDA_ARCH_LIST": request.archs,
+        "MAX_JOBS": os.environ.get("MAX_JOBS", str(os.cpu_count())),
+    }
+    on = Tried("here", (str(request.python.absolute()),), folder, str(folder))
+    return tuple(compiled(place, on, one, variables, str(request.project), places, listener) for one in wanted)
+
+
+def compiled(
+    place: Workplace,
+    on: Tried,
+    one: Extension,
+    variables: Mapping[str, str],
+    project: str,
+    places: Places,
+    listener: Listener,
+) -> Promise:
+    """One of them, its sdists fetched; ``project`` is this checkout as the environment of ``place`` sees it."""
+    progress = listener.progress
+    downloader = Downloader(cache_dir(), progress=progress)
+    source = places.project / one.source if isinstance(one.source, Path) else downloader.get(one.source)[0]
+    beside = {sdist.name.split("-")[0]: downloader.get(sdist)[0] for sdist in one.beside}
+    progress.start(f"CUDA extension {one.name}")
+    script = f"{project}/{one.script}" if one.script else ""
+    found = rules.compile_and_try(place, on, one, source, variables, beside=beside, script=script)
+    progress.finish()
+    return found
