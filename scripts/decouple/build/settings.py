@@ -137,6 +137,8 @@ class Portable(Struct, frozen=True):
 
     cxx11_abi_from: str
     graft: tuple[str, ...]
+    wheel: tuple[str, ...]
+    sonames: Mapping[str, str]
     show: tuple[str, ...]
     interpreters: Mapping[str, Interpreter] = field(default_factory=dict)
 

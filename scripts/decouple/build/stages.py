@@ -22,6 +22,7 @@ from decouple.build import effort, inputs, probe, remote_cache, seconds, setting
 from decouple.build.effort import Effort
 from decouple.build.environment import Environment, Places, RootEnvironment, ask
 from decouple.build.estimate import objects_in
+from decouple.build.graft import graft
 from decouple.build.sandbox import Bind
 from decouple.build.settings import Interpreter
 from decouple.release import projects
@@ -306,20 +307,9 @@ class Stage1(Stage):
             raise DecoupleError(
                 f"{raw.name}: its version is {said}, expected {self.version}", next_step=f"read {self.log}"
             )
-        return self._graft(raw) if self.environment.kind == "portable" else raw
-
-    def _graft(self, raw: Path) -> Path:
-        """The wheel with the libraries that it may not expect on another machine, tagged for what it does expect."""
-        inside, folder = f"{self.names['raw']}/stage1", "grafted"
-        command = [*settings.facts().portable.graft, f"{inside}/{folder}", f"{inside}/{raw.name}"]
-        self.run("graft stage 1", command, inside)
-        found = sorted((raw.parent / folder).glob("*.whl"))
-        if len(found) != 1 or "-manylinux" not in found[0].name:
-            raise DecoupleError(
-                f"{raw.name}: no manylinux wheel came of it ({', '.join(one.name for one in found) or 'none'})",
-                next_step=f"read {self.log}: a library needs what no old system has",
-            )
-        return found[0]
+        if self.environment.kind != "portable":
+            return raw
+        return graft(raw, lambda what, command: self.run(what, command, f"{self.names['raw']}/stage1"))
 
     def _clear_other_environment(self) -> None:
         """Delete a build directory that another environment configured, or the same for another Python: CMake keeps

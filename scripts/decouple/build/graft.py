@@ -1,0 +1,41 @@
+"""A wheel of the portable root made one for other machines: what it may not expect goes in, and a tag says the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.build import settings
+
+Run = Callable[[str, Sequence[str]], None]
+"""Runs a command (what it does, the command) in the folder of the wheel, inside the root."""
+
+
+def graft(raw: Path, run: Run) -> Path:
+    """The wheel ``raw`` with its grafted libraries, in a folder beside it. Raises DecoupleError where a library needs
+    what no old system has.
+
+    auditwheel gives a grafted library a SONAME with a hash in it. Here it gets its own back, as in the official wheel:
+    a library of somebody else's that needs ``libgomp.so.1`` (torchaudio's does) then takes the one that is loaded
+    already, where the machine has none and where it has another.
+    """
+    grafted, unpacked, packed = (raw.parent / name for name in ("grafted", "unpacked", "packed"))
+    table = settings.facts().portable
+    run("graft stage 1", [*table.graft, grafted.name, raw.name])
+    found = sorted(grafted.glob("*.whl"))
+    if len(found) != 1 or "-manylinux" not in found[0].name:
+        raise DecoupleError(
+            f"{raw.name}: no manylinux wheel came of it ({', '.join(one.name for one in found) or 'none'})",
+            next_step="read the log: a library needs what no old system has",
+        )
+    run("unpack what was grafted", [*table.wheel, "unpack", "--dest", unpacked.name, f"{grafted.name}/{found[0].name}"])
+    for library in sorted(unpacked.glob("*/*.libs/*")):
+        for name, soname in table.sonames.items():
+            if library.name.startswith(f"{name}-"):
+                path = library.relative_to(raw.parent).as_posix()
+                run(f"SONAME of {library.name}", ["patchelf", "--set-soname", soname, path])
+    (folder,) = unpacked.iterdir()
+    packed.mkdir()
+    run("pack it again", [*table.wheel, "pack", "--dest-dir", packed.name, f"{unpacked.name}/{folder.name}"])
+    return packed / found[0].name
