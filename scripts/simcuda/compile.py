@@ -35,11 +35,11 @@ def run(command: Sequence[str]) -> None:
 def objects(sources: Sequence[Path], folder: Path, flags: Sequence[str]) -> list[Path]:
     """An object file in ``folder`` for each source."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = [folder / f"{source.stem}.o" for source in sources]
+    made = {source: folder / f"{source.stem}.o" for source in sources}
     base = [*compiler(), "-std=c++17", "-fPIC", "-c", *flags]
     with ThreadPoolExecutor(max(1, os.cpu_count() or 1)) as pool:
-        list(pool.map(run, ([*base, str(s), "-o", str(o)] for s, o in zip(sources, made, strict=True))))
-    return made
+        list(pool.map(run, ([*base, str(source), "-o", str(out)] for source, out in made.items())))
+    return list(made.values())
 
 
 def shared(name: str, parts: Sequence[Path], out: Path, flags: Sequence[str]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from simcuda import tables
 
 HERE = Path(__file__).parent
 KINDS = frozenset({"compiler", "network", "race", "slow", "values"})
@@ -23,7 +24,7 @@ class Known:
 
 def load(path: Path = HERE / "known.toml") -> tuple[Known, ...]:
     """All of them."""
-    return tuple(Known(**entry) for entry in tomllib.loads(path.read_text(encoding="utf-8"))["known"])
+    return tuple(Known(**entry) for entry in tables.read(path)["known"])
 
 
 def reason(node: str, known: tuple[Known, ...]) -> str | None:

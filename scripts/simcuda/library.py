@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from simcuda import tables
 
 HERE = Path(__file__).parent
 
@@ -65,7 +66,7 @@ class Library:
 
 def load(path: Path = HERE / "libraries.toml") -> tuple[tuple[Library, ...], tuple[Fill, ...]]:
     """Every stand-in in link order, and the rules for what they write."""
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    table = tables.read(path)
     libraries = tuple(Library(**frozen(entry)) for entry in table["library"])
     return libraries, tuple(Fill(**entry) for entry in table["fill"])
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tomllib
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from simcuda import symbols
+from simcuda import symbols, tables
 from simcuda.errors import SimcudaError
 
 HERE = Path(__file__).parent
@@ -70,7 +69,7 @@ def write_listing(library: Path, listed: Path) -> None:
 
 def find(site: Path, cache: Path, version: str = "12.4", wheels: Path | None = None) -> Kit:
     """The kit of ``version``; ``SIMCUDA_WHEELS`` names ``wheels`` where it is not given."""
-    table = tomllib.loads((HERE / "vendor.toml").read_text(encoding="utf-8"))
+    table = tables.read(HERE / "vendor.toml")
     if version not in table["cuda"]:
         raise SimcudaError(f"no wheels are known for CUDA {version}", next_step="add its pins to vendor.toml")
     given = os.environ.get("SIMCUDA_WHEELS")

@@ -1,5 +1,7 @@
 """On the module path of every Python under ``python -m simcuda run``: loads the shadows when torch is imported."""
 
+from __future__ import annotations
+
 import importlib.abc
 import importlib.machinery
 import importlib.util
