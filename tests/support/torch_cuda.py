@@ -10,7 +10,6 @@ INFO: dict[str, Any] = {
     "torch": "2.6.0",
     "version": "2.6.0+cu124",
     "cuda": "12.4",
-    "cudnn": "9.1.0",
-    "nccl": "2.22.3",
+    "libraries": {"cudnn": "9.1.0", "nccl": "2.22.3", "magma": "off", "cusparselt": "off", "cudss": "off"},
     "python": "cpython-313-x86_64-linux-gnu",
 }

@@ -28,8 +28,9 @@ def test_a_stock_core_is_any_build_of_its_release() -> None:
 
 
 def test_the_nccl_built_against_is_the_one_asked_for() -> None:
-    found = wheel.requirements(TABLE, {**INFO, "nccl": "2.21.5"})
+    found = wheel.requirements(TABLE, {**INFO, "libraries": {"nccl": "2.21.5", "cudnn": "9.2.0"}})
     assert any(value.startswith("nvidia-nccl-cu12==2.21.5 ;") for value in found)
+    assert any(value.startswith("nvidia-cudnn-cu12==9.2.0.* ;") for value in found)  # PyPI's have a fourth number
 
 
 def test_a_cuda_version_without_pins_is_an_error() -> None:
@@ -38,7 +39,7 @@ def test_a_cuda_version_without_pins_is_an_error() -> None:
 
 
 def test_a_wheel_over_upstreams_kernels_says_so_and_asks_for_what_they_need() -> None:
-    info = {**INFO, "core": "stock", "kernels": "official", "cusparselt": "ON", "cxx11_abi": "0"}
+    info = {**INFO, "core": "stock", "kernels": "official", "libraries": {"cusparselt": "0.6.2"}, "cxx11_abi": "0"}
     requires = wheel.requirements(TABLE, info)
     assert any(value.startswith("nvidia-cusparselt-cu12==") for value in requires)
     assert not any("cusparselt" in value for value in wheel.requirements(TABLE, INFO))

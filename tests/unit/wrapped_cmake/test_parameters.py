@@ -6,6 +6,8 @@ import pytest
 from wrapped_cmake import Settings, WrappedCMakeError, help_text
 from wrapped_cmake.parameters import PARAMETERS
 
+from decouple.base.paths import find_project
+
 
 def test_every_use_build_and_cmake_variable_goes_to_cmake() -> None:
     made = Settings({"USE_NEVER_HEARD_OF": "1", "BUILD_X": "0", "CMAKE_Y": "z", "HOME": "/root"}).definitions()
@@ -13,8 +15,8 @@ def test_every_use_build_and_cmake_variable_goes_to_cmake() -> None:
 
 
 def test_names_that_upstream_translates() -> None:
-    made = Settings({"_GLIBCXX_USE_CXX11_ABI": "1", "CUDACXX": "/usr/bin/nvcc"}).definitions()
-    assert made["GLIBCXX_USE_CXX11_ABI"] == "1"
+    made = Settings({"CUDA_HOME": "/opt/cuda", "CUDACXX": "/usr/bin/nvcc"}).definitions()
+    assert made["CUDAToolkit_ROOT"] == "/opt/cuda"
     assert made["CMAKE_CUDA_COMPILER"] == "/usr/bin/nvcc"
 
 
@@ -43,6 +45,7 @@ def test_arch_list_is_split_as_upstream_splits_it(separator: str) -> None:
         ("MAX_JOBS", "many", "MAX_JOBS=many: not a positive number"),
         ("MAX_JOBS", "0", "MAX_JOBS=0: not a positive number"),
         ("USE_CUDNN", "maybe", "USE_CUDNN=maybe: not a flag"),
+        ("USE_MAGMA", "maybe", "USE_MAGMA=maybe: not a switch"),
     ],
 )
 def test_a_wrong_value_is_named(name: str, value: str, said: str) -> None:
@@ -53,3 +56,21 @@ def test_a_wrong_value_is_named(name: str, value: str, said: str) -> None:
 def test_help_lists_every_parameter() -> None:
     text = help_text()
     assert all(parameter.name in text and parameter.meaning in text for parameter in PARAMETERS)
+
+
+@pytest.mark.parametrize(("value", "is_"), [("auto", None), ("AUTO", None), ("1", True), ("off", False)])
+def test_a_switch_may_be_left_to_what_is_found(value: str, is_: bool | None) -> None:
+    assert Settings({"USE_MAGMA": value}).switch("USE_MAGMA") is is_
+    assert Settings({"USE_MAGMA": value}).definitions()["USE_MAGMA"] == value
+
+
+def test_no_parameter_is_inert() -> None:
+    """What goes to CMake is read by some project's CMake, or by CMake itself."""
+    folder = find_project() / "third_device"
+    texts = [path.read_text() for pattern in ("*.cmake", "CMakeLists.txt") for path in folder.rglob(pattern)]
+    read = "".join(text for text in texts)
+    for parameter in PARAMETERS:
+        name = parameter.cmake or (parameter.name if parameter.name.startswith("USE_") else "")
+        library = name.removesuffix("_LIB_DIR").removesuffix("_INCLUDE_DIR").removesuffix("_LIBRARY")
+        own = name.startswith("CMAKE_") or name == "CUDAToolkit_ROOT"  # of CMake and its FindCUDAToolkit
+        assert own or name in read or f"torch_cuda_beside({library} " in read, name

@@ -25,7 +25,8 @@ _ARCH = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One variable: ``kind`` is flag, text, path, number (of ``unit``) or archs; ``cmake`` the variable CMake gets."""
+    """One variable: ``kind`` is flag, switch (a flag, or auto: where it is found), text, path, number (of ``unit``) or
+    archs; ``cmake`` the variable CMake gets."""
 
     name: str
     kind: str
@@ -46,27 +47,34 @@ PARAMETERS: tuple[Parameter, ...] = (
     _parameter("CMAKE_ARGS", "text", None, "more arguments for CMake, as a shell splits them"),
     _parameter("DEBUG", "flag", "0", "build with -O0 -g (unless CMAKE_BUILD_TYPE is set)"),
     _parameter("REL_WITH_DEB_INFO", "flag", "0", "build optimised with -g (unless CMAKE_BUILD_TYPE is set)"),
-    _parameter("BUILD_TEST", "flag", "0", "build the C++ tests too"),
-    _parameter("USE_CUDA_INDEP", "flag", "1", "the two-stage build: CUDA as a standalone backend"),
     _parameter("USE_CUDNN", "flag", "1", "cuDNN convolutions and RNNs"),
     _parameter("USE_NCCL", "flag", "1", "the NCCL process group"),
-    _parameter("USE_CUSPARSELT", "flag", "0", "cuSPARSELt semi-structured matrix multiply"),
+    _parameter("USE_MAGMA", "switch", "auto", "MAGMA, for torch.linalg.eig and others"),
+    _parameter("USE_CUSPARSELT", "switch", "auto", "cuSPARSELt semi-structured matrix multiply"),
+    _parameter("USE_CUDSS", "switch", "0", "cuDSS, for torch.sparse.spsolve"),
+    _parameter("USE_CUFILE", "switch", "0", "cuFile, for torch.cuda.gds"),
+    _parameter("USE_UCC", "switch", "0", "UCC, a backend of torch.distributed"),
+    _parameter("USE_NVSHMEM", "flag", "0", "NVSHMEM, where the release uses it"),
     _parameter("USE_FLASH_ATTENTION", "flag", "1", "flash attention kernels (needs most memory per job)"),
     _parameter("USE_MEM_EFF_ATTENTION", "flag", "1", "memory-efficient attention kernels"),
     _parameter("TORCH_CUDA_ARCH_LIST", "archs", None, "e.g. '8.0;9.0+PTX'", "TORCH_CUDA_ARCH_LIST"),
-    _parameter("CUDA_HOME", "path", None, "the CUDA toolkit", "CUDA_TOOLKIT_ROOT_DIR"),
+    _parameter("CUDA_HOME", "path", None, "the CUDA toolkit", "CUDAToolkit_ROOT"),
     _parameter("CUDACXX", "path", None, "nvcc", "CMAKE_CUDA_COMPILER"),
     _parameter("CUDAHOSTCXX", "path", None, "the host compiler of nvcc", "CMAKE_CUDA_HOST_COMPILER"),
     _parameter("CUDNN_ROOT", "path", None, "cuDNN's folder", "CUDNN_ROOT"),
     _parameter("CUDNN_INCLUDE_DIR", "path", None, "the folder of cudnn.h", "CUDNN_INCLUDE_DIR"),
-    _parameter("CUDNN_LIB_DIR", "path", None, "the folder of libcudnn.so", "CUDNN_LIBRARY"),
+    _parameter("CUDNN_LIB_DIR", "path", None, "the folder of libcudnn.so", "CUDNN_LIB_DIR"),
     _parameter("CUDNN_LIBRARY", "path", None, "libcudnn.so itself", "CUDNN_LIBRARY"),
     _parameter("NCCL_ROOT", "path", None, "NCCL's folder", "NCCL_ROOT"),
     _parameter("NCCL_INCLUDE_DIR", "path", None, "the folder of nccl.h", "NCCL_INCLUDE_DIR"),
     _parameter("NCCL_LIB_DIR", "path", None, "the folder of libnccl.so", "NCCL_LIB_DIR"),
-    _parameter("BLAS", "text", None, "BLAS library to link", "BLAS"),
-    _parameter("_GLIBCXX_USE_CXX11_ABI", "flag", None, "libstdc++'s ABI", "GLIBCXX_USE_CXX11_ABI"),
-    _parameter("WERROR", "flag", None, "warnings are errors", "WERROR"),
+    _parameter("MAGMA_HOME", "path", None, "MAGMA's folder", "MAGMA_HOME"),
+    _parameter("CUSPARSELT_ROOT", "path", None, "cuSPARSELt's folder", "CUSPARSELT_ROOT"),
+    _parameter("CUSPARSELT_INCLUDE_DIR", "path", None, "the folder of cusparseLt.h", "CUSPARSELT_INCLUDE_DIR"),
+    _parameter("CUDSS_ROOT", "path", None, "cuDSS's folder", "CUDSS_ROOT"),
+    _parameter("CUDSS_INCLUDE_DIR", "path", None, "the folder of cudss.h", "CUDSS_INCLUDE_DIR"),
+    _parameter("UCC_HOME", "path", None, "UCC's folder", "UCC_HOME"),
+    _parameter("UCX_HOME", "path", None, "UCX's folder, which UCC is built on", "UCX_HOME"),
     _parameter("WRAPPED_CMAKE_LAUNCHER", "text", "auto", "compiler launcher: auto, ccache, sccache, none or a path"),
     _parameter("WRAPPED_CMAKE_LINKER", "text", "auto", "linker: auto (mold, then lld), mold, lld, none"),
     _parameter("WRAPPED_CMAKE_JOB_MEMORY", "number", "1500", "memory to reckon with for one C++ compile"),
@@ -92,6 +100,15 @@ class Settings:
         value = self.text(name) or "0"
         if value.upper() not in TRUE | FALSE:
             raise WrappedCMakeError(f"{name}={value}: not a flag", "use 1 or 0")
+        return value.upper() in TRUE
+
+    def switch(self, name: str) -> bool | None:
+        """A flag, or None for "auto". Raises WrappedCMakeError for anything else."""
+        value = self.text(name) or "0"
+        if value.lower() == "auto":
+            return None
+        if value.upper() not in TRUE | FALSE:
+            raise WrappedCMakeError(f"{name}={value}: not a switch", "use 1, 0 or auto")
         return value.upper() in TRUE
 
     def number(self, name: str) -> int | None:
@@ -141,7 +158,7 @@ class Settings:
 
     def check(self) -> None:
         """Read every listed variable once, so that a wrong one stops the build before it starts."""
-        readers: dict[str, Any] = {"flag": self.flag, "number": self.number}
+        readers: dict[str, Any] = {"flag": self.flag, "switch": self.switch, "number": self.number}
         for parameter in PARAMETERS:
             if parameter.name in self.environ and parameter.kind in readers:
                 readers[parameter.kind](parameter.name)

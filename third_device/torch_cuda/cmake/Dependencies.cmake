@@ -13,11 +13,14 @@ function(torch_cuda_find name header library hint)
                                                 INTERFACE_INCLUDE_DIRECTORIES "${${name}_INCLUDE_DIR}")
 endfunction()
 
-# major.minor.patch out of three #define lines.
-function(torch_cuda_header_version result file prefix)
+# A version out of the #define lines of these names (regular expressions); empty where there are none.
+function(torch_cuda_header_version result file)
   set(version)
-  foreach(part MAJOR MINOR PATCHLEVEL PATCH)
-    file(STRINGS "${file}" line REGEX "#define +${prefix}_${part} +[0-9]+" LIMIT_COUNT 1)
+  foreach(name IN LISTS ARGN)
+    set(line)
+    if(EXISTS "${file}")
+      file(STRINGS "${file}" line REGEX "#define +${name} +[0-9]+" LIMIT_COUNT 1)
+    endif()
     if(line MATCHES "([0-9]+) *$")
       list(APPEND version "${CMAKE_MATCH_1}")
     endif()

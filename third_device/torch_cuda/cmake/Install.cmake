@@ -19,6 +19,13 @@ if(TARGET dep::TENSORPIPE)
   install(FILES "${tensorpipe_file}" DESTINATION lib)
 endif()
 
+if(TARGET dep::MAGMA AND NOT MAGMA_LIBRARY MATCHES "\\.a$")
+  # Nor is there a package of MAGMA; BLAS and LAPACK, which it needs, are the system's.
+  torch_cuda_dynamic("${MAGMA_LIBRARY}" magma_name _)
+  file(REAL_PATH "${MAGMA_LIBRARY}" magma_file)
+  install(FILES "${magma_file}" DESTINATION lib RENAME "${magma_name}")
+endif()
+
 # Headers under the names that #include lines use. The shadow tree's links are followed.
 install(CODE "
   file(GLOB_RECURSE headers FOLLOW_SYMLINKS RELATIVE \"${SHADOW_DIR}\"
@@ -52,6 +59,19 @@ set(KERNELS_TAG)
 if(NOT KERNELS_KIND STREQUAL "compiled")
   set(KERNELS_TAG ".${KERNELS_KIND}")
 endif()
+set(libraries_json)
+foreach(library IN LISTS BESIDE)
+  string(TOLOWER "${library}" name)
+  set(version "off")
+  if(USE_${library})
+    set(version "${${library}_VERSION}")
+  endif()
+  if(version STREQUAL "")
+    set(version "on")
+  endif()
+  list(APPEND libraries_json "\"${name}\": \"${version}\"")
+endforeach()
+list(JOIN libraries_json ", " libraries_json)
 set(REVISION_TAG) # tells published builds of one release apart; no option, because it must not stay in the cache
 if(NOT "$ENV{TORCH_CUDA_REVISION}" STREQUAL "")
   set(REVISION_TAG ".$ENV{TORCH_CUDA_REVISION}")
@@ -62,14 +82,12 @@ file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/build_info.json" @ONLY CONTENT [[{
   "core_version": "@CORE_VERSION@",
   "cuda": "@TORCH_CUDA_VERSION@",
   "cuda_toolkit": "@CUDAToolkit_VERSION@",
-  "cudnn": "@TORCH_CUDNN_VERSION@",
   "cxx11_abi": "@CXX11_ABI@",
-  "cusparselt": "@USE_CUSPARSELT@",
   "flash_attention": "@USE_FLASH_ATTENTION@",
   "kernels": "@KERNELS_KIND@",
   "kineto": "@USE_KINETO@",
+  "libraries": {@libraries_json@},
   "mem_eff_attention": "@USE_MEM_EFF_ATTENTION@",
-  "nccl": "@TORCH_NCCL_VERSION@",
   "python": "@Python_SOABI@",
   "slice": "@TORCH_CUDA_SLICE@",
   "torch": "@TORCH_VERSION@",

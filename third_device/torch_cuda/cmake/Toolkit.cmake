@@ -41,16 +41,13 @@ endif()
 
 # --- libraries beside the toolkit
 
+include(Beside)
 if(USE_CUDNN)
-  torch_cuda_find(CUDNN cudnn.h cudnn "${CUDNN_ROOT}")
-  torch_cuda_header_version(TORCH_CUDNN_VERSION "${CUDNN_INCLUDE_DIR}/cudnn_version.h" CUDNN)
   find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
             HINTS "${PYTORCH_SOURCE_DIR}/third_party/cudnn_frontend/include" "${CUDNN_FRONTEND_ROOT}"
             PATH_SUFFIXES include usr/include REQUIRED)
-endif()
-if(USE_NCCL)
-  torch_cuda_find(NCCL nccl.h nccl "${NCCL_ROOT}")
-  torch_cuda_header_version(TORCH_NCCL_VERSION "${NCCL_INCLUDE_DIR}/nccl.h" NCCL)
+  torch_cuda_header_version(CUDNN_FRONTEND_VERSION "${CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend_version.h"
+                            CUDNN_FRONTEND_MAJOR_VERSION CUDNN_FRONTEND_MINOR_VERSION CUDNN_FRONTEND_PATCH_VERSION)
 endif()
 if(USE_DISTRIBUTED AND USE_TENSORPIPE)
   torch_cuda_find(TENSORPIPE tensorpipe/tensorpipe_cuda.h tensorpipe_cuda "${TENSORPIPE_ROOT}")

@@ -30,13 +30,14 @@ def requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
     """
     pins = tomllib.loads(table.read_text(encoding="utf-8"))[info["cuda"]]
     found = [f"torch=={info['core_version'] if info['core'] == 'built' else info['torch']}"]
+    libraries = info.get("libraries", {})
     for name, pin in sorted(pins.items()):
-        if "only" in pin and info.get(pin["only"]) != "ON":
+        if "only" in pin and libraries.get(pin["only"], "off") == "off":
             continue
         version = pin["version"]
-        built = str(info.get(pin.get("built", ""), "") or "")
-        if built and version != built and not version.startswith(built + "."):
-            version = built
+        built = str(libraries.get(pin.get("built", ""), ""))
+        if built[:1].isdigit() and version != built and not version.startswith(built + "."):
+            version = built + ".*" * (version.count(".") > built.count("."))
         found.append(f"{name}=={version} ; {MARKER}")
     return found
 

@@ -190,8 +190,16 @@ def facts(torch: Any) -> dict[str, Any]:
         'torch.Generator(device="cuda")': lambda: str(torch.Generator(device="cuda").device),
         "torch.cuda.Stream": lambda: torch.cuda.Stream.__mro__[1].__name__,
         "torch.cuda._CUDAC": lambda: bool(torch.cuda._CUDAC),
+        "__config__.show() USE_CUDA": lambda: setting(torch, "USE_CUDA"),
+        "__config__.show() CUDA_VERSION": lambda: setting(torch, "CUDA_VERSION"),
     }
     return {name: ask(question) for name, question in questions.items()}
+
+
+def setting(torch: Any, name: str) -> str | None:
+    """What torch.__config__.show() says under this name of how torch was built; None: nothing."""
+    found = re.search(rf"\b{name}=(.*?), ", torch.__config__.show())
+    return found and found.group(1)
 
 
 def backends(torch: Any, pattern: str) -> dict[str, Any]:

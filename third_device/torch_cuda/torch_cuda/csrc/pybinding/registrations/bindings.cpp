@@ -119,6 +119,7 @@ void addCoreBindings(PyObject* cudac) {
   addAotiRunner(m);
   addStorageHelpers(m);
   addProfiler(m);
+  addConfig(cudac);
 }
 
 } // namespace torch::cuda

@@ -9,4 +9,7 @@ namespace torch::cuda {
 // with a patched one. To be called with the GIL held, after torch::cuda::initModule; throws py::error_already_set.
 void addCoreBindings(PyObject* cudac);
 
+// Its part in config.cpp: _show_config, which torch.__config__.show() prints.
+void addConfig(PyObject* cudac);
+
 } // namespace torch::cuda
