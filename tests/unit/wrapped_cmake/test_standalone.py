@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -43,6 +44,15 @@ def test_cmake_s_error_is_told_after_a_log_that_is_not_ascii(source: Path, tmp_p
     (source / "CMakeLists.txt").write_text(PROJECT + 'message(FATAL_ERROR "no runtime of acme")\n')
     with pytest.raises(WrappedCMakeError, match=r"CMake Error at CMakeLists\.txt:7 \(message\): no runtime of acme"):
         project.configure({"A_TEXT": "again"})
+
+
+def test_a_long_error_is_one_line_with_its_next_step(source: Path, tmp_path: Path) -> None:
+    """CMake breaks its messages at 77 columns."""
+    text = "libacme.so.2 needs libother.so.11, the toolkit that was found here has libother.so.12; next: name another"
+    (source / "CMakeLists.txt").write_text(PROJECT + "include(more.cmake)\n")
+    (source / "more.cmake").write_text(f'message(FATAL_ERROR "{text}")\n')  # in it CMake tells the way there too
+    with pytest.raises(WrappedCMakeError, match=re.escape(f"(message): {text} (read ")):
+        WrappedCMake(source, tmp_path / "build", environ=os.environ).configure()
 
 
 def test_the_toolkit_in_a_checkout_lies_in_no_tree() -> None:

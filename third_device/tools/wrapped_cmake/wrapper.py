@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -154,13 +155,15 @@ def write_report(build_dir: Path, result: ninja.Result, limits: jobs.JobLimits) 
 
 
 def _first_error(log: Path, offset: int) -> str:
-    """CMake prints 'CMake Error at file:line (command):' and the message two lines below; join them.
+    """CMake prints 'CMake Error at file:line (command):' and the message below, indented and broken at 77 columns: one
+    line of it.
 
     ``offset`` is where this run's part of the log begins, in bytes.
     """
     lines = log.read_bytes()[offset:].decode(errors="replace").splitlines()
     for number, line in enumerate(lines):
         if line.startswith("CMake Error"):
-            message = next((text.strip() for text in lines[number + 1 :] if text.strip()), "")
+            below = dropwhile(lambda text: not text.strip(), lines[number + 1 :])
+            message = " ".join(text.strip() for text in takewhile(lambda text: text.startswith(" "), below))
             return f"{line.rstrip(':')}: {message}" if message else line
     return next((line for line in reversed(lines) if line.strip()), "failed without a word")
