@@ -30,6 +30,7 @@ from decouple.release.wheel_manifest import OverlayContent, SeriesContent, Wheel
 
 _HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", *remote_cache.VARIABLES)
 """Variables on which no wheel depends."""
+_INCLUDE = "CMAKE_PROJECT_Torch_INCLUDE"
 _OBJECT = re.compile(r"Building \S+ object (\S+)$")
 _STATUS = re.compile(r"^\s*\[(\d+)/(\d+)[ \]]")
 
@@ -170,6 +171,7 @@ class Stage(ABC):
                 "series": self.job.provenance.series_digest,  # stands in the wheel
                 "toolchain": toolchain,
                 "variables": relevant,
+                "included": self._included(),
                 "version": self.version,
                 "core": self.core(),
             }
@@ -213,6 +215,13 @@ class Stage(ABC):
             inputs.write_stamp(stamp_path, inputs.Stamp(digest, wheel.name, sha256_of(wheel), took.seconds, objects))
             effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
         return StageWheel(self.number, wheel, True, took, objects)
+
+    def _included(self) -> str:
+        """SHA-256 of our file that upstream's CMake includes: a variable only names it. "" where there is none."""
+        named = self.variables.get(_INCLUDE, "")
+        inside = self.names["project"]
+        path = self.places.project / named.removeprefix(f"{inside}/") if named.startswith(f"{inside}/") else Path(named)
+        return sha256_of(path) if named and path.is_file() else ""
 
     def compile_slice(self, shard: shards.ObjectShard) -> Slice:
         """Compile ``shard`` of the objects, cut by the seconds of each as far as they are known, and pack nothing.

@@ -121,6 +121,19 @@ def test_what_makes_it_build_again(host: HostEnvironment, provenance: Provenance
     assert Stage1(Job(host, provenance, NO_CACHE)).build().built
 
 
+def test_a_change_of_the_file_that_cmake_includes_makes_it_build_again(
+    host: HostEnvironment, provenance: Provenance, tmp_path: Path
+) -> None:
+    # The portable core was called up to date after inside/portable.cmake had changed how its library is linked.
+    ours = tmp_path / "ours.cmake"
+    ours.write_text("set(ONE 1)\n")
+    choices = Choices(variables={**NO_CACHE.variables, "CMAKE_PROJECT_Torch_INCLUDE": str(ours)})
+    assert Stage1(Job(host, provenance, choices)).build().built
+    assert not Stage1(Job(host, provenance, choices)).build().built
+    ours.write_text("set(ONE 2)\n")
+    assert Stage1(Job(host, provenance, choices)).build().built
+
+
 def test_another_number_of_jobs_builds_nothing(host: HostEnvironment, provenance: Provenance) -> None:
     Stage1(Job(host, provenance, NO_CACHE)).build()
     choices = Choices(jobs=1, variables=NO_CACHE.variables)
