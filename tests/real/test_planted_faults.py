@@ -1,0 +1,56 @@
+"""Faults planted under a real torch: the comparison of two builds finds each by the name of the test that meets it.
+
+Those of machine code are in ``test_kernels.py`` (a constant, a kernel dropped), the loader's in
+``unit/torch_cuda/test_loader_faults.py``, a missing binding's in ``unit/simcuda/test_ledger.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.base.paths import find_project
+from decouple.suites import compare
+from decouple.suites.store import SuiteResult
+
+PYTHON = os.environ.get("SIMCUDA_TORCH", "")
+PROGRAMS = Path(__file__).parent / "simulated"
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.slow,
+    pytest.mark.skipif(not PYTHON, reason="SIMCUDA_TORCH names no Python with a CUDA build of PyTorch"),
+]
+
+#: Fault -> the tests that must differ, and no other.
+FOUND = {
+    "grid": {"softmax"},
+    "stream": {"cumulative_sum_on_a_stream"},
+    "allocator": {"large_tensor"},
+    "binding": {"cumulative_sum_on_a_stream", "addition_on_a_stream"},
+    "again": set(),
+}
+
+
+def test_each_fault_is_found_by_the_name_of_its_test(tmp_path: Path) -> None:
+    library = tmp_path / "planted.so"
+    subprocess.run(["c++", "-shared", "-fPIC", "-o", library, PROGRAMS / "planted.cpp", "-ldl"], check=True)
+    program = f'LD_PRELOAD={library}:$LD_PRELOAD exec {PYTHON} "{PROGRAMS / "planted.py"}"'
+    command = [PYTHON, "-m", "simcuda", "run", "--no-shadows", "--python", PYTHON, "sh", "-c", program]
+    path = {"PYTHONPATH": str(find_project() / "scripts")}
+    done = subprocess.run(command, env=os.environ | path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    builds: dict[str, dict[str, SuiteResult]] = {}
+    for line in done.stdout.splitlines():
+        row = json.loads(line)
+        name = row["id"].rpartition("::")[2]
+        builds.setdefault(row["fault"], {})[name] = SuiteResult(row["id"], row["outcome"], ledger=row["ledger"])
+    found = {
+        fault: {one.test.rpartition("::")[2] for one in compare.compare(builds[fault], builds[""]).found}
+        for fault in FOUND
+    }
+    assert found == FOUND
