@@ -75,9 +75,7 @@ def compiled(
     progress = listener.progress
     downloader = Downloader(cache_dir(), progress=progress)
     source = places.project / one.source if isinstance(one.source, Path) else downloader.get(one.source)[0]
-    beside = {sdist.name.split("-")[0]: downloader.get(sdist)[0] for sdist in one.beside}
     progress.start(f"CUDA extension {one.name}")
-    script = f"{project}/{one.script}" if one.script else ""
-    found = rules.compile_and_try(place, on, one, source, variables, beside=beside, script=script)
+    found = rules.compile_and_try(place, on, one, source, variables, project)
     progress.finish()
     return found

@@ -40,9 +40,8 @@ class Extension(Struct, frozen=True):
     script: str = ""
     folder: str = ""
     sdist: RemoteFile | None = None
-    beside: tuple[RemoteFile, ...] = ()
-    """Other sdists that its build wants, unpacked too: ``{NAME}`` in ``environment`` is the folder of NAME.tar.gz."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Of its build and its use; ``{project}`` in a value is this repository."""
 
     def __post_init__(self) -> None:
         if bool(self.folder) == bool(self.sdist):
@@ -112,14 +111,12 @@ def compile_and_try(
     extension: Extension,
     sdist: Path,
     variables: Mapping[str, str],
-    *,
-    beside: Mapping[str, Path] | None = None,
-    script: str = "",
+    project: str = "",
 ) -> Promise:
     """Compile the project with the torch of ``both`` and use it; a fault fails the check.
 
-    ``variables`` are those of the compilers and the architectures; ``sdist`` is a folder or an sdist on this machine,
-    and so are those of ``beside``, by name. ``script`` is the project's script as the environment sees it.
+    ``variables`` are those of the compilers and the architectures; ``sdist`` is a folder or an sdist on this machine;
+    ``project`` is this repository as the environment sees it.
     """
     name = f"CUDAExtension: {extension.name}" if extension.trial else f"CUDA project: {extension.name}"
     folder, inside = both.folder / "extensions" / extension.name, f"{both.inside}/extensions/{extension.name}"
@@ -127,17 +124,14 @@ def compile_and_try(
     began = time.monotonic()
     try:
         lay(sdist, folder / "source")
-        for one, path in (beside or {}).items():
-            lay(path, folder / one)
-        places = {one: f"{inside}/{one}" for one in beside or {}}
-        environment = {key: value.format_map(places) for key, value in extension.environment.items()}
+        environment = {key: value.format(project=project) for key, value in extension.environment.items()}
         given = {**variables, **environment}
         if extension.trial:
             _wheel(place, python, extension, folder, inside, given)
             where, command = "/", [python, "-c", extension.trial]
             given["PYTHONPATH"] = f"{inside}/site"
         else:
-            where, command = f"{inside}/source", [python, script]
+            where, command = f"{inside}/source", [python, f"{project}/{extension.script}"]
         done = subprocess.run(
             place.environment.argv(command, given, where), capture_output=True, text=True, stdin=subprocess.DEVNULL
         )

@@ -44,9 +44,9 @@ def test_each_project_is_in_the_repository_or_pinned_by_its_hash() -> None:
     named = extensions.load()
     assert len(named) >= 2
     for one in named:
-        for remote in (*one.beside, *([one.source] if isinstance(one.source, RemoteFile) else [])):
-            assert remote.size and re.fullmatch(r"[0-9a-f]{64}", remote.sha256 or "")
-        if isinstance(one.source, Path):
+        if isinstance(one.source, RemoteFile):
+            assert one.source.size and re.fullmatch(r"[0-9a-f]{64}", one.source.sha256 or "")
+        else:
             assert (PROJECT / one.source / ("setup.py" if one.trial else Path(one.script).name)).is_file()
         assert not one.script or (PROJECT / one.script).is_file()
 
@@ -125,14 +125,13 @@ def test_a_script_compiles_in_the_projects_folder_and_says_what_it_saw(
     place, both = workplace
     (tmp_path / "script.py").write_text(SCRIPT)
     one = extensions.Extension(
-        "scripted", says=says, script="script.py", folder=str(tmp_path), environment={"OTHER": "{other}"}
+        "scripted", says=says, script="script.py", folder=str(tmp_path), environment={"OTHER": "{project}/other"}
     )
-    other = sdist(tmp_path, "other-1.0")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/setup.py").touch()
     laid = tmp_path / "laid"
     laid.mkdir()
-    check = extensions.compile_and_try(
-        place, both, one, laid, {"LIBRARY": library}, beside={"other": other}, script=str(tmp_path / "script.py")
-    )
+    check = extensions.compile_and_try(place, both, one, laid, {"LIBRARY": library}, str(tmp_path))
     assert check.ok is ok
     assert seen in check.seen
     assert "other True" in place.log.read_text() or not ok
