@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -73,3 +75,23 @@ def test_a_failure_is_one_line_with_what_to_read(project: Path, capsys: pytest.C
     assert backend.main(["configure"]) == 1
     said = capsys.readouterr().err
     assert "no CUDA compiler" in said and "wrapped_cmake.log" in said and said.count("\n") == 1
+
+
+def test_a_developed_package_has_what_was_compiled_and_the_python_files_of_the_checkout(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `pip install -e` leaves it; an edit of a Python file needs no second installation."""
+    monkeypatch.setenv("TORCH_CUDA_CORE", "stock")
+    name = backend.build_editable(str(tmp_path))
+    name = backend.build_editable(str(tmp_path))  # over an earlier one
+    site = tmp_path / "site"
+    with zipfile.ZipFile(tmp_path / name) as archive:
+        archive.extractall(site)
+    (project / "torch_cuda/__init__.py").open("a").write("EDITED = True\n")
+    ask = (
+        f"import site; site.addsitedir({str(site)!r}); import sys, torch_cuda, torch_cuda_start;"
+        "print(torch_cuda.EDITED, torch_cuda.__version__, (torch_cuda.library_dir() / 'made.txt').exists(),"
+        " torch_cuda_start.Waiting in sys.meta_path)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", ask], capture_output=True, text=True)
+    assert done.stdout.split() == ["True", INFO["version"], "True", "True"], done.stderr

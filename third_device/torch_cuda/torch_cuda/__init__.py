@@ -12,7 +12,8 @@ from typing import Any
 
 __all__ = ["__version__", "build_info", "cmake_prefix_path", "include_dir", "library_dir"]
 
-_HERE = Path(__file__).resolve().parent
+_HERE = Path(__file__).absolute().parent
+"""Where the libraries are, too. A link is not followed: `pip install -e` has one to this file beside them."""
 
 
 def build_info() -> dict[str, Any]:

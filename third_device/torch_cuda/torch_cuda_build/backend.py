@@ -102,6 +102,30 @@ def pack(project: WrappedCMake, folder: Path, *, stored: bool = False) -> str:
     return wheel.write(members(staged, info["core"]), info, tag, folder, requires, stored=stored).name
 
 
+def build_editable(
+    wheel_directory: str, config_settings: Mapping[str, Any] | None = None, metadata_directory: str | None = None
+) -> str:
+    """PEP 660, ``pip install -e``: build everything, and write a wheel that names a folder here; return its file name.
+
+    That folder, ``editable`` in `build_dir`, has what was compiled, and links to this project's Python files.
+    """
+    project = configure(config_settings)
+    project.build((), on_status=Lines(project.limits))
+    folder = build_dir() / "editable"
+    staged = project.install(folder / wheel.IMPORT_NAME)
+    info = json.loads((staged / "build_info.json").read_text(encoding="utf-8"))
+    found: dict[str, Path | bytes] = {f"__editable__.{wheel.IMPORT_NAME}.pth": f"{folder}\n".encode()}
+    for name, source in members(staged, info["core"]).items():
+        place = folder / name
+        if name in START:
+            found[name] = source
+        elif name != IN_TORCH and isinstance(source, Path) and source != place:
+            place.symlink_to(source)
+    requires = wheel.requirements(Path(__file__).with_name("requirements.toml"), info)
+    tag = wheel.tag(info, sysconfig.get_platform())
+    return wheel.write(found, info, tag, Path(wheel_directory), requires).name
+
+
 def build_sdist(sdist_directory: str, config_settings: Mapping[str, Any] | None = None) -> str:
     """PEP 517 asks for it; there is none. Raises BuildError always."""
     raise BuildError("torch-cuda has no sdist: it builds from a whole PyTorch tree; next: build the wheel in that tree")
