@@ -66,6 +66,8 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shared(place / f"cuda{major}/lib/libcublas.so.{major}", f"libcublas.so.{major}")
     for name in LIBRARIES:
         install(place / name, name, needs=[place / "cuda12/lib/libcublas.so.12"])
+    for name in ("first", "last"):
+        shared(place / f"lib{name}.so", f"lib{name}.so.1")
     for part in ("ucp", "ucs"):
         shared(place / f"UCC/lib/lib{part}.so", f"lib{part}.so.0")
     return place
@@ -139,7 +141,9 @@ def test_one_that_is_too_old_stops_with_one_line(world: Path, name: str) -> None
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_one_for_another_cuda_stops_with_one_line(world: Path, name: str) -> None:
-    install(world / name, name, needs=[world / "cuda11/lib/libcublas.so.11"])
+    install(
+        world / name, name, needs=[world / "libfirst.so", world / "cuda11/lib/libcublas.so.11", world / "liblast.so"]
+    )
     _, error = found(world, **{name: "1"})
     assert "needs libcublas.so.11, CUDA 12.4 has libcublas.so.12; next: " in error
 
