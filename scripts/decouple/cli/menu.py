@@ -52,6 +52,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "split": ("wheel", "a torch_cuda wheel as two: libraries for all Pythons, bindings for one"),
     "thin": ("wheel", "of a torch_cuda wheel for many GPUs one for some, without compiling: a fraction of its size"),
     "pair": ("wheel", "a core as torch X+cuNNN, which brings torch-cuda with it"),
+    "variants": ("wheel", "of torch_cuda wheels of several CUDAs and GPUs those among which uv chooses (PEP 825)"),
     "explain": ("wheel", "print what a wheel was made from"),
     "verify": ("verify", "ELF audit, imports and parity of the wheels in dist/<release>/; or one wheel's provenance"),
     "parity": ("parity", "a torch against the official wheel: settings, operators, API, files, symbols, with reasons"),

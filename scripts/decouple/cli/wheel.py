@@ -1,4 +1,4 @@
-"""``decouple split | thin | pair | explain``: wheels of a build as they are published, and what one was made from."""
+"""``decouple split | thin | pair | variants | explain``: wheels of a build as they are published, and their making."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import OK
+from decouple.build import variants
 from decouple.build.paired import pair
 from decouple.build.split import split
 from decouple.build.wheels import BOM, components_in, read_manifest
@@ -45,6 +46,11 @@ def register(subparsers: Any) -> None:
     paired.add_argument("--out", type=Path, help="where both go (default: beside the bindings)")
     paired.set_defaults(run=_pair)
 
+    labelled = subparsers.add_parser("variants")
+    labelled.add_argument("wheel", type=Path, nargs="+", help="torch_cuda wheels for one core, best what `split` wrote")
+    labelled.add_argument("--out", type=Path, help="where they go (default: variants/ beside the first)")
+    labelled.set_defaults(run=_variants)
+
     explain = subparsers.add_parser("explain")
     explain.add_argument("wheel", type=Path)
     explain.add_argument("--json", action="store_true", help="the manifest itself")
@@ -67,6 +73,11 @@ def _thin(arguments: argparse.Namespace) -> int:
 def _pair(arguments: argparse.Namespace) -> int:
     made = pair(arguments.core, arguments.bindings, arguments.out or arguments.bindings.parent)
     _say(made.core, made.bindings)
+    return OK
+
+
+def _variants(arguments: argparse.Namespace) -> int:
+    _say(*variants.make(arguments.wheel, arguments.out or arguments.wheel[0].parent / "variants"))
     return OK
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from decouple.base.files import write_atomically
 from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 from decouple.index.offer import parse_name
 from decouple.index.wheel import Wheel
+from decouple.release import projects, variants
 from decouple.release.manifest import Sha256
+from decouple.release.projects import CORE, LIBRARIES, PAIRED
 
 FOLDER = "releases"
 SCHEMA = 1
@@ -52,6 +54,11 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
         if (name, str(version)) != (self.project, self.version):
             raise ValueError(f"{self.filename} is not a file of {self.project} {self.version}")
 
+    @property
+    def variant(self) -> str | None:
+        """The label of a variant wheel, None of another."""
+        return variants.split_label(self.filename)[1]
+
     def address(self, release: str) -> str:
         """Where the file is, from the top of the site; ``+`` of a local version is escaped for strict hosts."""
         return f"files/{release}/{self.filename.replace('+', '%2B')}"
@@ -72,6 +79,39 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
             cuda=wheel.manifest.cuda,
             arch_list=wheel.manifest.arch_list,
         )
+
+
+def cuda_label(entry: Entry) -> str | None:
+    """``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone; None of a file without CUDA."""
+    return projects.cuda_label(Version(entry.version).local)
+
+
+def is_paired(entry: Entry) -> bool:
+    """Whether it is of a core that brings its CUDA, or bindings for one (``decouple pair``): for that CUDA's index.
+
+    In the one for all the bare core serves every CUDA, and no upgrade of torch-cuda is to change it for another.
+    """
+    local = (Version(entry.version).local or "").split(".")
+    return cuda_label(entry) is not None and (entry.project == CORE or PAIRED in local)
+
+
+def for_all(entries: Collection[Entry]) -> tuple[Entry, ...]:
+    """What the index for all lists: what any installer may take the newest of. So no wheel for some GPUs alone
+    (``decouple thin``), and no variant wheel (`labelled`)."""
+    return tuple(
+        entry
+        for entry in entries
+        if entry.variant is None and not is_paired(entry) and "." not in (cuda_label(entry) or "")
+    )
+
+
+def labelled(entries: Collection[Entry]) -> tuple[Entry, ...]:
+    """What of a release the index with variant wheels lists beside `for_all`: those, and libraries for some GPUs alone,
+    which they ask for and nothing else does. An index of its own, because Poetry 2.5.1 ends with an IndexError where a
+    version has no other wheels."""
+    found = tuple(entry for entry in entries if entry.variant is not None)
+    thin = (entry for entry in entries if entry.project == LIBRARIES and "." in (cuda_label(entry) or ""))
+    return (*found, *thin) if found else ()
 
 
 def read_all(site: Path) -> dict[str, tuple[Entry, ...]]:
@@ -100,7 +140,8 @@ def parse(document: Any, where: str) -> tuple[Entry, ...]:
             f"{where}: schema: expected {SCHEMA}; a newer decouple may have written it", next_step="update decouple"
         )
     try:
-        return convert(document, _Listed).files
+        listed = convert(document, _Listed)
+        return (*listed.files, *listed.variants)
     except ValidationError as error:
         said, _, place = str(error).partition(" - at ")
         raise DecoupleError(f"{where}: {place.strip('`')[2:]}: {said}", next_step=_MEND) from None
@@ -108,13 +149,17 @@ def parse(document: Any, where: str) -> tuple[Entry, ...]:
 
 class _Listed(Struct, frozen=True):
     files: tuple[Entry, ...] = ()
+    variants: tuple[Entry, ...] = ()  # apart: to an older decouple their names are none of wheels
 
 
 def write(site: Path, release: str, entries: Iterable[Entry]) -> None:
     """Replace one release file; the same entries always give the same bytes."""
+    ordered = sorted(entries, key=lambda entry: entry.filename)
     document = {
         "schema": SCHEMA,
         "release": release,
-        "files": [to_builtins(entry) for entry in sorted(entries, key=lambda entry: entry.filename)],
+        "files": [to_builtins(entry) for entry in ordered if entry.variant is None],
     }
+    if labelled := [to_builtins(entry) for entry in ordered if entry.variant is not None]:
+        document["variants"] = labelled
     write_atomically(site / FOLDER / f"{release}.json", json.dumps(document, indent=1, sort_keys=True) + "\n")

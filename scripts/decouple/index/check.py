@@ -17,10 +17,11 @@ from decouple.base.files import sha256_of
 from decouple.base.progress import SILENT, Progress
 from decouple.index import release_list, wheel
 from decouple.index.catalog import Entry
-from decouple.index.offer import WHEEL_BOUND, Offer, Page, Refusal, local_path, project_name
+from decouple.index.offer import WHEEL_BOUND, LabelList, Offer, Page, Refusal, local_path, project_name
 from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import METADATA
-from decouple.release.wheel_manifest import SUFFIX
+from decouple.release import variants
+from decouple.release.wheel_manifest import SUFFIX, WheelManifest
 
 
 class SiteFault(Struct, frozen=True):
@@ -54,7 +55,8 @@ def check(index: Index, progress: Progress = SILENT, root: Path | None = None) -
             continue
         pages.append(page)
         faults += _pages_agree(project, page, html)
-        for package in page.offers:
+        faults += _label_faults(index, page)
+        for package in (*page.offers, *page.variants):
             if package.metadata is not None:
                 faults += _file_faults(index, package)
             elif package.sha256 is None:  # a dependency, linked where it is
@@ -88,14 +90,18 @@ def _narrowed(page: Page, listed: Mapping[str, Entry], release: str) -> tuple[Re
 def _pages_agree(project: str, page: Page, html: Page) -> Iterator[SiteFault]:
     """The JSON page and the HTML page of one project must say the same."""
 
-    def facts(package: Offer) -> tuple[object, ...]:
-        return package.url, package.sha256, package.requires_python, package.yanked
+    def facts(package: Offer | LabelList) -> tuple[object, ...]:
+        of_wheel = (package.requires_python, package.yanked) if isinstance(package, Offer) else ()
+        return package.url, package.sha256, *of_wheel
+
+    def rows(page: Page) -> tuple[Offer | LabelList, ...]:
+        return (*page.offers, *page.variants, *page.labels)
 
     for refusal in page.refused:
         yield SiteFault(project, f"{refusal.filename}: {refusal.why}")
-    left = {package.filename: facts(package) for package in page.offers}
-    right = {package.filename: facts(package) for package in html.offers}
-    for name, count in collections.Counter(package.filename for package in page.offers).items():
+    left = {package.filename: facts(package) for package in rows(page)}
+    right = {package.filename: facts(package) for package in rows(html)}
+    for name, count in collections.Counter(package.filename for package in rows(page)).items():
         if count > 1:
             yield SiteFault(project, f"{name} stands {count} times in index.json")
     for name in sorted(left.keys() ^ right.keys()):
@@ -103,6 +109,34 @@ def _pages_agree(project: str, page: Page, html: Page) -> Iterator[SiteFault]:
     for name in sorted(left.keys() & right.keys()):
         if left[name] != right[name]:
             yield SiteFault(project, f"index.json and index.html disagree about {name}: {left[name]} and {right[name]}")
+
+
+def _label_faults(index: Index, page: Page) -> Iterator[SiteFault]:
+    """Each version with variant wheels must have the file that says what their labels stand for (PEP 825, "Index-level
+    metadata"), and it must say what the wheels' manifests do."""
+    wanted: dict[str, dict[str, variants.Properties]] = {}
+    for offer in page.variants:
+        name = variants.listed_name(offer.filename.split("-", 1)[0], str(offer.version))
+        try:
+            manifest = WheelManifest.from_json(index.read(offer.beside(SUFFIX), STATEMENT_BOUND), offer.filename)
+        except DecoupleError as error:
+            yield SiteFault(offer.filename, error.what)
+            return
+        label = str(offer.variant)
+        wanted.setdefault(name, {})[label] = variants.properties(label, manifest.cuda, manifest.arch_list)
+    listed = {one.filename: one for one in page.labels}
+    for name in sorted(wanted.keys() ^ listed.keys()):
+        yield SiteFault(name, "without a variant wheel" if name in listed else "missing, and there are variant wheels")
+    for name in sorted(wanted.keys() & listed.keys()):
+        try:
+            data = index.read(listed[name].url, STATEMENT_BOUND)
+        except DecoupleError as error:
+            yield SiteFault(name, error.what)
+            continue
+        if hashlib.sha256(data).hexdigest() != listed[name].sha256:
+            yield SiteFault(name, f"its sha256 is not the one in the link ({listed[name].sha256})")
+        elif data != variants.document(wanted[name]):
+            yield SiteFault(name, f"does not say what the wheels {', '.join(sorted(wanted[name]))} do")
 
 
 def _file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:

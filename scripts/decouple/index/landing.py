@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 
-from packaging.utils import parse_wheel_filename
-
 from decouple.index.catalog import Entry
+from decouple.index.offer import parse_name
 
 
 def render(releases: Mapping[str, Sequence[Entry]]) -> str:
@@ -32,7 +31,7 @@ def _section(release: str, entries: Sequence[Entry]) -> str:
 
 
 def _row(release: str, entry: Entry) -> str:
-    tags = parse_wheel_filename(entry.filename)[3]
+    tags = parse_name(entry.filename)[2]
     pythons = ", ".join(sorted({tag.interpreter for tag in tags}))
     platforms = ", ".join(sorted({tag.platform for tag in tags}))
     address = entry.address(release)

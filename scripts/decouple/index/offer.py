@@ -22,6 +22,7 @@ from pypi_simple import DistributionPackage, ProjectPage
 
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import NAME_BOUND, is_sha256
+from decouple.release import variants
 
 VERSION_BOUND = 100
 """Characters of a version."""
@@ -45,7 +46,8 @@ class Offer(Struct, frozen=True):
     """One wheel that an index offers. ``sha256`` None: its link has none; ``size`` in bytes, None: not given.
 
     ``yanked`` None: it is not; else the reason, which may be empty (PEP 592). ``metadata`` None: the index has no
-    METADATA file beside the wheel; else that file's SHA-256, empty when the page gives none (PEP 658).
+    METADATA file beside the wheel; else that file's SHA-256, empty when the page gives none (PEP 658). ``variant``: the
+    label of a variant wheel (`decouple.release.variants`).
     """
 
     filename: str
@@ -58,6 +60,7 @@ class Offer(Struct, frozen=True):
     requires_python: str | None = None
     yanked: str | None = None
     metadata: str | None = None
+    variant: str | None = None
 
     def beside(self, suffix: str) -> str:
         """The address of the file of this name and ``suffix`` in the same folder."""
@@ -72,12 +75,23 @@ class Refusal(Struct, frozen=True):
     why: str
 
 
+class LabelList(Struct, frozen=True):
+    """The file of a page that says what the labels of one version's variant wheels stand for."""
+
+    filename: str
+    url: str
+    sha256: str | None
+
+
 class Page(Struct, frozen=True):
-    """A project's page: ``project`` is the normalised name that was asked for."""
+    """A project's page: ``project`` is the normalised name that was asked for. ``variants`` are wheels that only who
+    knows variants may take; they are not among the ``offers``."""
 
     project: str
     offers: tuple[Offer, ...]
     refused: tuple[Refusal, ...]
+    variants: tuple[Offer, ...] = ()
+    labels: tuple[LabelList, ...] = ()
 
 
 def project_name(text: object) -> str | None:
@@ -98,12 +112,22 @@ def page_of(project: str, page: ProjectPage, site: Path | None) -> Page:
         )
     offers: list[Offer] = []
     refused: list[Refusal] = []
+    labels: list[LabelList] = []
     for package in page.packages:
         try:
-            offers.append(_offer(project, package, site))
+            if variants.lists_labels(package.filename):
+                labels.append(_label_list(project, package, site))
+            else:
+                offers.append(_offer(project, package, site))
         except _NoOffer as error:
             refused.append(Refusal(package.filename[:NAME_BOUND], str(error)))
-    return Page(project, tuple(offers), tuple(refused))
+    return Page(
+        project,
+        tuple(one for one in offers if one.variant is None),
+        tuple(refused),
+        tuple(one for one in offers if one.variant is not None),
+        tuple(labels),
+    )
 
 
 class _NoOffer(Exception):
@@ -111,7 +135,8 @@ class _NoOffer(Exception):
 
 
 def parse_name(filename: str) -> tuple[str, Version, frozenset[Tag]]:
-    """Normalised name, version and tags of a wheel's file name (PEP 427), which must be a sane one.
+    """Normalised name, version and tags of a wheel's file name (PEP 427), which must be a sane one; it may have a
+    variant's label (PEP 825).
 
     Raises DecoupleError.
     """
@@ -127,12 +152,20 @@ def _parsed(filename: str) -> tuple[str, Version, frozenset[Tag]]:
     if len(filename) > NAME_BOUND or not _FILE.fullmatch(filename):
         raise _NoOffer("not a wheel's file name")
     try:
-        name, version, _, tags = parse_wheel_filename(filename)
+        name, version, _, tags = parse_wheel_filename(variants.split_label(filename)[0])
     except (InvalidWheelFilename, InvalidVersion, ValueError) as error:
         raise _NoOffer(f"not a wheel's file name: {error}") from error
     if len(str(version)) > VERSION_BOUND or len(name) > PROJECT_BOUND:
         raise _NoOffer(f"a version or name of more than {VERSION_BOUND} characters")
     return name, version, tags
+
+
+def _label_list(project: str, package: DistributionPackage, site: Path | None) -> LabelList:
+    if canonicalize_name(package.filename.split("-", 1)[0]) != canonicalize_name(project):
+        raise _NoOffer(f"labels of another project on the page of {project}")
+    _check_address(package.url, site)
+    sha256 = package.digests.get("sha256")
+    return LabelList(package.filename, package.url, sha256 if sha256 is None else _digest(sha256, "its sha256"))
 
 
 def _offer(project: str, package: DistributionPackage, site: Path | None) -> Offer:
@@ -165,6 +198,7 @@ def _offer(project: str, package: DistributionPackage, site: Path | None) -> Off
         requires_python=package.requires_python or None,
         yanked=(package.yanked_reason or "") if package.is_yanked else None,
         metadata=metadata,
+        variant=variants.split_label(package.filename)[1],
     )
 
 

@@ -155,7 +155,7 @@ def narrowed(page: Page, listed: Mapping[str, Entry], release: str) -> Page:
         else:
             offers.append(_as_listed(offer, entry))
     there = {offer.filename for offer in offers}
-    for entry in listed.values():
+    for entry in catalog.for_all(listed.values()):  # `current` finds the list beside that index alone
         if entry.project == page.project and entry.yanked is None and entry.filename not in there:
             raise DecoupleError(
                 f"{entry.filename}: on the signed list, and the page of {page.project} hides it", next_step=_BY_HAND

@@ -10,6 +10,8 @@ Layout of a site, which any static host can serve::
     simple/<project>/index.{html,json}
     cu124/simple/…, cpu/simple/…     the same, of one CUDA's files and of those without CUDA
     cu124.sm90/simple/…              of one CUDA for one kind of GPU
+    variants/simple/…                that for all, with variant wheels beside the others (PEP 825), and which of them
+                                     is for which machine: <project>/<name>-<version>-variants.json
 
 Files are written first and pages last, so that a page never names what is not there.
 """
@@ -38,8 +40,8 @@ from decouple.index import catalog, dependencies, landing
 from decouple.index.catalog import Entry
 from decouple.index.dependencies import Linked
 from decouple.index.wheel import Wheel, read
-from decouple.release import projects
-from decouple.release.projects import CORE, CUDA, LIBRARIES, PAIRED
+from decouple.release import variants
+from decouple.release.projects import CORE, CUDA, LIBRARIES
 from decouple.release.wheel_manifest import SUFFIX
 
 API_VERSION = "1.1"  # PEP 700
@@ -157,10 +159,15 @@ def write_pages(site: Path) -> tuple[str, ...]:
     releases = catalog.read_all(site)
     rows = [(release, entry) for release, entries in releases.items() for entry in entries]
     linked = dependencies.read(site)
-    pages = _index("simple", [row for row in rows if not _is_paired(row[1]) and not _is_thin(row[1])], linked)
-    for label in sorted({label for _, entry in rows if (label := cuda_label(entry))}):
+    for_all = [(release, entry) for release, entries in releases.items() for entry in catalog.for_all(entries)]
+    labelled = [(release, entry) for release, entries in releases.items() for entry in catalog.labelled(entries)]
+    pages = _index("simple", for_all, linked)
+    if labelled:
+        pages |= _index("variants/simple", [*for_all, *labelled], linked)
+    rows = [row for row in rows if row[1].variant is None]
+    for label in sorted({label for _, entry in rows if (label := catalog.cuda_label(entry))}):
         pages |= _index(f"{label}/simple", _of_cuda(rows, label), linked)
-    pages |= _index("cpu/simple", [row for row in rows if cuda_label(row[1]) is None], linked)
+    pages |= _index("cpu/simple", [row for row in rows if catalog.cuda_label(row[1]) is None], linked)
     pages["index.html"] = landing.render(releases)
     changed = []
     for name, text in pages.items():
@@ -171,35 +178,16 @@ def write_pages(site: Path) -> tuple[str, ...]:
     return tuple(changed)
 
 
-def cuda_label(entry: Entry) -> str | None:
-    """``cu124`` of ``2.6.0+cu124.2``, ``cu124.sm90`` of one for such GPUs alone; None of a file without CUDA."""
-    return projects.cuda_label(Version(entry.version).local)
-
-
-def _is_thin(entry: Entry) -> bool:
-    """Whether it is for some GPUs alone (``decouple thin``): pip would take it for the newest wherever it is listed."""
-    return "." in (cuda_label(entry) or "")
-
-
-def _is_paired(entry: Entry) -> bool:
-    """Whether it is of a core that brings its CUDA, or bindings for one (``decouple pair``): for that CUDA's index.
-
-    In the one for all the bare core serves every CUDA, and no upgrade of torch-cuda is to change it for another.
-    """
-    local = (Version(entry.version).local or "").split(".")
-    return cuda_label(entry) is not None and (entry.project == CORE or PAIRED in local)
-
-
 def _of_cuda(rows: Sequence[tuple[str, Entry]], label: str) -> list[tuple[str, Entry]]:
     """What the index of one CUDA holds. Of a release whose core brings its CUDA along: that one, its bindings and their
     libraries; of another the bare core, and what goes with it. Never both: pip would take the bare core, whose local
     version sorts behind.
     """
-    own = [row for row in rows if cuda_label(row[1]) == label]
+    own = [row for row in rows if catalog.cuda_label(row[1]) == label]
     paired = {release for release, entry in own if entry.project == CORE}
     return [
-        *(row for row in own if row[0] not in paired or row[1].project == LIBRARIES or _is_paired(row[1])),
-        *(row for row in rows if cuda_label(row[1]) is None and row[0] in {one for one, _ in own} - paired),
+        *(row for row in own if row[0] not in paired or row[1].project == LIBRARIES or catalog.is_paired(row[1])),
+        *(row for row in rows if catalog.cuda_label(row[1]) is None and row[0] in {one for one, _ in own} - paired),
     ]
 
 
@@ -213,6 +201,9 @@ def _index(base: str, rows: Sequence[tuple[str, Entry]], linked: Iterable[Linked
     for project, of_project in sorted(projects.items()):
         ordered = sorted(of_project, key=lambda row: (Version(row[1].version), row[1].filename))
         files = [_our_row(release, entry, up) for release, entry in ordered]
+        for name, text in _label_lists(entry for _, entry in ordered).items():
+            pages[f"{base}/{project}/{name}"] = text.decode()
+            files.append(_row(name, name.replace("+", "%2B"), hashlib.sha256(text).hexdigest(), None, len(text)))
         versions = sorted({entry.version for _, entry in of_project}, key=Version)
         pages[f"{base}/{project}/index.html"] = _page(f"Links for {project}", map(_anchor, files))
         pages[f"{base}/{project}/index.json"] = _json({"name": project, "versions": versions, "files": files})
@@ -229,6 +220,17 @@ def _index(base: str, rows: Sequence[tuple[str, Entry]], linked: Iterable[Linked
     pages[f"{base}/index.html"] = _page("Simple index", [f'<a href="{name}/">{name}</a>' for name in names])
     pages[f"{base}/index.json"] = _json({"projects": [{"name": name} for name in names]})
     return pages
+
+
+def _label_lists(entries: Iterable[Entry]) -> dict[str, bytes]:
+    """What the labels of each version's variant wheels stand for, by file name."""
+    found: dict[str, dict[str, variants.Properties]] = {}
+    for entry in entries:
+        if entry.variant is not None:
+            name = variants.listed_name(entry.filename.split("-", 1)[0], entry.version)
+            stands_for = variants.properties(entry.variant, entry.cuda, entry.arch_list)
+            found.setdefault(name, {})[entry.variant] = stands_for
+    return {name: variants.document(labels) for name, labels in found.items()}
 
 
 def _publish(wheel: Wheel, site: Path) -> Entry:
@@ -256,10 +258,11 @@ def _publish(wheel: Wheel, site: Path) -> Entry:
     )
 
 
-def _row(filename: str, url: str, sha256: str, requires_python: str | None) -> dict[str, Any]:
+def _row(filename: str, url: str, sha256: str, requires_python: str | None, size: int | None = None) -> dict[str, Any]:
     """A file as a page's JSON has it (PEP 691)."""
     row = {"filename": filename, "url": url, "hashes": {"sha256": sha256}}
-    return row | ({"requires-python": requires_python} if requires_python else {})
+    row |= {"requires-python": requires_python} if requires_python else {}
+    return row | ({"size": size} if size is not None else {})
 
 
 def _our_row(release: str, entry: Entry, up: str) -> dict[str, Any]:

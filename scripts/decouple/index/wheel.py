@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from email.message import Message
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of
+from decouple.base.outside import parse_json
 from decouple.index import archive
 from decouple.index.offer import parse_name
-from decouple.release import projects
+from decouple.release import projects, variants
 from decouple.release.wheel_manifest import MEMBER, WheelManifest
 
 _AGAIN = "build it again, or tell its publisher"
@@ -68,6 +70,9 @@ def read(path: Path) -> Wheel:
                 f"not of {name} {version}",
                 next_step=_AGAIN,
             )
+        if label := variants.split_label(path.name)[1]:
+            said = archive.member(members, f"{info}/{variants.MEMBER}", path.name)
+            _refuse_other_variant(said, label, manifest, path.name)
         archive.check_record(members, info, path.name)
     return Wheel(
         path=path,
@@ -82,6 +87,22 @@ def read(path: Path) -> Wheel:
         manifest_bytes=manifest_bytes,
         manifest=manifest,
     )
+
+
+def _refuse_other_variant(said: bytes, label: str, manifest: WheelManifest, where: str) -> None:
+    """Raise DecoupleError when ``variant.json`` does not say for this label what the build manifest does."""
+    try:
+        found = parse_json(said)["variants"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DecoupleError(f"{where}: {variants.MEMBER}: not one of a variant: {error!r}", next_step=_AGAIN) from error
+    stands_for = variants.properties(label, manifest.cuda, manifest.arch_list)
+    expected = parse_json(variants.document({label: stands_for}))["variants"]
+    if found != expected or (label == variants.NULL) != (manifest.cuda is None):
+        raise DecoupleError(
+            f"{where}: {variants.MEMBER} says {json.dumps(found)[:200]}, by its build manifest it is for "
+            f"{json.dumps(stands_for)}",
+            next_step="make it again: decouple variants",
+        )
 
 
 def _headers(metadata: bytes, where: str) -> Message:

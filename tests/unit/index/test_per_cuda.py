@@ -110,6 +110,16 @@ def test_one_bare_core_serves_every_cuda(install: Run, tmp_path: Path) -> None:
     assert core.stat().st_ino == before  # the core was not installed again
 
 
+def test_a_signed_list_demands_of_the_index_for_all_what_that_one_lists(tmp_path: Path) -> None:
+    publish(tmp_path / "dist", "12.4")
+    make_wheel(tmp_path / "dist", "torch-cuda-libraries", "2.6.0+cu124.sm90", cuda="12.4")
+    root = tmp_path / "site"
+    site.build(tmp_path / "dist", root)
+    assert main(["index", "key", str(tmp_path / "key")]) == 0
+    assert main(["index", "sign-list", "--site", str(root), "--key", str(tmp_path / "key")]) == 0
+    assert main(["index", "check", str(root), "--root", str(root / "tuf/root.json")]) == 0
+
+
 def test_two_cudas_at_once_are_refused(install: Run, tmp_path: Path) -> None:
     both = install("simple", "torch-cuda==2.6.0+cu118", "torch-cuda-libraries==2.6.0+cu124")
     assert both.returncode and "torch-cuda" in both.stderr

@@ -25,6 +25,7 @@ def make_wheel(
     tag: str = "py3-none-any",
     extra_members: dict[str, bytes] | None = None,
     manifest: bytes | None = None,
+    arch: str = "9.0",
 ) -> Path:
     """Write ``<project>-<version>-<tag>.whl`` into ``folder`` and return its path."""
     distribution = project.replace("-", "_")
@@ -45,7 +46,7 @@ def make_wheel(
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
         f"{info}/{MEMBER}": manifest
         if manifest is not None
-        else make_manifest(project, version, cuda, series).to_json(),
+        else make_manifest(project, version, cuda, series, arch).to_json(),
         **(extra_members or {}),
     }
     record = "".join(f"{name},sha256={_record_hash(data)},{len(data)}\n" for name, data in members.items())
@@ -58,7 +59,7 @@ def make_wheel(
     return path
 
 
-def make_manifest(project: str, version: str, cuda: str | None, series: str) -> WheelManifest:
+def make_manifest(project: str, version: str, cuda: str | None, series: str, arch: str = "9.0") -> WheelManifest:
     """A build manifest that says what a real one would."""
     return WheelManifest(
         release=".".join(version.split(".")[:2]),
@@ -70,7 +71,7 @@ def make_manifest(project: str, version: str, cuda: str | None, series: str) -> 
         overlay=OverlayContent("e" * 64),
         tree="f" * 40,
         cuda=cuda,
-        arch_list=("9.0",) if cuda else (),
+        arch_list=(arch,) if cuda else (),
     )
 
 
