@@ -232,6 +232,17 @@ def test_a_library_in_another_folder_of_sys_path_is_found(tmp_path: Path) -> Non
 
 
 @needs_cc
+def test_what_the_bindings_alone_need_is_found_there_too(site: Path, tmp_path: Path) -> None:
+    """Over the official kernels nothing but the bindings needs NVTX, and an import statement knows no folders."""
+    folder = tmp_path / "other/nvidia/nvtx/lib"
+    nvtx = compile_c("int nvtx(void) { return 1; }", folder / _preload.NVTX, f"-Wl,-soname,{_preload.NVTX}")
+    compile_c(BINDINGS, site / f"torch_cuda/_CUDAC{SUFFIX}", "-Wl,--no-as-needed", str(nvtx))
+    assert ask(site, "torch.cuda.built", PYTHONPATH=str(tmp_path / "other")) == "True"
+    nvtx.unlink()
+    assert _preload.NVTX in python(site, "import torch", PYTHONPATH=str(tmp_path / "other")).stderr
+
+
+@needs_cc
 def test_a_library_that_is_nowhere_is_named_with_what_needs_it(tmp_path: Path) -> None:
     gone = compile_c("int g(void) { return 1; }", tmp_path / "libdecgone.so.1", "-Wl,-soname,libdecgone.so.1")
     ours = compile_c("int g(void); int h(void) { return g(); }", tmp_path / "libdecours.so", str(gone))

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["LibraryError", "open_library", "search_folders"]
+__all__ = ["LibraryError", "open_first", "open_library", "search_folders"]
 
 _MISSING = re.compile(r"^(\S+\.so[.\d]*): cannot open shared object file")
 
@@ -48,6 +48,11 @@ def open_library(library: Path, folders: Iterable[Path]) -> ctypes.CDLL:
                 raise LibraryError(f"{library}: {error}") from error
             opened.add(missing)
             _open_missing(missing, library, places, opened)
+
+
+def open_first(name: str, folders: Iterable[Path]) -> ctypes.CDLL | None:
+    """Open library *name* for everyone out of the first folder that has it; None where none does: the system may."""
+    return next((ctypes.CDLL(str(one), mode=ctypes.RTLD_GLOBAL) for one in _candidates(name, [*folders])), None)
 
 
 def _open_missing(name: str, wanted_by: Path, folders: list[Path], opened: set[str]) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["MODULE", "VersionError", "check_abi", "check_kind", "check_version", "check_whole", "preload"]
 
 MODULE = "torch_cuda._CUDAC"
+NVTX = "libnvToolsExt.so.1"
+"""What the bindings link and libtorch_cuda may not: whoever imports them asks the dynamic linker alone for it."""
 OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD=0"
 
 
@@ -51,6 +53,7 @@ def preload() -> str:
         except _libraries.LibraryError as error:
             check_abi(build_info(), folders[0].parent if folders else Path(), error)
             raise
+    _libraries.open_first(NVTX, folders)
     _open_nvrtc(folders)
     _open_kineto(folders)
     before_body("torch.cuda", _set_alias)
