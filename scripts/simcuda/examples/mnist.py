@@ -101,8 +101,9 @@ def main() -> int:
     for process in processes:
         process.join()
     model, expected = on_cpu()
-    pairs = zip(weights, model.parameters(), strict=True)
-    worst = max((torch.from_numpy(a) - b.detach()).abs().max().item() for a, b in pairs)
+    wanted = [parameter.detach() for parameter in model.parameters()]
+    assert len(weights) == len(wanted)
+    worst = max((torch.from_numpy(weights[i]) - wanted[i]).abs().max().item() for i in range(len(wanted)))
     print(f"largest difference of a weight {worst:.2g}, loss {loss:.4f}, on the CPU {expected:.4f}")
     tolerance = 0.05 if options.amp else 1e-5
     agree = worst < tolerance and abs(loss - expected) < tolerance
