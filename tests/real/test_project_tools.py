@@ -60,6 +60,18 @@ def test_poetry(tmp_path: Path, address: str) -> None:
     assert installed(tmp_path) == WANTED
 
 
+def test_poetry_goes_up_to_another_cuda_and_down_again(tmp_path: Path, served: str) -> None:
+    for label in ("cu118", "cu124", "cu118"):
+        source = (
+            f'[[tool.poetry.source]]\nname = "wheels"\nurl = "{served}/{label}/simple/"\npriority = "supplemental"\n'
+        )
+        wanted = '[tool.poetry.dependencies]\ntorch = { source = "wheels" }\n'
+        (tmp_path / "pyproject.toml").write_text(f"{PROJECT}\n[tool.poetry]\npackage-mode = false\n{source}\n{wanted}")
+        run(tmp_path, "tool", "run", "poetry", "lock", "--no-interaction", "--regenerate")
+        run(tmp_path, "tool", "run", "poetry", "sync", "--no-interaction")
+        assert installed(tmp_path) == {name.replace("cu124", label) for name in WANTED}
+
+
 def test_pip_compile(tmp_path: Path, address: str) -> None:
     (tmp_path / "requirements.in").write_text("torch==2.6.0\n")
     compiled = ("pip-compile", "--quiet", "--strip-extras", "--generate-hashes", "--index-url", address)
