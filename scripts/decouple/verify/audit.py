@@ -145,7 +145,7 @@ def audit_backend(found: Sequence[Library]) -> ElfAudit:
 
 
 def audit_layout(found: Sequence[Library]) -> ElfAudit:
-    """Within a wheel each library is there once, and finds its neighbours by its own run path."""
+    """Within a wheel each library is there once, finds its neighbours by its own run path, and can be opened."""
     faults = []
     names: dict[str, list[Library]] = {}
     for library in found:
@@ -156,6 +156,9 @@ def audit_layout(found: Sequence[Library]) -> ElfAudit:
             shown = ", ".join(one.path.name for one in same)
             faults.append(ElfFault(shown, "are one library several times", f"soname {soname}; a wheel holds no links"))
     for library in found:
+        if library.executable_stack:
+            why = "glibc 2.41 (Debian 13) opens none such; link with -z noexecstack"
+            faults.append(ElfFault(library.path.name, "asks for an executable stack", why))
         origin = str(library.path.parent)
         folders = [Path(os.path.normpath(path.replace("$ORIGIN", origin))) for path in library.runpath]
         for name in library.needed:

@@ -19,12 +19,14 @@ from decouple.base.errors import DecoupleError
 #: Elf64_Sym (elf(5)): st_name, st_info, st_other, st_shndx, st_value, st_size.
 _SYMBOL = {"<": struct.Struct("<IBBHQQ"), ">": struct.Struct(">IBBHQQ")}
 _WEAK, _UNIQUE = 2, 10
+_EXECUTABLE = 1  # PF_X
 _TEXT = {"DT_NEEDED": "needed", "DT_SONAME": "soname", "DT_RUNPATH": "runpath", "DT_RPATH": "rpath"}
 
 
 class Library(Struct, frozen=True):
     """The dynamic face of one file. ``defined`` are strong global symbols, ``vague`` weak or unique ones, which the
     linker merges (inline functions, templates); ``undefined`` must come from elsewhere, ``optional`` may stay away.
+    ``executable_stack``: whoever opens it must make the stack executable (PT_GNU_STACK, elf(5); without it, too).
     """
 
     path: Path
@@ -35,6 +37,7 @@ class Library(Struct, frozen=True):
     vague: frozenset[str]
     undefined: frozenset[str]
     optional: frozenset[str]
+    executable_stack: bool = False
 
     @property
     def name(self) -> str:
@@ -84,6 +87,6 @@ def _read(path: Path, elf: ELFFile) -> Library:
                 if info >> 4 == 0:  # local
                     continue
                 kinds[("optional" if weak else "undefined") if index == 0 else "vague" if weak else "defined"].add(name)
-    return Library(
-        path, soname, tuple(needed), tuple(runpath), **{key: frozenset(found) for key, found in kinds.items()}
-    )
+    stacks = [segment["p_flags"] & _EXECUTABLE for segment in elf.iter_segments("PT_GNU_STACK")]
+    symbols = {key: frozenset(found) for key, found in kinds.items()}
+    return Library(path, soname, tuple(needed), tuple(runpath), **symbols, executable_stack=any(stacks) or not stacks)

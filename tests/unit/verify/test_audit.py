@@ -153,6 +153,14 @@ def test_links_that_became_copies_are_named(compile_library: Compile) -> None:
     assert str(fault).startswith("libc10.so, libc10.so.2.6: are one library several times: soname libc10.so")
 
 
+def test_a_library_that_a_newer_glibc_refuses_is_named(compile_library: Compile) -> None:
+    """One assembler file without its note is enough; glibc 2.41 said so of the first portable core on Debian 13."""
+    compile_library("libtorch_cpu.so", 'int f(void) { return 0; } __asm__(".text");')
+    made = compile_library("libc10.so", "int c10(void) { return 0; }", flags=["-Wl,-z,execstack"])
+    (fault,) = audit.audit_layout(audit.libraries(made.parent)).faults
+    assert str(fault).startswith("libc10.so: asks for an executable stack: glibc 2.41 (Debian 13) opens none such")
+
+
 def test_a_core_that_nobody_could_load_is_seen_before_it_is_loaded(compile_library: Compile) -> None:
     symbol = "_ZN2at6native12DispatchStub4AVX2E"  # declared, used, and defined by no kernel
     made = compile_library("libtorch_cpu.so", f"extern int {symbol}; int use(void) {{ return {symbol}; }}")

@@ -5,6 +5,9 @@ list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}/modules")
 set(XNNPACK_BUILD_ALL_MICROKERNELS OFF CACHE BOOL "")
 # Of sleef's testers alone, and it would be cloned while everything else is compiled, without a network.
 set(SLEEF_ENABLE_TLFLOAT OFF CACHE BOOL "")
+# An assembler source of oneDNN's does not say that it needs no executable stack, and one such object is enough for a
+# library to ask for it: glibc 2.41 (Debian 13) then opens it no more.
+add_link_options("LINKER:-z,noexecstack")
 # Upstream hides MKL's functions in libtorch_cpu where it links the archives. Those of the official one are exported, and
 # the official libtorch_cuda_linalg takes BLAS and LAPACK from there, as a library of a user's own may.
 function(decouple_export_mkl)
