@@ -7,12 +7,13 @@
 # name -> file with its version, the three names of its numbers, and the oldest version that upstream's sources take:
 #   CUDNN       cmake/public/cuda.cmake             NCCL    NCCLUtils.hpp refuses to compile with an older one
 #   MAGMA       the queues of MagmaUtils.h          UCC     its first stable interface
-#   CUSPARSELT, CUDSS: the oldest that upstream's own images were built with (.ci/docker/common/install_*.sh)
+#   CUSPARSELT  upstream's images for CUDA 11.8 (.ci/docker/common/install_cusparselt.sh)
+#   CUDSS       the oldest that the sources of 2.6 were compiled with here
 set(CUDNN_ROW cudnn_version.h CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL 8.1)
 set(NCCL_ROW nccl.h NCCL_MAJOR NCCL_MINOR NCCL_PATCH 2.7)
 set(MAGMA_ROW magma_types.h MAGMA_VERSION_MAJOR MAGMA_VERSION_MINOR MAGMA_VERSION_MICRO 2.0)
 set(CUSPARSELT_ROW cusparseLt.h CUSPARSELT_VER_MAJOR CUSPARSELT_VER_MINOR CUSPARSELT_VER_PATCH 0.4)
-set(CUDSS_ROW cudss.h "CUDSS_VER(SION)?_MAJOR" "CUDSS_VER(SION)?_MINOR" "CUDSS_VER(SION)?_PATCH" 0.3)
+set(CUDSS_ROW cudss.h "CUDSS_VER(SION)?_MAJOR" "CUDSS_VER(SION)?_MINOR" "CUDSS_VER(SION)?_PATCH" 0.4)
 set(UCC_ROW ucc/api/ucc_version.h UCC_API_MAJOR UCC_API_MINOR - 1.0)
 
 # What a shared library is called, and what it needs: "" and nothing for one that is no ELF file.
