@@ -46,7 +46,8 @@ class _Lines:
         self._said = now
         line = f"{self._what}: {_amount(self._done, self._unit)}"
         if self._total:
-            spent, all_of_it = (self._spent, self._effort) if self._effort else (self._done, self._total)
+            # a run that links alone has nothing of that effort to spend: then the number says more
+            spent, all_of_it = (self._spent, self._effort) if self._spent else (self._done, self._total)
             left = (now - self._began) / max(spent, 1e-9) * max(all_of_it - spent, 0)
             line += f" of {_amount(self._total, self._unit)} ({self._done / self._total:.0%}), ETA {_span(left)}"
         print(line, file=sys.stderr, flush=True)
