@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -176,3 +177,12 @@ def test_ucc_needs_ucx_and_torch_distributed(world: Path) -> None:
 def test_a_wheel_of_nvidias_has_no_name_for_the_linker(world: Path) -> None:
     (world / "CUSPARSELT/lib/libcusparseLt.so").rename(world / "CUSPARSELT/lib/libcusparseLt.so.0")
     assert found(world, CUSPARSELT="1")[0]["CUSPARSELT"] == "ON 9.9.9"
+
+
+def test_a_definition_of_one_source_is_added_and_replaces_none() -> None:
+    # Module.cpp had USE_CUSPARSELT, and lost it where CUDA_ARCH_FLAGS was set: torch._C._cusparselt was gone.
+    for file in sorted(CMAKE.glob("*.cmake")):
+        text = file.read_text()
+        assert not re.search(r"set_source_files_properties\([^)]*COMPILE_DEFINITIONS", text), (
+            f"{file.name}: set_property(SOURCE … APPEND PROPERTY COMPILE_DEFINITIONS …) keeps what others have set"
+        )

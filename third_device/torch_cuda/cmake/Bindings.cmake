@@ -38,7 +38,7 @@ target_link_libraries(torch_python_cuda PRIVATE ${runtime_support})
 foreach(source IN LISTS PYTHON_SOURCES)
   if(source MATCHES "/pybinding/Module.cpp$|torch/csrc/cuda/Module.cpp$")
     # without quotes of its own: Module.cpp makes the string, and torch.cuda.get_arch_list() splits it at its spaces
-    set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS "CUDA_ARCH_FLAGS=${TORCH_CUDA_ARCH_FLAGS}")
+    set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_DEFINITIONS "CUDA_ARCH_FLAGS=${TORCH_CUDA_ARCH_FLAGS}")
   endif()
 endforeach()
 

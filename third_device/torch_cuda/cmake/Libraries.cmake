@@ -18,7 +18,7 @@ target_compile_definitions(torch_cuda_objects PRIVATE TORCH_CUDA_BUILD_MAIN_LIB)
 target_compile_options(torch_cuda_objects PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fvisibility=hidden>)
 target_link_libraries(torch_cuda_objects PRIVATE common)
 
-set_source_files_properties(${ATTENTION_KERNEL_SOURCES} PROPERTIES COMPILE_DEFINITIONS TORCH_ASSERT_NO_OPERATORS)
+set_property(SOURCE ${ATTENTION_KERNEL_SOURCES} APPEND PROPERTY COMPILE_DEFINITIONS TORCH_ASSERT_NO_OPERATORS)
 # The switches reach the few sources that ask for them, so that turning one does not recompile everything.
 torch_cuda_glob(attention_switched "${ATEN}/native/transformers/cuda/*.cu" "${ATEN}/native/transformers/cuda/*.cpp"
                 "${ATEN}/native/transformers/cuda/flash_attn/*.cpp")
@@ -33,10 +33,10 @@ if(TORCH_CUDA_GENCODE MATCHES "compute_90" AND CMAKE_CUDA_COMPILER_VERSION VERSI
   set_source_files_properties(${hopper} PROPERTIES COMPILE_OPTIONS "-gencode;arch=compute_90a,code=sm_90a")
 endif()
 torch_cuda_glob(lazy_nvrtc "${ATEN}/cuda/detail/LazyNVRTC.cpp")
-set_source_files_properties(${lazy_nvrtc} PROPERTIES COMPILE_DEFINITIONS NVRTC_SHORTHASH=XXXXXXXX)
+set_property(SOURCE ${lazy_nvrtc} APPEND PROPERTY COMPILE_DEFINITIONS NVRTC_SHORTHASH=XXXXXXXX)
 foreach(source IN LISTS DISTRIBUTED_SOURCES)
   if(source MATCHES "(intra_node_comm.cpp|CudaDMAConnectivity.cpp|CUDASymmetricMemory.cu|CUDASymmetricMemoryOps.cu|ProcessGroupNCCL.cpp)$")
-    set_source_files_properties("${source}" PROPERTIES COMPILE_DEFINITIONS PYTORCH_C10_DRIVER_API_SUPPORTED=1)
+    set_property(SOURCE "${source}" APPEND PROPERTY COMPILE_DEFINITIONS PYTORCH_C10_DRIVER_API_SUPPORTED=1)
   endif()
 endforeach()
 
