@@ -10,6 +10,7 @@ import hashlib
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import nox
@@ -160,7 +161,12 @@ def tests_real(session: nox.Session) -> None:
 
 @nox.session(name="tests-contract", venv_backend="none")
 def tests_contract(session: nox.Session) -> None:
-    """Build torch_sim against an official torch and run the backend contract on it."""
+    """Build torch_sim against an official torch and run the backend contract on it.
+
+    Its tests start pytest themselves, each with a limit; pytest clears what earlier runs left in the folder that all
+    share, and the tests of kills leave hundreds of thousands of files there: minutes of one test's ten.
+    """
+    session.env["PYTEST_DEBUG_TEMPROOT"] = tempfile.mkdtemp(prefix="contract-")
     session.run(str(environment(session, "dev") / "pytest"), *(session.posargs or ["tests/contract"]), external=True)
 
 
