@@ -10,7 +10,6 @@ import hashlib
 import shlex
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import nox
@@ -166,7 +165,9 @@ def tests_contract(session: nox.Session) -> None:
     Its tests start pytest themselves, each with a limit; pytest clears what earlier runs left in the folder that all
     share, and the tests of kills leave hundreds of thousands of files there: minutes of one test's ten.
     """
-    session.env["PYTEST_DEBUG_TEMPROOT"] = tempfile.mkdtemp(prefix="contract-")
+    folder = ROOT / ".nox" / "pytest-contract"  # pytest keeps the last three runs there, as it does elsewhere
+    folder.mkdir(parents=True, exist_ok=True)
+    session.env["PYTEST_DEBUG_TEMPROOT"] = str(folder)
     session.run(str(environment(session, "dev") / "pytest"), *(session.posargs or ["tests/contract"]), external=True)
 
 

@@ -65,7 +65,7 @@ def test_a_library_that_needs_openmp_becomes_a_manylinux_wheel(root: Root, tmp_p
     (tmp_path / "a.c").write_text("#include <omp.h>\nint threads(void) { return omp_get_max_threads(); }\n")
     inside(root, tmp_path, "gcc", "-shared", "-fPIC", "-fopenmp", "a.c", "-o", "_tiny.so")
     wheel = tiny_wheel(tmp_path, "cp39-cp39-linux_x86_64")
-    made = graft(wheel, lambda what, command: print(what, inside(root, tmp_path, *command)))
+    made = graft(wheel, lambda what, command: print(what, inside(root, tmp_path, *command)), tmp_path / "log")
     platforms = {tag.platform for tag in parse_wheel_filename(made.name)[3]}
     assert any(re.fullmatch(r"manylinux_2_([12]?\d|3[01])_x86_64", one) for one in platforms), platforms
     with audit.opened(made) as folder:

@@ -12,9 +12,9 @@ Run = Callable[[str, Sequence[str]], None]
 """Runs a command (what it does, the command) in the folder of the wheel, inside the root."""
 
 
-def graft(raw: Path, run: Run) -> Path:
+def graft(raw: Path, run: Run, log: Path) -> Path:
     """The wheel ``raw`` with its grafted libraries, in a folder beside it. Raises DecoupleError where a library needs
-    what no old system has.
+    what no old system has; what auditwheel said is in ``log``.
 
     auditwheel gives a grafted library a SONAME with a hash in it. Here it gets its own back, as in the official wheel:
     a library of somebody else's that needs ``libgomp.so.1`` (torchaudio's does) then takes the one that is loaded
@@ -27,7 +27,7 @@ def graft(raw: Path, run: Run) -> Path:
     if len(found) != 1 or "-manylinux" not in found[0].name:
         raise DecoupleError(
             f"{raw.name}: no manylinux wheel came of it ({', '.join(one.name for one in found) or 'none'})",
-            next_step="read the log: a library needs what no old system has",
+            next_step=f"read {log}: a library needs what no old system has",
         )
     run("unpack what was grafted", [*table.wheel, "unpack", "--dest", unpacked.name, f"{grafted.name}/{found[0].name}"])
     for library in sorted(unpacked.glob("*/*.libs/*")):

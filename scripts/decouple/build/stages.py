@@ -318,7 +318,7 @@ class Stage1(Stage):
             )
         if self.environment.kind != "portable":
             return raw
-        return graft(raw, lambda what, command: self.run(what, command, f"{self.names['raw']}/stage1"))
+        return graft(raw, lambda what, command: self.run(what, command, f"{self.names['raw']}/stage1"), self.log)
 
     def _clear_other_environment(self) -> None:
         """Delete a build directory that another environment configured, or the same for another Python: CMake keeps

@@ -22,9 +22,8 @@ from msgspec.structs import replace
 from decouple.base.errors import UsageError
 from decouple.base.files import sha256_of
 from decouple.base.process import run_logged
-from decouple.build import description, inputs, toolkits
+from decouple.build import description, inputs, toolkits, wheels
 from decouple.build.environment import HostEnvironment, Places
-from decouple.build.wheels import read_manifest
 from decouple.flows import kernels, portable
 from decouple.flows.build import Build
 from decouple.flows.environment import Work
@@ -75,7 +74,7 @@ def verify(
     listener.progress.start("parity with the official wheel")
     ours, theirs = (parity.dump(one.prefix, both.folder) for one in (both, _tried("official", python)))
     listener.progress.finish()
-    found += checks.together(both, ours, facts.expected(toolchain, read_manifest(backend).arch_list, "host", {}))
+    found += checks.together(both, ours, facts.expected(toolchain, wheels.read_manifest(backend).arch_list, "host", {}))
     code = None
     if request.kernels:
         code = kernels.of_backend(HostEnvironment(places), backend, "official", progress=listener.progress)
@@ -134,14 +133,15 @@ def _wheel(places: Places, stage: int, version: str, request: VerifyPortable) ->
     return places.dist / stamp.wheel
 
 
-def _installed(python: Path, places: Places, wheels: Sequence[Path], *, other: bool) -> Path:
+def _installed(python: Path, places: Places, both: Sequence[Path], *, other: bool) -> Path:
     """Both wheels on what that Python has; with ``other`` CUDA, pip adds NVIDIA's libraries of it, as the wheel
     requires them."""
-    made = unpacked(python, places.verify / "both", wheels)
+    made = unpacked(python, places.verify / "both", both)
     if other:
-        with zipfile.ZipFile(wheels[-1]) as archive:
-            metadata = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-            wanted = projects.requirements(projects.headers(archive.read(metadata)))
+        backend = both[-1]
+        with zipfile.ZipFile(backend) as archive:
+            metadata = archive.read(f"{wheels.dist_info(archive, backend)}/METADATA")
+        wanted = projects.requirements(projects.headers(metadata))
         libraries = [str(one) for one in wanted if one.name.startswith("nvidia-")]
         command = [str(python), "-m", "pip", "--python", str(made), "install", "-q", "--no-deps", *libraries]
         run_logged(command, log=places.logs / "verify.log", what=f"pip install {' '.join(libraries)}")
@@ -165,7 +165,7 @@ def _same_core(places: Places, core: Path) -> Promise:
 
 def _record(request: VerifyPortable, version: str, backend: Path, seen: Mapping[str, Any], result: Verified) -> None:
     """A section per Python and CUDA."""
-    path, made = status.path_of(request.project, request.release), read_manifest(backend)
+    path, made = status.path_of(request.project, request.release), wheels.read_manifest(backend)
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
     found = status.WheelSection(backend.name, made.series.digest, section("built", seen, result), code)
     label = f"py{version}-cu{made.cuda}"

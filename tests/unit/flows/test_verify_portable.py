@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
+from decouple.base.files import sha256_of
+from decouple.build.environment import Places
 from decouple.flows import verify_portable
 from decouple.flows.verify_portable import VerifyPortable, verify
 from decouple.upstream.manifests import load_release
@@ -68,3 +70,16 @@ def test_another_cuda_must_say_what_its_layer_was_made_of(tmp_path: Path) -> Non
     assert wanted["_C._cuda_getCompiledVersion()"] == 11080
     assert wanted["backends.cudnn.version()"] == 90100
     assert wanted["cuda.nccl.version()"] == [2, 21, 5]
+
+
+def test_another_core_than_it_was_compiled_against_is_named(tmp_path: Path) -> None:
+    places = Places.of(tmp_path, "2.6", tmp_path / "cache")
+    core = tmp_path / "torch-2.6.0.whl"
+    core.write_bytes(b"a core")
+    places.core.mkdir(parents=True)
+    (places.core / "wheel.sha256").write_text(sha256_of(core))
+    assert verify_portable._same_core(places, core).ok
+    core.write_bytes(b"another")
+    found = verify_portable._same_core(places, core)
+    assert not found.ok
+    assert "compiled against" in found.seen
