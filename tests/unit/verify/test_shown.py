@@ -1,8 +1,8 @@
 """torch.__config__.show() of the portable 2.6.0 beside the official wheel's: each line that differs has its reason.
 
 The two texts are what the two torches printed, but for the paths of their compilers: the official wheel of PyPI, and
-the core that `build 2.6 --env portable` made, alone. What `torch_cuda` says in place of the core's settings is read off its
-build files.
+the core that `build 2.6 --env portable` made, alone. What `torch_cuda` says in place of the core's settings is read off
+its build files.
 """
 
 from __future__ import annotations
