@@ -13,12 +13,15 @@ import pytest
 from packaging.utils import parse_wheel_filename
 
 from decouple.base.errors import DecoupleError
-from decouple.base.paths import cache_dir
+from decouple.base.paths import cache_dir, find_project
 from decouple.build import description, remote_cache, rootfs, settings, wheels
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.graft import graft
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import Bind, clean_environment
+from decouple.device import reuse
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 from decouple.verify import audit
 from tests.support.redis_server import Server
 
@@ -167,6 +170,19 @@ def test_nvcc_compiles_with_the_roots_own_compiler_and_c_library(root: Root, too
     assert {*names, "libcudnn.so.9", "libcuda.so.1"} <= set(needed)
     versions = [int(one) for one in re.findall(r"GLIBC_2\.(\d+)", inside(root, tmp_path, "readelf", "-V", "a.so"))]
     assert versions and max(versions) <= 31
+
+
+def test_a_toolkit_has_each_header_that_the_moved_files_include(root: Root, toolkit: str) -> None:
+    """But for those of libraries that a build may go without, and NVTX for C++ (TORCH_CUDA_USE_NVTX3)."""
+    without = {"cufile.h", "nvtx3/nvtx3.hpp"} | ({"cusparseLt.h"} if toolkit.endswith("11.8") else set())
+    tree = fetch(load_release(find_project(), "2.6"), "debian").path
+    text = (find_project() / "patches/2.6/0001-relocate-cuda-sources.patch").read_text()
+    moved = [tree / name for name in re.findall(r"^rename from (\S+)$", text, re.MULTILINE)]
+    include = re.compile(rf"^\s*#\s*include\s*[<\"]({reuse.load_families().headers.pattern})[>\"]", re.MULTILINE)
+    names = {name for path in moved if path.is_file() for name in include.findall(path.read_text(errors="replace"))}
+    assert {"nvml.h", "cublas_v2.h", "cub/cub.cuh"} <= names
+    folder = root.tree / toolkit.lstrip("/") / "include"
+    assert {name for name in names if not (folder / name).is_file()} == without
 
 
 def test_the_libraries_of_a_toolkit_are_for_linking_alone(root: Root, toolkit: str) -> None:
