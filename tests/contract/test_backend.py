@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -57,6 +58,31 @@ def test_a_scaffolded_backend_builds_and_holds(
     done = backend_env.check(interpreter, "acme", [acme, contract], "-k", "test_registration or test_runtime or mlp")
     assert done.returncode == 0, done.stdout[-8000:]
     assert "supported" in done.stdout
+
+
+RANGES = """
+import torch
+
+tensor = torch.ones(2, device="sim")
+with torch.sim.emit_ranges():
+    tensor @ tensor
+tensor.relu()
+"""
+
+
+def test_a_vendor_s_tool_gets_the_names_of_operators(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
+    told = tmp_path / "names"
+    variables = dict(os.environ, PYTHONPATH=str(torch_sim), TD_SIM_NAMES=str(told))
+    subprocess.run([str(interpreter), "-c", RANGES], check=True, env=variables, cwd=tmp_path)
+    lines = [line.split(" ", 1) for line in told.read_text().splitlines()]
+    pushed = [name for what, name in lines if what == "push"]
+    assert pushed.count("aten::dot") == 1
+    assert "aten::relu" not in pushed, "ranges end with the context"
+    depth = 0
+    for what, _ in lines:
+        depth += {"push": 1, "pop": -1, "mark": 0}[what]
+        assert depth >= 0
+    assert depth == 0
 
 
 WITHOUT_KERNELS = """

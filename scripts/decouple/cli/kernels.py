@@ -1,4 +1,4 @@
-"""``decouple kernels dump | compare``: is the machine code in one CUDA library that of another?"""
+"""``decouple kernels dump | compare | unpatched``: is the machine code in one CUDA library that of another?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
 from decouple.cli.request import asked
-from decouple.flows import kernels
+from decouple.flows import kernels, unpatched
+from decouple.flows.build import Build
 from decouple.verify.kernels import dump
 from decouple.verify.kernels.compare import KernelComparison, demangled, readable
 
@@ -48,6 +49,23 @@ def register(subparsers: Any) -> None:
     three.add_argument("theirs", type=Path, metavar="THEIRS", nargs="?")
     three.add_argument("--arch", default="sm_90")
     three.set_defaults(run=_host)
+    four = verbs.add_parser(
+        "unpatched",
+        help="a sample of stage 2's .cu files compiled from the release's own tree, compared with what was built",
+    )
+    four.add_argument("release")
+    four.add_argument("--files", type=int, default=40, help="how many sources (default: 40), spread evenly")
+    four.add_argument("--env", choices=["auto", "host", "rootfs", "portable"], default="auto", help="that of the build")
+    four.add_argument("--python", default="", metavar="X.Y", help="that of the build, where it named one")
+    four.add_argument("--cuda", default="", metavar="X.Y", help="that of the build, where it named one")
+    four.add_argument("--all", action="store_true", help="print every function, not the first ten of a kind")
+    four.set_defaults(run=_unpatched)
+
+
+def _unpatched(arguments: argparse.Namespace) -> int:
+    found = unpatched.compare(asked(Build, arguments), arguments.files, output.listener())
+    print_comparison(found, None if arguments.all else 10)
+    return OK if found.ok else CHECK_FAILED
 
 
 def _dump(arguments: argparse.Namespace) -> int:

@@ -117,7 +117,7 @@ class Build(Work, frozen=True):
 def estimates(request: Build) -> list[Estimate]:
     """What each stage would still cost. Raises UsageError or DecoupleError where the request is wrong."""
     settings.profile(request.profile)
-    choices, places = _choices(request), request.places
+    choices, places = choices_of(request), request.places
     made = []
     for stage in request.stages:
         part = choices.slice != "all"
@@ -184,7 +184,7 @@ def _opened(
     request: Build, listener: Listener, cache: remote_cache.Door | None
 ) -> tuple[Environment, Provenance, Choices]:
     """Where the stages of ``request`` are built, of what and how; the tree is made if need be."""
-    choices, places = _choices(request), request.places
+    choices, places = choices_of(request), request.places
     if request.against == "official":
         raise UsageError(
             "--core official is the other half of the official kernels' wheel", next_step="add --kernels official"
@@ -245,7 +245,7 @@ def _over_kernels(request: Build, listener: Listener) -> StageWheel:
             next_step="leave --slice out, and build stage 1 by itself",
         )
     pair = pairing.pair_of(request.release)
-    choices, places = _choices(request), request.places
+    choices, places = choices_of(request), request.places
     if request.against == "built":
         _need_core(request, places)
     costs = estimates(request)
@@ -320,7 +320,7 @@ def _kernels(request: Build, pair: pairing.Pair, listener: Listener) -> folder.H
     return halves
 
 
-def _choices(request: Build) -> Choices:
+def choices_of(request: Build) -> Choices:
     asked = request.archs or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.stage(2).arch_list
     if asked == OFFICIAL:
         asked = _official_archs(request)

@@ -107,6 +107,10 @@ class ParitySection(Struct, frozen=True):
     percent: float = 0.0
 
 
+UNPATCHED = "unpatched"
+"""Among ``kernels``: a sample of ours against the same sources of the release's own tree."""
+
+
 class KernelsSection(Struct, frozen=True):
     """Machine code against that of ``theirs``: decouple.verify.kernels.compare.KernelComparison in figures."""
 
@@ -413,7 +417,10 @@ def _kernels(status: ReleaseStatus) -> str:
     rest = "".join(f", {count} {what}" for what, count in (("missing", found.missing), ("extra", found.extra)) if count)
     percent = 100 * found.same / found.total  # cut, not rounded: 100.00 only when all are
     part = f" in {found.sources} of {found.of_sources} sources" if found.sources < found.of_sources else ""
-    return f"{int(100 * percent) / 100:.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
+    cell = f"{int(100 * percent) / 100:.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
+    if sample := status.kernels.get(UNPATCHED):
+        cell += f"<br>unpatched tree: {sample.same} of {sample.total} in {sample.sources} files"
+    return cell
 
 
 def _suites(status: ReleaseStatus) -> str:

@@ -98,8 +98,10 @@ class UnitsReport(Struct, frozen=True):
         return sorted(set(below) & set(tracked))
 
 
-def read_units(compile_commands: Path) -> tuple[TranslationUnit, ...]:
-    """The C and C++ units of a ``compile_commands.json``. Raises DecoupleError if it is missing or not one."""
+def read_units(
+    compile_commands: Path, suffixes: Collection[str] = (".c", ".cc", ".cpp", ".cxx")
+) -> tuple[TranslationUnit, ...]:
+    """The units with such files in a ``compile_commands.json``. Raises DecoupleError if it is missing or not one."""
     try:
         entries = json.loads(compile_commands.read_text(encoding="utf-8"))
         return tuple(
@@ -109,10 +111,12 @@ def read_units(compile_commands: Path) -> tuple[TranslationUnit, ...]:
                 command=tuple(entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])),
             )
             for entry in entries
-            if PurePosixPath(entry["file"]).suffix in {".c", ".cc", ".cpp", ".cxx"}
+            if PurePosixPath(entry["file"]).suffix in suffixes
         )
     except OSError as error:
-        raise DecoupleError(f"{compile_commands}: {error.strerror}", next_step="configure stage 1 first") from error
+        raise DecoupleError(
+            f"{compile_commands}: {error.strerror}", next_step="configure the stage first: decouple build"
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DecoupleError(
             f"{compile_commands}: not CMake's compile commands ({error})",

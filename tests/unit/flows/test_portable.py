@@ -76,11 +76,11 @@ def test_a_cuda_that_cannot_be_is_refused_before_anything_is_done(request_: Buil
 def test_the_official_wheels_cuda_is_taken_where_nobody_chooses() -> None:
     """Its objects are looked for where that CUDA's are, apart from those of another."""
     assert [cost.what for cost in estimates(Build(PROJECT, "2.6", portable.KIND, stage=2))] == ["stage 2"]
-    assert flow._choices(Build(PROJECT, "2.6", portable.KIND, stage=2)).cuda == "12.4"
-    assert flow._choices(Build(PROJECT, "2.6", portable.KIND, stage=2, cuda="11.8")).cuda == "11.8"
-    assert flow._choices(Build(PROJECT, "2.6", "rootfs", stage=2)).cuda == "", "the root's own, as ever"
-    assert flow._choices(Build(PROJECT, "2.6", "rootfs", stage=2, cuda="12.4")).cuda == "", "the same build"
-    assert flow._choices(Build(PROJECT, "2.6", "host", stage=2, cuda="11.8")).cuda == "11.8"
+    assert flow.choices_of(Build(PROJECT, "2.6", portable.KIND, stage=2)).cuda == "12.4"
+    assert flow.choices_of(Build(PROJECT, "2.6", portable.KIND, stage=2, cuda="11.8")).cuda == "11.8"
+    assert flow.choices_of(Build(PROJECT, "2.6", "rootfs", stage=2)).cuda == "", "the root's own, as ever"
+    assert flow.choices_of(Build(PROJECT, "2.6", "rootfs", stage=2, cuda="12.4")).cuda == "", "the same build"
+    assert flow.choices_of(Build(PROJECT, "2.6", "host", stage=2, cuda="11.8")).cuda == "11.8"
 
 
 def test_the_timing_prefix_records_processor_time_and_passes_failures_on(tmp_path: Path) -> None:

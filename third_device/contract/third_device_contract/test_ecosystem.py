@@ -33,6 +33,33 @@ def test_profiler_trace(name: str, mod: types.ModuleType, tmp_path: Path) -> Non
 
 
 @pytest.mark.contract_item(43)
+def test_the_work_of_the_device_is_in_the_trace(name: str, mod: types.ModuleType, tmp_path: Path) -> None:
+    """Rows of the device, each linked to the operator that asked for the work."""
+    from torch.profiler import ProfilerActivity, profile
+
+    records: Callable[[], bool] | None = getattr(mod, "_records_work", None)
+    if records is None or not records():
+        pytest.skip("the driver hands over no records (trace_start), or this PyTorch has no Kineto")
+    assert ProfilerActivity.PrivateUse1 in torch.profiler.supported_activities()
+    host, tensor = torch.randn(64, 64), torch.randn(64, 64, device=name)
+    for _ in range(2):  # nothing of one trace is left for the next
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as session:
+            (tensor @ host.to(name)).cpu()
+            mod.synchronize()
+        session.export_chrome_trace(str(tmp_path / "trace.json"))
+        events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        ours = [event for event in events if event.get("cat") in ("kernel", "gpu_memcpy")]
+        assert sum(event["cat"] == "gpu_memcpy" for event in ours) == 2
+        operators = {event["args"]["External id"]: event for event in events if event.get("cat") == "cpu_op"}
+        callers = [operators[event["args"]["External id"]] for event in ours]
+        names = {caller["name"] for caller in callers}
+        assert "aten::mm" in names and any("copy" in name for name in names), names
+        assert all(caller["ts"] <= event["ts"] for caller, event in zip(callers, ours, strict=True))
+        averages = {event.key: event for event in session.key_averages()}
+        assert averages["aten::mm"].device_time_total > 0
+
+
+@pytest.mark.contract_item(43)
 def test_profiler_times_the_device(name: str, mod: types.ModuleType, gap: Gap) -> None:
     tensor = torch.randn(256, 256, device=name)
     with torch.autograd.profiler.profile(use_device=name, use_kineto=False) as session:

@@ -26,7 +26,7 @@ function(third_device_backend name)
   set(layer ${THIRD_DEVICE_COMMON})
   add_library(torch_${name} SHARED
     "${layer}/runtime/runtime.cpp" "${layer}/runtime/allocators.cpp"
-    "${layer}/torch/device.cpp" "${layer}/torch/aten.cpp" "${layer}/torch/distributed.cpp"
+    "${layer}/torch/device.cpp" "${layer}/torch/aten.cpp" "${layer}/torch/distributed.cpp" "${layer}/torch/profiler.cpp"
     $<$<BOOL:${arg_SIMULATED}>:${layer}/sim/sim_driver.cpp>
     "${THIRD_DEVICE_GENERATED}/operators.cpp" ${arg_SOURCES})
   set_target_properties(torch_${name} PROPERTIES
@@ -36,6 +36,14 @@ function(third_device_backend name)
   target_include_directories(torch_${name} PRIVATE "${layer}/include" "${THIRD_DEVICE_GENERATED}")
   target_include_directories(torch_${name} SYSTEM PRIVATE "${CORE_HEADERS}" "${CORE_HEADERS}/torch/csrc/api/include")
   target_compile_definitions(torch_${name} PRIVATE ${CORE_DEFINITIONS})
+  # Not every libtorch_cpu has Kineto, and the headers are there without it, too.
+  execute_process(COMMAND "${CMAKE_NM}" -D --defined-only "${CORE_torch_cpu}" OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  if(symbols MATCHES " _ZN9libkineto3apiEv" AND EXISTS "${CORE_HEADERS}/kineto/libkineto.h")
+    set_source_files_properties("${layer}/torch/profiler.cpp" PROPERTIES COMPILE_DEFINITIONS TD_KINETO=1)
+    if(NOT EXISTS "${CORE_HEADERS}/fmt/format.h")
+      set_source_files_properties("${layer}/torch/profiler.cpp" PROPERTIES INCLUDE_DIRECTORIES "${layer}/kineto")
+    endif()
+  endif()
   target_compile_options(torch_${name} PRIVATE -Wall -Wno-unknown-pragmas)
   find_package(Threads REQUIRED)
   target_link_libraries(torch_${name} PRIVATE core::torch_cpu core::c10 Threads::Threads)

@@ -41,7 +41,8 @@ def activate(package: str) -> types.ModuleType:
     if ready is not None:
         return ready
     torch.utils.rename_privateuse1_backend(name)
-    importlib.import_module(f"{package}._C")
+    if importlib.import_module(f"{package}._C").records_work():
+        importlib.import_module(f"{package}._layer.profiler").register()
     device = importlib.import_module(f"{package}._layer.device")
     torch._register_device_module(name, device)
     torch.utils.generate_methods_for_privateuse1_backend(

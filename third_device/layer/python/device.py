@@ -14,6 +14,7 @@ import torch
 
 from .. import _C
 from .._build_info import NAME
+from .profiler import emit_ranges as emit_ranges
 
 Device = torch.device | int | str | None
 
@@ -456,3 +457,8 @@ def _get_flags(tensor: torch.Tensor) -> dict[str, bool]:
 def _driver_control(key: str, value: int) -> None:
     """Turn a knob of the driver (fault injection on a simulated one). Raises RuntimeError for an unknown key."""
     _C.driver_control(key, value)
+
+
+def _records_work() -> bool:
+    """Whether `torch.profiler` shows what the device did: its driver records it, and this PyTorch has Kineto."""
+    return bool(_C.records_work())

@@ -1,6 +1,7 @@
 #include <third_device/sim_driver.h>
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -86,6 +87,20 @@ struct Device {
   std::atomic<bool> lost{false};
 };
 
+// What trace_stop hands over. Names of records are literals.
+struct Trace {
+  std::atomic<bool> on{false};
+  std::mutex mutex;
+  std::vector<td_record> records;
+};
+
+thread_local uint64_t tag = 0;
+
+int64_t now() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+}
+
 struct World {
   bool absent = false;
   int count = 0;
@@ -96,6 +111,8 @@ struct World {
   std::atomic<long long> copy_delay_us{0};
   std::mutex pinned_mutex;
   std::map<const char*, size_t> pinned;
+  Trace trace;
+  std::atomic<int32_t> streams{0};
 };
 
 // Never destroyed: worker threads and late frees may outlive static destruction.
@@ -162,6 +179,7 @@ struct td_event_s {
 
 struct td_stream_s {
   int device = 0;
+  int32_t number = 0;  // in traces
   std::mutex mutex;
   std::condition_variable changed;
   // What to do, and the mark of the event that is recorded there, if any.
@@ -364,6 +382,30 @@ td_status live(td_stream stream) {
   return find(stream->device, &device);
 }
 
+// Work that leaves a record behind where a trace is going on.
+std::function<td_status()> recorded(td_stream stream, td_work kind, const char* name, size_t bytes,
+                                    std::function<td_status()> work) {
+  Trace& trace = world().trace;
+  if (!trace.on.load()) return work;
+  td_record record{};
+  record.kind = kind;
+  record.name = name;
+  record.device = stream->device;
+  record.stream = stream->number;
+  record.bytes = bytes;
+  record.tag = tag;
+  record.thread = static_cast<int32_t>(syscall(SYS_gettid));
+  record.called = record.returned = now();
+  return [&trace, record, work = std::move(work)]() mutable {
+    record.began = now();
+    td_status status = work();
+    record.ended = now();
+    std::lock_guard<std::mutex> hold(trace.mutex);
+    trace.records.push_back(record);
+    return status;
+  };
+}
+
 // Work that fails without running once its device is lost.
 td_status enqueue(td_stream stream, std::function<td_status()> work) {
   if (td_status status = live(stream)) return status;
@@ -375,18 +417,23 @@ td_status enqueue(td_stream stream, std::function<td_status()> work) {
 }
 
 td_status memory_set(void* address, int value, size_t bytes, td_stream stream) {
-  return enqueue(stream, [=] {
+  if (td_status status = live(stream)) return status;
+  return enqueue(stream, recorded(stream, TD_WORK_SET, "set", bytes, [=] {
     std::memset(sim_view(address), value, bytes);
     return TD_OK;
-  });
+  }));
 }
 
-td_status copy(void* to, int, const void* from, int, size_t bytes, td_stream stream) {
-  return enqueue(stream, [=] {
+td_status copy(void* to, int to_device, const void* from, int from_device, size_t bytes, td_stream stream) {
+  if (td_status status = live(stream)) return status;
+  const char* name = to_device == TD_HOST     ? "copy from device to host"
+                     : from_device == TD_HOST ? "copy from host to device"
+                                              : "copy from device to device";
+  return enqueue(stream, recorded(stream, TD_WORK_COPY, name, bytes, [=] {
     if (long long delay = world().copy_delay_us.load()) std::this_thread::sleep_for(std::chrono::microseconds(delay));
     std::memmove(sim_view(to), sim_view(from), bytes);
     return TD_OK;
-  });
+  }));
 }
 
 td_status host_alloc(size_t bytes, void** address) {
@@ -420,6 +467,7 @@ td_status stream_create(int index, int, td_stream* stream) {
   if (td_status status = find(index, &device)) return status;
   auto* made = new td_stream_s;
   made->device = index;
+  made->number = world().streams.fetch_add(1);
   made->worker = std::thread([made] { made->loop(); });
   std::lock_guard<std::mutex> hold(device->mutex);
   device->streams.insert(made);
@@ -468,11 +516,11 @@ td_status stream_wait(td_stream stream, td_event event) {
 td_status stream_call(td_stream stream, td_callback function, void* argument) {
   if (td_status status = live(stream)) return status;
   // Runs on a lost device too: the argument's owner counts on the call to give it back.
-  stream->push([=] {
+  stream->push(recorded(stream, TD_WORK_KERNEL, nullptr, 0, [=] {
     td_status status = function(argument);
     if (due(world().fail_calls)) throw std::runtime_error("a call failed on request (fault injection)");
     return status;
-  });
+  }));
   return TD_OK;
 }
 
@@ -522,6 +570,44 @@ td_status event_elapsed(td_event start, td_event end, double* milliseconds) {
   *milliseconds = std::chrono::duration<double, std::milli>(second->at - first->at).count();
   return TD_OK;
 }
+
+td_status trace_start() {
+  Trace& trace = world().trace;
+  std::lock_guard<std::mutex> hold(trace.mutex);
+  trace.records.clear();
+  trace.on = true;
+  return TD_OK;
+}
+
+td_status trace_stop(td_record_sink sink, void* argument) {
+  Trace& trace = world().trace;
+  trace.on = false;
+  std::vector<td_record> records;
+  {
+    std::lock_guard<std::mutex> hold(trace.mutex);
+    records.swap(trace.records);
+  }
+  for (const td_record& record : records) sink(argument, &record);
+  return TD_OK;
+}
+
+td_status trace_tag(uint64_t value) {
+  tag = value;
+  return TD_OK;
+}
+
+// The names go to the file that TD_SIM_NAMES names, as a vendor's tool would get them.
+void told(const char* what, const char* name) {
+  const char* path = std::getenv("TD_SIM_NAMES");
+  std::FILE* file = path == nullptr || *path == '\0' ? nullptr : std::fopen(path, "a");
+  if (file == nullptr) return;
+  std::fprintf(file, "%s %s\n", what, name);
+  std::fclose(file);
+}
+
+void range_push(const char* name) { told("push", name); }
+void range_pop() { told("pop", ""); }
+void mark(const char* name) { told("mark", name); }
 
 // The keys: "memory_bytes" (of every device), "fail_allocations" (the next n fail), "fail_calls" (the next n kernels and
 // other enqueued calls throw when they are done), "lose_device" (its index), "restore_device", "copy_delay_us" (each copy
@@ -601,6 +687,12 @@ const td_driver* sim_driver() {
     MEMBER(event_synchronize);
     MEMBER(event_elapsed);
     MEMBER(control);
+    MEMBER(trace_start);
+    MEMBER(trace_stop);
+    MEMBER(trace_tag);
+    MEMBER(range_push);
+    MEMBER(range_pop);
+    MEMBER(mark);
 #undef MEMBER
     return made;
   }();

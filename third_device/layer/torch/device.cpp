@@ -1,4 +1,4 @@
-// Registration of the device with PyTorch: guard, allocators, generator, hooks, profiler stubs, storage.
+// Registration of the device with PyTorch: guard, allocators, generator, hooks, storage.
 #include <third_device/backend.h>
 #include <third_device/compat.h>
 
@@ -8,15 +8,12 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <torch/csrc/profiler/stubs/base.h>
 #if TD_HOST_ALLOCATOR
 #include <ATen/core/CachingHostAllocator.h>
 #endif
 #if TD_DEVICE_ALLOCATOR
 #include <c10/core/CachingDeviceAllocator.h>
 #endif
-
-#include <chrono>
 
 namespace third_device {
 namespace {
@@ -298,42 +295,6 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
 };
 
-struct ProfilerMethods final : torch::profiler::impl::ProfilerStubs {
-  using Event = torch::profiler::impl::ProfilerVoidEventStub;
-  void record(c10::DeviceIndex* device, Event* event, int64_t* cpu_ns) const override {
-    int index = current_device();
-    td_event made = nullptr;
-    ensure_init();
-    check(driver().event_create(index, 1, &made), "making an event");
-    *event = Event(made, [](void* old) { driver().event_destroy(as_event(old)); });
-    if (device != nullptr) *device = static_cast<c10::DeviceIndex>(index);
-    if (cpu_ns != nullptr) {
-      *cpu_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-                    .count();
-    }
-    check(driver().event_record(made, native_current_stream(index)), "recording an event");
-  }
-  float elapsed(const Event* start, const Event* end) const override {  // microseconds
-    check(driver().event_synchronize(as_event(start->get())), "waiting for an event");
-    check(driver().event_synchronize(as_event(end->get())), "waiting for an event");
-    double milliseconds = 0;
-    check(driver().event_elapsed(as_event(start->get()), as_event(end->get()), &milliseconds), "timing between events");
-    return static_cast<float>(milliseconds * 1000);
-  }
-  void mark(const char*) const override {}
-  void rangePush(const char*) const override {}
-  void rangePop() const override {}
-  bool enabled() const override { return true; }
-  void onEachDevice(std::function<void(int)> operation) const override {
-    c10::DeviceGuard guard(device_of(current_device()));
-    for (int i = 0; i < device_count(); ++i) {
-      guard.set_index(static_cast<c10::DeviceIndex>(i));
-      operation(i);
-    }
-  }
-  void synchronize() const override { synchronize_device(current_device()); }
-};
-
 // A storage of its own class, so that a backend has a place for what it must remember per storage.
 struct Storage final : c10::StorageImpl {
   using c10::StorageImpl::StorageImpl;
@@ -354,7 +315,6 @@ const bool registered = [] {
   at::setHostAllocator(kDevice, static_cast<PinnedAllocator*>(pinned_allocator()));
 #endif
   at::RegisterPrivateUse1HooksInterface(new Hooks);
-  torch::profiler::impl::registerPrivateUse1Methods(new ProfilerMethods);
   c10::SetStorageImplCreate(kDevice, &make_storage);
   return true;
 }();

@@ -158,6 +158,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     check(driver().control == nullptr ? TD_INVALID : driver().control(key.c_str(), value), "setting a driver's knob");
   });
   module.def("host_staged_backend", &host_staged);
+  module.def("records_work", &records_work);
 }
 
 }  // namespace third_device

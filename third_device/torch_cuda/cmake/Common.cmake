@@ -40,7 +40,8 @@ if(USE_DISTRIBUTED)
 endif()
 target_compile_options(common INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:${HOST_FLAGS}> "$<$<COMPILE_LANGUAGE:CUDA>:${NVCC_FLAGS};${more_nvcc_flags}>")
-target_link_libraries(common INTERFACE core::torch_cpu core::c10)
+find_package(Threads REQUIRED) # a library of its own before glibc 2.34
+target_link_libraries(common INTERFACE core::torch_cpu core::c10 Threads::Threads)
 if(USE_CUDNN)
   target_include_directories(common SYSTEM INTERFACE "${CUDNN_INCLUDE_DIR}")
 endif()

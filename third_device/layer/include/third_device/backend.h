@@ -36,6 +36,9 @@ TD_API bool is_plain(const at::Tensor& tensor, bool contiguous);
 // Raises unless those of `tensors` that are on a device of ours are on the same one; null is allowed.
 TD_API void check_one_device(const char* op, std::initializer_list<const at::Tensor*> tensors);
 
+// Whether torch.profiler shows what the device did: the driver records it, and this PyTorch has Kineto.
+TD_API bool records_work() noexcept;
+
 // Enqueues a callable on the current stream of `device`. It must not free or allocate device memory. An exception in it
 // is reported at the next synchronisation of that stream.
 template <typename Work>

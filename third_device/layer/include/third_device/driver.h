@@ -52,6 +52,22 @@ typedef struct td_properties {
   int32_t units;         /* multiprocessors, cores, clusters: whatever runs in parallel */
 } td_properties;
 
+/* What a device did, for torch.profiler. Times are nanoseconds of the host's system clock (CLOCK_REALTIME). */
+typedef enum td_work { TD_WORK_KERNEL = 0, TD_WORK_COPY = 1, TD_WORK_SET = 2 } td_work;
+
+typedef struct td_record {
+  td_work kind;
+  const char* name;   /* valid during the call; NULL: the layer writes the operator's */
+  int32_t device;
+  int32_t stream;     /* tells the streams of a device apart */
+  uint64_t bytes;     /* copied or set */
+  uint64_t tag;       /* of the thread when it enqueued the work */
+  int32_t thread;     /* that enqueued it, as gettid() has it */
+  int64_t called, returned; /* when it was enqueued, on the host; both 0: unknown */
+  int64_t began, ended;     /* when the device worked at it */
+} td_record;
+typedef void (*td_record_sink)(void* argument, const td_record* record);
+
 typedef struct td_driver {
   uint32_t abi; /* TD_DRIVER_ABI */
 
@@ -98,6 +114,18 @@ typedef struct td_driver {
 
   /* a knob of this driver, e.g. for fault injection: TD_INVALID where unknown. Not used by the layer itself. */
   td_status (*control)(const char* key, long long value);
+
+  /* From here on a driver may leave members NULL: it then has no such thing, and nothing else is lost.
+   *
+   * records for torch.profiler's ProfilerActivity.PrivateUse1; all three or none */
+  td_status (*trace_start)(void);       /* work that is enqueued from now on is recorded */
+  td_status (*trace_stop)(td_record_sink sink, void* argument); /* hands over what has ended, forgets it, and records no more */
+  td_status (*trace_tag)(uint64_t tag); /* of all that this thread enqueues from now on; 0: none */
+
+  /* names for the vendor's own tools, as NVTX has them for CUDA's; ranges are a stack for each thread */
+  void (*range_push)(const char* name);
+  void (*range_pop)(void);
+  void (*mark)(const char* name);
 } td_driver;
 
 /* What a backend defines. The table must stay valid and unchanged for the life of the process. */
