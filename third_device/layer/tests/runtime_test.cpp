@@ -255,6 +255,37 @@ void failures_in_work_are_reported_once() {
   CHECK(ran == 2 && error_of([] { synchronize_current(0); }).empty());
 }
 
+void a_trace_has_the_work_of_its_time() {
+  int host = 7;
+  void* address = device_memory::allocate(0, 4096);
+  const auto copied = [&](uint64_t tag, StreamId id) {
+    CHECK(d().trace_tag(tag) == TD_OK);
+    CHECK(d().copy(address, 0, &host, TD_HOST, sizeof host, native_stream(0, id)) == TD_OK);
+  };
+  const td_record_sink keep = [](void* kept, const td_record* record) {
+    static_cast<std::vector<td_record>*>(kept)->push_back(*record);
+  };
+  copied(1, 0);
+  synchronize_device(0);
+  CHECK(d().trace_start() == TD_OK);
+  const StreamId side = stream_from_pool(0, 0);
+  std::thread other([&] { copied(2, side); });
+  other.join();
+  CHECK(d().stream_call(native_stream(0, side), [](void*) { return TD_OK; }, nullptr) == TD_OK);  // the tag is a thread's
+  synchronize_device(0);
+  std::vector<td_record> seen;
+  CHECK(d().trace_stop(keep, &seen) == TD_OK);
+  CHECK(seen.size() == 2 && seen[0].kind == TD_WORK_COPY && seen[1].kind == TD_WORK_KERNEL);
+  CHECK(seen[0].tag == 2 && seen[0].bytes == sizeof host && seen[0].stream == seen[1].stream);
+  CHECK(seen[1].tag == 1 && seen[1].name == nullptr && seen[0].thread != seen[1].thread);
+  for (const td_record& one : seen) CHECK(one.called <= one.returned && one.returned <= one.ended && one.began <= one.ended);
+  copied(0, 0);
+  synchronize_device(0);
+  seen.clear();
+  CHECK(d().trace_stop(keep, &seen) == TD_OK && seen.empty());
+  device_memory::release(address);
+}
+
 void a_lost_device_says_so_and_frees_its_memory() {
   void* address = device_memory::allocate(1, 4096);
   td_stream stream = native_stream(1, 0);
@@ -407,6 +438,7 @@ int main() {
   running_out_tells_the_numbers();
   pinned_memory_is_known_and_waits_for_its_copy();
   failures_in_work_are_reported_once();
+  a_trace_has_the_work_of_its_time();
   a_lost_device_says_so_and_frees_its_memory();
   memory_of_a_lost_device_waits_for_its_work();
   a_lost_device_does_not_free_what_another_still_uses();
