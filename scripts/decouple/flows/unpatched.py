@@ -39,25 +39,22 @@ from decouple.verify.stage1_units import TranslationUnit, read_units, take
 def compare(request: Build, count: int, listener: Listener = QUIET) -> KernelComparison:
     """Compile ``count`` of the ``.cu`` files that stage 2 has objects of from the release's own tree, and compare.
 
-    Both have upstream's static headers of their own tree first. What torchgen and CMake generate is the build's, for
-    both. The figures go to ``ci/status``. Raises DecoupleError where stage 2 has no objects, or a source does not
-    compile.
+    That tree's headers go before all others. What torchgen and CMake generate is the build's, on both sides. The
+    figures go to ``ci/status``. Raises DecoupleError where stage 2 has no objects, or a source does not compile.
     """
     choices, places = choices_of(request), request.places
     if choices.cuda:
         places = places.of_cuda(request.env, choices.cuda)
-    release = load_release(request.project, request.release)
     built = read_units(places.stage2 / "compile_commands.json", (".cu",))
-    pristine = fetch(release, progress=listener.progress).path
-    moved = {
-        one.target: one.origin for one in relocate(Relocate(request.project, request.release, tree=pristine)).plan.moves
-    }
+    pristine = fetch(load_release(request.project, request.release), progress=listener.progress).path
+    relocation = relocate(Relocate(request.project, request.release, tree=pristine))
+    origins = {move.target: move.origin for move in relocation.plan.moves}
     layers = stages.layers_of(2, choices, request.env)
     environment = with_places(open_environment(request, request.places, layers, listener), places)
     names = environment.names()
     objects = {unit: places.stage2 / _below(unit.output, names["stage2"]) for unit in built if unit.output}
-    sources = {unit: moved.get(_below(unit.file, names["tree"]), "") for unit in objects if objects[unit].is_file()}
-    chosen = take([unit for unit, name in sources.items() if name], count)
+    sources = {unit: origins.get(_below(unit.file, names["tree"]), "") for unit in objects if objects[unit].is_file()}
+    chosen = take([unit for unit, source in sources.items() if source], count)
     if not chosen:
         raise DecoupleError(f"{places.stage2}: no object of a moved .cu file", next_step="build stage 2 first")
     environment, upstream = _shown(environment, pristine)
@@ -66,13 +63,12 @@ def compare(request: Build, count: int, listener: Listener = QUIET) -> KernelCom
     made = {unit: f"{number}-{unit.file.name}.o" for number, unit in enumerate(chosen)}
     commands = {unit: command(unit, names, upstream, sources[unit], made[unit]) for unit in chosen}
     _compile(environment, commands, listener.progress)
-    found = comparing.compare(
-        kernels.dump([objects[unit] for unit in chosen], "stage 2", None, listener.progress),
-        kernels.dump(
-            [folder / name for name in made.values()], f"{len(made)} files unpatched", None, listener.progress
-        ),
-        sides="built/unpatched",
-    )
+    sides = {
+        "stage 2": [objects[unit] for unit in chosen],
+        "the unpatched tree": [folder / made[unit] for unit in chosen],
+    }
+    ours, theirs = (kernels.dump(files, label, None, listener.progress) for label, files in sides.items())
+    found = comparing.compare(ours, theirs, sides="built/unpatched")
     record_kernels(request.project, request.release, UNPATCHED, found)
     return found
 
