@@ -1,0 +1,83 @@
+"""What an architecture list costs stage 2, measured on a sample of its .cu files and computed for the whole.
+
+    python scripts/bench/archs.py --release 2.6 --env portable --cuda 12.4 [--files 8] [--json FILE]
+
+Stage 2 of that build is compiled already. Each file of the sample is compiled once for each list, one after the other,
+without a compiler cache; seconds and bytes are compared with those for the first list. The hours of the whole are the
+seconds that the build's own .cu objects took (.ninja_log), times the ratio.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from _timing import run
+
+from decouple.base.paths import find_project
+from decouple.build.estimate import seconds_of
+from decouple.flows import stage2_commands
+from decouple.flows.build import Build
+from decouple.flows.stage2_commands import Stage2Commands
+from decouple.release.manifest import Manifest
+from decouple.upstream.manifests import load_release
+from decouple.verify.facts import arch_flags
+from decouple.verify.stage1_units import TranslationUnit, take
+
+
+def measure(release: str, env: str, python: str, cuda: str, files: int) -> dict[str, Any]:
+    """For each list: seconds and bytes of the sample, as multiples of those for one architecture, and hours of all."""
+    built = stage2_commands.opened(Build(find_project(), release, env=env, python=python, cuda=cuda))
+    sample = take(list(built.objects), files)
+    all_seconds = seconds_of(built.folder)
+    own = [name for name in all_seconds if name.endswith(".cu.o")]
+    hours = sum(all_seconds[name] for name in own) / 3600
+    seen: dict[str, Any] = {"files": [unit.file.name for unit in sample], "core-hours of all, 9.0": round(hours, 2)}
+    least: tuple[float, float] | None = None
+    for name, archs in lists(load_release(find_project(), release)).items():
+        spent = size = 0.0
+        for unit in sample:
+            print(f"{name}: {unit.file.name}", file=sys.stderr)
+            seconds, taken = compiled(built, unit, arch_flags(archs))
+            spent, size = spent + seconds, size + taken
+        least = least or (spent, size)
+        seen[name] = {
+            "seconds": round(spent, 1),
+            "MiB": round(size / 2**20, 2),
+            "times the seconds of 9.0": round(spent / least[0], 2),
+            "times the bytes of 9.0": round(size / least[1], 2),
+            "core-hours of all": round(hours * spent / least[0], 1),
+        }
+    return seen
+
+
+def lists(release: Manifest) -> dict[str, list[str]]:
+    """The lists that docs/build.md speaks of."""
+    return {"9.0": ["9.0"], "9.0+PTX": ["9.0+PTX"], "official": list(release.toolchain.archs)}
+
+
+def compiled(built: Stage2Commands, unit: TranslationUnit, flags: list[str]) -> tuple[float, int]:
+    """Seconds of a compile for those architectures, and the object's bytes."""
+    words = list(unit.command)
+    at = words.index("-gencode")
+    while "-gencode" in words:
+        del words[words.index("-gencode") : words.index("-gencode") + 2]
+    for flag in flags:
+        number = flag.partition("_")[2]
+        words[at:at] = ["-gencode", f"arch=compute_{number},code={flag}"]
+    words[words.index("-o") + 1] = f"{built.environment.names()['stage2']}/archs.o"
+    began = time.perf_counter()
+    built.run(unit, words, cached=False)
+    spent = time.perf_counter() - began
+    made = built.folder / "archs.o"
+    size = made.stat().st_size
+    made.unlink()
+    return spent, size
+
+
+if __name__ == "__main__":
+    if "--release" in sys.argv:
+        run(__doc__, measure, release=str, env="auto", python="", cuda="", files=8)
+    else:
+        print("archs: name a build whose stage 2 is compiled: --release 2.6 --env …; nothing measured")
