@@ -87,7 +87,8 @@ def of_backend(
 ) -> KernelComparison:
     """The machine code of the wheel ``backend`` against ``against``: "official", "monolith" (the root's), or a file.
 
-    ``part`` compares only the sources that the wheel has; the architectures are those of the wheel, or of these the
+    ``part`` compares only the sources that the wheel has, and those of the attention kernels are left out where it was
+    asked for without them; the architectures are those of the wheel, or of these the
     ``kept`` ones, for which nothing is fetched.
     """
     places = environment.places
@@ -103,13 +104,16 @@ def of_backend(
             raise UsageError("--kernels monolith: it lies in the Debian root", next_step="add --env rootfs")
         folder = environment.root.tree / checks.MONOLITH.lstrip("/") / "lib"
         word = str(next(iter(sorted(folder.rglob("libtorch_cuda.so*"))), folder))
-    sides = f"built/{against}" if against in ("official", "monolith") else ""
+    attention = read_manifest(backend).flags.get("flash", True) is not False
+    whole = "built" if attention else "built without attention"
+    sides = f"{whole}/{against}" if against in ("official", "monolith") else ""
     with contextlib.ExitStack() as stack:
         looked = backend
         if kept:  # the dump that is kept is libtorch_cuda's; MAGMA's kernels are not in it
             looked = next(stack.enter_context(audit.opened(backend)).rglob("libtorch_cuda.so"))
         ours = dump([looked], backend.name, archs, progress)
-    return comparing.compare(ours, _side(places.project, word, archs, progress), part=part, sides=sides)
+    theirs = _side(places.project, word, archs, progress)
+    return comparing.compare(ours, theirs, part=part, attention=attention, sides=sides)
 
 
 def official_kept(release: Manifest, backend: Path) -> bool:

@@ -104,6 +104,7 @@ def audits(core: Path | None = None, backend: Path | None = None, others: Sequen
             reports += [audit.audit_backend(backends), audit.audit_layout(backends)]
         if core and backend:
             reports += [audit.audit_pair(cores, backends), audit.audit_resolved(backends, cores)]
+            reports.append(audit.audit_registry(cores, backends))
         for other in others:
             found = audit.libraries(stack.enter_context(audit.opened(other)))
             reports.append(elsewhere.audit_elsewhere(other.name, found, [*cores, *backends]))

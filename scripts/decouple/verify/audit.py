@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import re
 import tempfile
@@ -20,6 +21,7 @@ from decouple.verify.elf import Library
 
 _FILE = Path(__file__).with_name("elf.toml")
 _SUFFIX = re.compile(r"\.so(\.\d+)*$")
+_REGISTRY = re.compile(rb"__pybind11_internals_v\w+__")
 
 
 class ElfFault(Struct, frozen=True):
@@ -178,6 +180,31 @@ def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> ElfAudit:
             if both:
                 faults.append(ElfFault(other.path.name, f"defines what {one.path.name} defines", _some(both)))
     return _report("nothing defined in both", [*core, *backend], faults)
+
+
+def audit_registry(core: Sequence[Library], backend: Sequence[Library]) -> ElfAudit:
+    """pybind11 shares types only between modules whose registry has one name, which tells of compilers and their ABI.
+
+    Of another registry's classes a binding cannot derive: importing it is a null pointer's end, not an error.
+    """
+    names = {library.path.name: registries(library.path) for library in (*core, *backend)}
+    shared = frozenset().union(*(names[library.path.name] for library in core))
+    faults = [
+        ElfFault(
+            name,
+            "has another registry of pybind11",
+            f"{', '.join(sorted(found))}; the core has {', '.join(sorted(shared))}",
+        )
+        for name, found in names.items()
+        if shared and not found <= shared
+    ]
+    return _report("one registry of pybind11", [*core, *backend], faults)
+
+
+def registries(path: Path) -> frozenset[str]:
+    """The registries of pybind11 that a library names, e.g. ``__pybind11_internals_v5_gcc_libstdcpp_cxxabi1011__``."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return frozenset(name.decode() for name in _REGISTRY.findall(content))
 
 
 def audit_resolved(asking: Sequence[Library], others: Sequence[Library] = ()) -> ElfAudit:

@@ -82,6 +82,24 @@ def test_a_part_of_a_build_is_compared_with_the_sources_that_it_has(tmp_path: Pa
     assert compare.compare(ours, theirs, part=True).ok
 
 
+def test_a_build_without_attention_is_missing_no_other_source(tmp_path: Path) -> None:
+    names = {"flash_fwd_hdim64_fp16_sm80": "flash", "Reduce": "max"}
+    images = [
+        cubins.cubin([Made(f"_ZN2at{len(_namespace(file))}{_namespace(file)}{len(name)}{name}Ev", b"r" * 16)])
+        for file, name in names.items()
+    ]
+    whole = cubins.library(tmp_path / "libwhole.so", [cubins.fatbin([("sm_90", image)]) for image in images])
+    none = cubins.library(tmp_path / "libnone.so", [cubins.fatbin([("sm_90", cubins.cubin(OTHER))])])
+    ours, theirs = dump.of_libraries([none], "ours"), dump.of_libraries([whole], "whole")
+    left = compare.compare(ours, theirs, attention=False)
+    assert [one.file for one in left.found if one.what == "missing"] == ["Reduce.cu"]
+    assert compare.compare(ours, theirs).count("missing") == 2
+
+
+def _namespace(file: str) -> str:
+    return f"_GLOBAL__N__12345678_{len(file) + 3}_{file}_cu_12345678"
+
+
 def test_a_variable_with_another_content_is_counted(tmp_path: Path) -> None:
     sides = []
     for name, value in (("a", b"1.5"), ("b", b"2.5")):

@@ -101,6 +101,21 @@ def test_nothing_strong_is_defined_twice(compile_library: Compile) -> None:
     assert [str(fault) for fault in report.faults] == ["libtorch_cuda.so: defines what libtorch_cpu.so defines: both"]
 
 
+def test_bindings_of_another_registry_of_pybind11_are_named(compile_library: Compile) -> None:
+    """As gcc 10 makes it of a core with -fabi-version=11: such a pair was audited and clean, and import was its end."""
+
+    def bindings(version: int, side: str) -> list[elf.Library]:
+        text = f"__pybind11_internals_v5_gcc_libstdcpp_cxxabi{version}__"
+        made = compile_library(f"lib{side}.so", f'const char* {side}(void) {{ return "{text}"; }}', side=side)
+        return audit.libraries(made.parent)
+
+    core = bindings(1011, "core")
+    assert audit.audit_registry(core, bindings(1011, "same")).faults == ()
+    (fault,) = audit.audit_registry(core, bindings(1014, "other")).faults
+    assert (fault.file, fault.rule) == ("libother.so", "has another registry of pybind11")
+    assert "cxxabi1014" in fault.detail
+
+
 def test_a_symbol_that_neither_wheel_defines(compile_library: Compile) -> None:
     one = compile_library("libtorch_cpu.so", "int _ZN2at3addEv(void) { return 0; }")
     two = compile_library(

@@ -89,11 +89,3 @@ if(USE_CUSPARSELT)
   torch_cuda_header_version(CUSPARSELT_VERSION "${CUSPARSELT_INCLUDE_DIR}/cusparseLt.h"
                             CUSPARSELT_VER_MAJOR CUSPARSELT_VER_MINOR CUSPARSELT_VER_PATCH)
 endif()
-
-# pybind11 shares types only between modules of one compiler ABI version, which the name of its registry tells
-# (__pybind11_internals_v5_gcc_libstdcpp_cxxabi1011__): compile by the core's.
-file(STRINGS "${CORE_torch_python}" pybind_registry REGEX "__pybind11_internals_v[0-9]+_.*_cxxabi10[0-9][0-9]__" LIMIT_COUNT 1)
-if(NOT pybind_registry MATCHES "_cxxabi10([0-9][0-9])__")
-  message(FATAL_ERROR "${CORE_torch_python} does not name pybind11's registry; next: check that it is libtorch_python of a GCC build")
-endif()
-add_compile_options("-fabi-version=${CMAKE_MATCH_1}")

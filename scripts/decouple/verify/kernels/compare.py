@@ -91,10 +91,13 @@ class _Pair(Struct, frozen=True):
     renamed: bool = False
 
 
-def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") -> KernelComparison:
+def compare(
+    ours: Dump, theirs: Dump, *, part: bool = False, attention: bool = True, sides: str = ""
+) -> KernelComparison:
     """Every function of ``theirs`` in the architectures that both have, against ``ours``.
 
-    ``part`` leaves out the files that ours has not at all, for a build of a part; ``sides`` names both
+    ``part`` leaves out the files that ours has not at all, for a build of a part; without ``attention`` the files of
+    the attention kernels are left out, for a build that was asked for without them; ``sides`` names both
     for the explanations ("built/official"). Raises DecoupleError when the two share no architecture.
     """
     archs = tuple(sorted(set(ours.architectures()) & set(theirs.architectures())))
@@ -108,6 +111,8 @@ def compare(ours: Dump, theirs: Dump, *, part: bool = False, sides: str = "") ->
     every = len({file for _, file in wanted})
     if part:
         wanted = {key: unit for key, unit in wanted.items() if key in mine}
+    if not attention:
+        wanted = {key: unit for key, unit in wanted.items() if not _file().attention.fullmatch(unit.file)}
     pairs, extra, missing = _pairs(mine, wanted)
     found = [_differs(pair) for pair in pairs if pair.ours.code != pair.theirs.code]
     found += [
@@ -251,13 +256,18 @@ class Explained(Struct, frozen=True):
 
 
 class _File(Struct, frozen=True):
+    attention: re.Pattern[str]
     explained: tuple[Explained, ...]
 
 
 @cache
+def _file() -> _File:
+    return toml.read(_FILE, _File, mend="git checkout it")
+
+
 def explanations() -> tuple[Explained, ...]:
     """The rows of ``explained.toml``."""
-    return toml.read(_FILE, _File, mend="git checkout it").explained
+    return _file().explained
 
 
 def _explained(found: Sequence[KernelDifference], sides: str) -> Iterable[KernelDifference]:
