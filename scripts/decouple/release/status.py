@@ -410,7 +410,8 @@ def _names(verify: VerifySection) -> str:
 
 def _kernels(status: ReleaseStatus) -> str:
     """How many functions of the official wheel are ours byte for byte, of the largest part that was compared."""
-    compared = [one for one in status.kernels.values() if one.theirs.startswith("official")]
+    portable = [one.kernels for one in status.portable.values() if one.kernels]
+    compared = [one for one in (*status.kernels.values(), *portable) if one.theirs.startswith("official")]
     if not compared:
         return "not compared"
     found = max(compared, key=lambda one: one.total)

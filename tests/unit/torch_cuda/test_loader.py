@@ -299,11 +299,21 @@ def with_cpp_extension(site: Path, text: str) -> None:
 def test_extensions_for_cuda_look_into_this_package_too(site: Path) -> None:
     with_cpp_extension(site, CPP_EXTENSION)
     code = "import torch, torch.utils.cpp_extension as e; print(e.include_paths('cuda'), e.library_paths('cuda'), {})"
-    done = python(site, code.format("e.include_paths()"))
+    done = python(site, code.format("e.library_paths()"))
     package = site / "torch_cuda"
     assert done.stdout.strip() == f"['core', '{package / 'include'}'] ['core', '{package / 'lib'}'] ['core']", (
         done.stderr
     )
+
+
+@needs_cc
+def test_extensions_in_c_plus_plus_alone_find_the_headers_that_need_no_toolkit(site: Path) -> None:
+    """As on the official wheel, where all headers lie in one folder: upstream's test_cpp_memory_snapshot_pickle."""
+    with_cpp_extension(site, CPP_EXTENSION)
+    done = python(
+        site, "import torch, torch.utils.cpp_extension as e; print(e.include_paths(), e.include_paths('xpu'))"
+    )
+    assert done.stdout.strip() == f"['core', '{site / 'torch_cuda/include'}'] ['core']", done.stderr
 
 
 @needs_cc

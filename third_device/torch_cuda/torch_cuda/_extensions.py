@@ -8,7 +8,7 @@ twice, so both kinds of core are treated alike.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import ModuleType
 from typing import Any
 
@@ -20,19 +20,20 @@ __all__ = ["extend_paths"]
 def extend_paths(cpp_extension: ModuleType) -> None:
     """Give ``torch.utils.cpp_extension`` our folders wherever it takes torch's for CUDA."""
     module: Any = cpp_extension
-    module.include_paths = _paths(module.include_paths, str(include_dir()))
-    module.library_paths = _paths(module.library_paths, str(library_dir()))
+    # headers for C++ alone too: torch/csrc/cuda/memory_snapshot.h and its like need no toolkit
+    module.include_paths = _paths(module.include_paths, str(include_dir()), {"cpu", "cuda"})
+    module.library_paths = _paths(module.library_paths, str(library_dir()), {"cuda"})
     if hasattr(module, "_prepare_ldflags"):
         module._prepare_ldflags = _flags(module._prepare_ldflags, str(library_dir()))
 
 
-def _paths(paths: Callable[..., list[str]], ours: str) -> Callable[..., list[str]]:
-    """``include_paths`` or ``library_paths``, which answer with folders."""
+def _paths(paths: Callable[..., list[str]], ours: str, devices: Collection[str]) -> Callable[..., list[str]]:
+    """``include_paths`` or ``library_paths``, which answer with folders; ours is one of them for ``devices``."""
 
     @functools.wraps(paths)
     def with_ours(device_type: str = "cpu", *arguments: Any, **named: Any) -> list[str]:
         found = paths(device_type, *arguments, **named)
-        return [*found, ours] if device_type == "cuda" and ours not in found else found
+        return [*found, ours] if device_type in devices and ours not in found else found
 
     return with_ours
 
