@@ -86,7 +86,7 @@ def cores() -> int:
 
 def objects_in(build_dir: Path) -> int:
     """Objects that ninja has already made in ``build_dir``, by its own log."""
-    return len(seconds_of(build_dir))
+    return len(_objects(build_dir))
 
 
 def object_seconds(build_dir: Path) -> float:
@@ -95,10 +95,10 @@ def object_seconds(build_dir: Path) -> float:
     With one compile per core at once, that over the cores is the wall time of a build from nothing. What came from the
     compiler's cache counts with the little that it took, so a cold build takes no less.
     """
-    return sum(seconds_of(build_dir).values())
+    return sum(_objects(build_dir).values())
 
 
-def seconds_of(build_dir: Path) -> dict[str, float]:
+def _objects(build_dir: Path) -> dict[str, float]:
     """Object -> seconds of its newest compile, for those that are there (``.ninja_log``: start and end in ms)."""
     log = build_dir / ".ninja_log"
     if not log.exists():

@@ -321,6 +321,7 @@ def _kernels(request: Build, pair: pairing.Pair, listener: Listener) -> folder.H
 
 
 def choices_of(request: Build) -> Choices:
+    """What the request leaves open, settled by the environment and the tables. Raises UsageError, DecoupleError."""
     asked = request.archs or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.stage(2).arch_list
     if asked == OFFICIAL:
         asked = _official_archs(request)
