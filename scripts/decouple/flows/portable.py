@@ -1,7 +1,7 @@
 """The portable environment: a root with an old userland, and the third-party code that its builds bundle.
 
 >>> from decouple.flows.portable import cxx11_abi
->>> cxx11_abi("2.6"), cxx11_abi("2.7")
+>>> cxx11_abi("2.6.0"), cxx11_abi("2.7.0a0")
 (False, True)
 """
 
@@ -25,6 +25,7 @@ from decouple.flows.listener import Listener
 from decouple.upstream import components
 from decouple.upstream.components import ThirdParty
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
 
 KIND = "portable"
 
@@ -48,7 +49,8 @@ def bundle(places: Places, given: Path | None, listener: Listener, only: Collect
     Where the list names a component that nobody has, its switch of upstream's build is off; a folder of the user's own
     (or a source with submodules) has all. Raises DecoupleError, UsageError.
     """
-    variables = {"_GLIBCXX_USE_CXX11_ABI": "1" if cxx11_abi(places.release) else "0"}
+    version = load_release(places.project, places.release).version
+    variables = {"_GLIBCXX_USE_CXX11_ABI": "1" if cxx11_abi(version) else "0"}
     if given is None and not host.without_submodules(places.tree):
         return Bundle(None, variables)
     if given is not None:
@@ -71,9 +73,10 @@ def bundle(places: Places, given: Path | None, listener: Listener, only: Collect
     return Bundle(found, {**variables, "DECOUPLE_THIRD_PARTY": found.digest})
 
 
-def cxx11_abi(release: str) -> bool:
-    """Whether the official wheels of ``release`` ("2.6") have the C++11 ABI of libstdc++."""
-    return Version(release) >= Version(settings.facts().portable.cxx11_abi_from)
+def cxx11_abi(version: str) -> bool:
+    """Whether the official wheels of PyTorch ``version`` ("2.6.0"; "2.7.0a0" is counted as 2.7) have the C++11 ABI of
+    libstdc++."""
+    return Version(version).release >= Version(settings.facts().portable.cxx11_abi_from).release
 
 
 def open_portable(places: Places, layers: list[str], bundled: Bundle, listener: Listener) -> RootEnvironment:

@@ -24,9 +24,22 @@ def places(tmp_path: Path) -> Places:
     return Places.of(PROJECT, "2.6", tmp_path, tmp_path / "tree")
 
 
-@pytest.mark.parametrize(("release", "new"), [("2.4", False), ("2.6", False), ("2.7", True), ("2.10", True)])
-def test_the_abi_is_the_official_wheels(release: str, new: bool) -> None:
-    assert portable.cxx11_abi(release) is new
+@pytest.mark.parametrize(
+    ("version", "new"), [("2.4.1", False), ("2.6.0", False), ("2.7.0a0", True), ("2.7.1", True), ("2.10.0", True)]
+)
+def test_the_abi_is_the_official_wheels(version: str, new: bool) -> None:
+    assert portable.cxx11_abi(version) is new
+
+
+def test_a_tree_with_a_name_of_its_own_has_the_abi_of_its_version(tmp_path: Path) -> None:
+    manifest = (PROJECT / "series/2.7.toml").read_text().replace('release = "2.7"', 'release = "vendor"')
+    (tmp_path / "series").mkdir()
+    (tmp_path / "series/vendor.toml").write_text(manifest)
+    here = Places.of(tmp_path, "vendor", tmp_path, tmp_path / "tree")
+    for name in ("pybind11", "onnx", "protobuf", "gloo", "cpuinfo", "fmt", "ideep"):
+        (here.tree / "third_party" / name).mkdir(parents=True)
+        (here.tree / "third_party" / name / "LICENSE").write_text("")
+    assert portable.bundle(here, None, QUIET).variables == {"_GLIBCXX_USE_CXX11_ABI": "1"}
 
 
 def test_a_source_with_its_submodules_keeps_them(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from decouple.base.checkout import Checkout
 from decouple.recipes.find import Range, find
 from decouple.recipes.make import done_upstream, make
 from decouple.recipes.model import Recipe, RecipeError, Selector, load
@@ -116,6 +117,28 @@ def test_a_file_that_only_a_later_release_has_may_be_missing(tmp_path: Path) -> 
     here = {"storage.cpp": STORAGE}
     assert "later.cpp" not in make(made, here.get)
     assert make(made, (here | {"later.cpp": "a\n#include <cuda.h>\nb\n"}).get)["later.cpp"] == "a\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "left"),
+    [
+        ("    checkout_nccl()\n", ""),
+        ("    if wanted():\n        checkout_nccl()\n", "    if wanted():\n        checkout_nccl()\n"),
+    ],
+    ids=["2.7", "2.8"],
+)
+def test_the_core_is_configured_without_fetching_nccl(call: str, left: str) -> None:
+    """PyTorch 2.7 clones NCCL whatever USE_CUDA says, and its archive has no version to clone."""
+    texts = {
+        "CMakeLists.txt": 'option(USE_CUDA "Use CUDA" ON)\n',
+        "caffe2/core/macros.h.in": "#cmakedefine CAFFE2_USE_CUDNN\n#cmakedefine CAFFE2_USE_NVTX\n",
+    }
+    build = "def build_pytorch():\n    env()\n{}    generate()\n"
+    indep = load(Checkout(Path(__file__).parents[3]).recipes / "use-cuda-indep.toml")
+    made = make(indep, {**texts, "tools/build_pytorch_libs.py": build.format(call)}.get)
+    assert made.get("tools/build_pytorch_libs.py", build.format(call)) == build.format(left)
+    as_in_2_6 = {**texts, "tools/build_pytorch_libs.py": build.format("")}
+    assert "tools/build_pytorch_libs.py" not in make(indep, as_in_2_6.get)
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
