@@ -30,10 +30,11 @@ class Cost(Struct, frozen=True):
 
 
 class Prepare(Struct, frozen=True):
-    """A command in the tree before configuring, where ``unless`` is not there yet."""
+    """A command in the tree before configuring, which ``makes`` a file; not where the tree has ``unless``."""
 
     environment: str
     what: str
+    makes: str
     unless: str
     command: tuple[str, ...]
 

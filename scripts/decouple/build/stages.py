@@ -300,8 +300,8 @@ class Stage1(Stage):
     def ready(self) -> None:
         self._clear_other_environment()
         for prepare in self.facts.prepare:
-            made = self.places.tree / prepare.unless
-            if prepare.environment == self.environment.kind and not made.exists():
+            made, needless = self.places.tree / prepare.makes, self.places.tree / prepare.unless
+            if prepare.environment == self.environment.kind and not made.exists() and not needless.exists():
                 made.parent.mkdir(parents=True, exist_ok=True)
                 self.run(prepare.what, prepare.command, self.names["tree"])
         self._configure()

@@ -21,8 +21,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _status(arguments: argparse.Namespace) -> int:
     """Write the tables; with ``--check`` 1 when one is out of date."""
     project = find_project()
-    files = sorted(path for path in (project / "ci" / "status").glob("*.json") if path.stem[:1].isdigit())
-    found = {path.stem: status.read(path) for path in files}
+    found = {path.stem: status.read(path) for path in sorted((project / "ci" / "status").glob("*.json"))}
     pages = {project / "README.md": status.table(found), project / "docs" / "status.md": status.matrix(found)}
     code = OK
     for page, text in pages.items():

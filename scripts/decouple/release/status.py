@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert, field
 from msgspec.structs import asdict, replace
 
+from decouple.base.checkout import version_key
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, replace_between, write_atomically
 from decouple.base.outside import read_json
@@ -290,9 +291,15 @@ def costliest(stage: StageSection, before: StageSection | None) -> StageSection:
 
 
 def table(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """README's Markdown table: newest release first; neighbours of which the status files say the same share a row."""
+    """README's Markdown table: newest release first, then series with names of their own; neighbouring releases of
+    which the status files say the same share a row."""
     lines = [f"| release | {' | '.join(COLUMNS)} |", f"|---{'|---' * len(COLUMNS)}|"]
-    for cells, same in itertools.groupby(_newest_first(statuses), lambda release: _cells(statuses[release])):
+
+    def row(release: str) -> tuple[str, tuple[str, ...]]:
+        released, _, name = version_key(release)
+        return "" if released else name, _cells(statuses[release])
+
+    for (_, cells), same in itertools.groupby(_newest_first(statuses), row):
         releases = list(same)
         named = releases[0] if len(releases) == 1 else f"{releases[-1]} to {releases[0]}"
         lines.append(f"| {' | '.join([named, *cells])} |")
@@ -331,7 +338,7 @@ def insert_table(page: Path, text: str, *, write: bool = True) -> bool:
 
 
 def _newest_first(statuses: Mapping[str, Any]) -> list[str]:
-    return sorted(statuses, key=lambda name: [int(part) for part in name.split(".")], reverse=True)
+    return sorted(statuses, key=version_key, reverse=True)
 
 
 def _patches(status: ReleaseStatus) -> str:

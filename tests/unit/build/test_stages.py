@@ -85,6 +85,22 @@ def test_the_hosts_compilers_and_libraries_are_those_its_user_names(
     assert variables_of(RootEnvironment(host.places, root), 2, provenance)["CUDACXX"] == "/usr/bin/nvcc"
 
 
+def test_a_source_with_its_submodules_keeps_the_header_that_its_flatbuffers_takes(
+    host: HostEnvironment, provenance: Provenance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The root's flatc wrote another one over it, and "Non-compatible flatbuffers version" ended the compile."""
+    monkeypatch.setattr(HostEnvironment, "kind", "portable")
+    asked: list[str] = []
+    monkeypatch.setattr(Stage1, "run", lambda self, what, *_, **__: asked.append(what))
+    Stage1(Job(host, provenance, NO_CACHE)).ready()
+    assert "mobile_bytecode_generated.h for the bundled flatbuffers" in asked
+    asked.clear()
+    (host.places.tree / "third_party/flatbuffers/include").mkdir(parents=True)
+    Stage1(Job(host, provenance, NO_CACHE)).ready()
+    assert asked, "it is configured"
+    assert "mobile_bytecode_generated.h for the bundled flatbuffers" not in asked
+
+
 def test_pip_takes_the_finished_wheel(host: HostEnvironment, provenance: Provenance, tmp_path: Path) -> None:
     wheel = Stage1(Job(host, provenance, NO_CACHE)).build().wheel
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(tmp_path / "site")]

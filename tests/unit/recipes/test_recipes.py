@@ -141,6 +141,24 @@ def test_the_core_is_configured_without_fetching_nccl(call: str, left: str) -> N
     assert "tools/build_pytorch_libs.py" not in make(indep, as_in_2_6.get)
 
 
+@pytest.mark.parametrize(
+    ("other", "ours"),
+    [
+        ('(so, 1, name, "");', '(so_path, 1, "cuda", "");'),
+        ('(so, 1, name, "", /*run_single_threaded=*/false);', '(so_path, 1, "cuda", "", false);'),
+    ],
+    ids=["2.7", "2.8"],
+)
+def test_a_registered_runner_is_made_with_the_arguments_of_the_release(other: str, ours: str) -> None:
+    """What was carried to 2.8 did not compile: "too few arguments to function"."""
+    aoti = load(Checkout(Path(__file__).parents[3]).recipes / "aoti-runner-registry.toml")
+    kept = "#ifdef USE_CUDA\n#include <cuda.h>\n#endif\n"
+    guarded = "#ifdef USE_CUDA\n  return make_shared<AOTIModelContainerRunnerCuda>(so);\n#endif\n"
+    holder = f"{kept}void load() {{\n{guarded}  return make{other}\n}}\n"
+    texts = dict.fromkeys(aoti.needed, kept) | {"torch/csrc/inductor/aoti_eager/kernel_holder.cpp": holder}
+    assert f"return create->second{ours}" in make(aoti, texts.get)["torch/csrc/inductor/aoti_eager/kernel_holder.cpp"]
+
+
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"storage\.cpp: not in this tree"):
         make(recipe(tmp_path), {}.get)

@@ -98,6 +98,18 @@ def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
     assert lines[3] == "| cpp | not proven | not proven |"
 
 
+def test_a_series_with_a_name_of_its_own_is_a_row_and_says_how_near_its_tree_is_to_the_release() -> None:
+    """It was left out without a word."""
+    fork = status.SeriesSection(
+        2, "aa", made_on="e926e51a", likeness="91.1 % official text: 3414 of 3746 files as in torch"
+    )
+    known = {name: status.ReleaseStatus(fork, proven=proven("applied to the full tree")) for name in ("acme", "b-2.7")}
+    rows = status.table({**known, "2.6": status.ReleaseStatus()}).splitlines()[2:]
+    assert [row.split(" | ")[0] for row in rows] == ["| 2.6", "| b-2.7", "| acme"]
+    assert "; tried on a tree of which 91.1 % is the official text |" in rows[1]
+    assert status.matrix(known).splitlines()[0] == "| patch | acme | b-2.7 |"
+
+
 def test_the_table_goes_between_the_markers_and_nowhere_else(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{status.BEGIN}\nold\n{status.END}\nafter\n")
