@@ -39,12 +39,34 @@ void addBatchNorm(py::module& m) {
       py::arg("training"));
 }
 
+using Constants = std::unordered_map<std::string, at::Tensor>;
+
+// As 2.8 and later bind a model's constants.
+template <typename Runner>
+auto addConstants(py::class_<Runner>& runner, int) -> decltype(&Runner::extract_constants_map, void()) {
+  runner.def("extract_constants_map", &Runner::extract_constants_map);
+  runner.def(
+      "update_constant_buffer",
+      py::overload_cast<Constants&, bool, bool, bool>(&Runner::update_constant_buffer),
+      py::arg("tensor_map"),
+      py::arg("use_inactive"),
+      py::arg("validate_full_updates"),
+      py::arg("user_managed") = false);
+  runner.def("swap_constant_buffer", &Runner::swap_constant_buffer);
+  runner.def("free_inactive_constant_buffer", &Runner::free_inactive_constant_buffer);
+}
+
+// Up to 2.7.
+template <typename Runner>
+void addConstants(py::class_<Runner>& runner, long) {
+  runner.def("update_constant_buffer", py::overload_cast<Constants&, bool, bool>(&Runner::update_constant_buffer));
+}
+
 void addAotiRunner(py::module& m) {
   using Runner = inductor::AOTIModelContainerRunnerCuda;
   if (py::detail::get_type_info(typeid(Runner))) {
     return; // the CPU half of an official wheel binds it itself, and pybind11 knows a type once
   }
-  using Constants = std::unordered_map<std::string, at::Tensor>;
   auto aoti = m.def_submodule("_aoti");
   py::class_<Runner> runner(aoti, "AOTIModelContainerRunnerCuda");
   runner.def(py::init<const std::string&, int>());
@@ -54,7 +76,7 @@ void addAotiRunner(py::module& m) {
   runner.def("get_call_spec", &Runner::get_call_spec);
   runner.def("get_constant_names_to_dtypes", &Runner::getConstantNamesToDtypes);
   runner.def("get_constant_names_to_original_fqns", &Runner::getConstantNamesToOriginalFQNs);
-  runner.def("update_constant_buffer", py::overload_cast<Constants&, bool, bool>(&Runner::update_constant_buffer));
+  addConstants(runner, 0); // the first that the release has
 }
 
 c10::StorageImpl* storageAt(size_t address) {
