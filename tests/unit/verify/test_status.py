@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from decouple.base.errors import DecoupleError
+from decouple.cli import main
 from decouple.release import status
 
 STAGE = status.StageSection("torch.whl", 100 << 20, objects=1528, cores=2, seconds=7260, object_seconds=14400.0)
@@ -98,8 +99,22 @@ def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
     assert lines[3] == "| cpp | not proven | not proven |"
 
 
+def test_the_command_leaves_no_status_file_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A series with a name of its own was left out without a word."""
+    pages = [tmp_path / "README.md", tmp_path / "docs/status.md"]
+    for folder in ("series", "patches", "docs"):
+        (tmp_path / folder).mkdir()
+    for page in pages:
+        page.write_text(f"{status.BEGIN}\n{status.END}\n")
+    for name in ("2.6", "acme"):
+        status.update(status.path_of(tmp_path, name), verify=status.VerifySection("built"))
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
+    assert main(["status-table"]) == 0
+    assert "\n| acme | " in pages[0].read_text()
+    assert "| patch | acme | 2.6 |" in pages[1].read_text()
+
+
 def test_a_series_with_a_name_of_its_own_is_a_row_and_says_how_near_its_tree_is_to_the_release() -> None:
-    """It was left out without a word."""
     fork = status.SeriesSection(
         2, "aa", made_on="e926e51a", likeness="91.1 % official text: 3414 of 3746 files as in torch"
     )
