@@ -1,6 +1,6 @@
 """What an architecture list costs stage 2, measured on a sample of its .cu files and computed for the whole.
 
-    python scripts/bench/archs.py --release 2.6 --env portable --cuda 12.4 [--files 8] [--json FILE]
+    python scripts/bench/archs.py --release 2.6 --env portable --cuda 12.4 [--core official] [--files 8] [--json FILE]
 
 Stage 2 of that build is compiled already. Each file of the sample is compiled once for each list, one after the other,
 without a compiler cache; seconds and bytes are compared with those for the first list. The hours of the whole are those
@@ -26,9 +26,9 @@ from decouple.verify.facts import arch_flags
 from decouple.verify.stage1_units import TranslationUnit, take
 
 
-def measure(release: str, env: str, python: str, cuda: str, files: int) -> dict[str, Any]:
+def measure(release: str, env: str, python: str, cuda: str, core: str, files: int) -> dict[str, Any]:
     """For each list: seconds and bytes of the sample, as multiples of those for one architecture, and hours of all."""
-    built = stage2_commands.opened(Build(find_project(), release, env=env, python=python, cuda=cuda))
+    built = stage2_commands.opened(Build(find_project(), release, env=env, python=python, cuda=cuda, core=core))
     sample = take(list(built.objects), files)
     seen: dict[str, Any] = {"files": [unit.file.name for unit in sample], "of": len(built.objects)}
     least: tuple[float, float] | None = None
@@ -75,6 +75,6 @@ def compiled(built: Stage2Commands, unit: TranslationUnit, flags: list[str]) -> 
 
 if __name__ == "__main__":
     if "--release" in sys.argv:
-        run(__doc__, measure, release=str, env="auto", python="", cuda="", files=8)
+        run(__doc__, measure, release=str, env="auto", python="", cuda="", core="", files=8)
     else:
         print("archs: name a build whose stage 2 is compiled: --release 2.6 --env …; nothing measured")

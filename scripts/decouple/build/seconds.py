@@ -39,7 +39,12 @@ def load(release: str, kind: str, stage: int) -> dict[str, float]:
 
 
 def cost(release: str, kind: str, stage: int, usual: Cost) -> Cost:
-    """The cost of a cold build by the table; objects that it does not have cost the mean of ``usual``."""
+    """The cost of a cold stage by the table; objects that it does not have cost the mean of ``usual``.
+
+    Of stage 1: what an object of stage 2 takes depends on architectures, which ``usual`` knows and a table does not.
+    """
+    if stage != 1:
+        return usual
     table = load(release, kind, stage)
     others = max(usual.objects - len(table), 0)
     return replace(
@@ -54,21 +59,22 @@ def record(release: str, kind: str, stage: int, build_dir: Path) -> tuple[Path, 
 
     Gives the table and how many objects were measured. Raises DecoupleError where nothing was.
     """
-    measured = _measured(build_dir / "object-seconds.tsv")
-    if not measured:
+    found = measured(build_dir)
+    if not found:
         raise DecoupleError(
             f"{build_dir}: no object's seconds are recorded there",
             next_step=f"decouple build {release} --env {kind} --stage {stage}",
         )
-    rows: Mapping[str, float] = load(release, kind, stage) | measured
+    rows: Mapping[str, float] = load(release, kind, stage) | found
     path = path_of(release, kind, stage)
     write_atomically(path, "".join(f"{name}\t{value:.1f}\n" for name, value in sorted(rows.items())))
-    return path, len(measured)
+    return path, len(found)
 
 
-def _measured(log: Path) -> dict[str, float]:
-    """Object -> core-seconds of its last compile, from what ``inside/timed.sh`` wrote; a torn line counts for
-    nothing."""
+def measured(build_dir: Path) -> dict[str, float]:
+    """Object -> core-seconds of its last compile in ``build_dir``, as ``inside/timed.sh`` wrote it; a torn line counts
+    for nothing."""
+    log = build_dir / "object-seconds.tsv"
     found: dict[str, float] = {}
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
         name, *times = line.split("\t")

@@ -28,7 +28,7 @@ from decouple.build.settings import Interpreter
 from decouple.release import projects
 from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 
-_HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", *remote_cache.VARIABLES)
+_HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", "CCACHE_DEPEND", *remote_cache.VARIABLES)
 """Variables on which no wheel depends."""
 _INCLUDE = "CMAKE_PROJECT_Torch_INCLUDE"
 _OBJECT = re.compile(r"Building \S+ object (\S+)$")
@@ -394,7 +394,8 @@ class Stage2(Stage):
         return self.places.stage2
 
     def core(self) -> str:
-        return (self.places.core / "wheel.sha256").read_text() if self.job.choices.core == "built" else ""
+        built = (self.places.core / "wheel.sha256").read_text() if self.job.choices.core == "built" else ""
+        return " ".join([built, *(str(wheel["sha256"]) for wheel in self.job.choices.wheels)]).strip()
 
     def said(self) -> dict[str, Any]:
         choices = self.job.choices
@@ -436,14 +437,10 @@ class Bindings(Stage2):
         super().__init__(job)
         for name in settings.facts().bindings.unused:
             self.variables.pop(name, None)
-        kind = "built" if job.choices.core == "built" else "stock"
-        self.variables |= {"TORCH_CUDA_CORE": kind, "TORCH_CUDA_KERNELS": self.names["kernels"]}
+        self.variables["TORCH_CUDA_KERNELS"] = self.names["kernels"]
 
     def check(self) -> None:
         """Nothing of CUDA's is needed but headers, which lie beside the kernels."""
-
-    def core(self) -> str:
-        return " ".join([super().core(), *(str(wheel["sha256"]) for wheel in self.job.choices.wheels)])
 
     def layers(self) -> Sequence[str]:
         return bindings_layers(self.job.choices, self.environment.kind)
@@ -508,7 +505,7 @@ def variables_of(
         more = {
             **core.environments.get(environment.kind, {}),
             "TORCH_CUDA_ARCH_LIST": ";".join(choices.archs),
-            "TORCH_CUDA_CORE": choices.core,
+            "TORCH_CUDA_CORE": "built" if choices.core == "built" else "stock",
             "TORCH_CUDA_CORE_PREFIX": core.prefix.format_map(names),
             "TORCH_CUDA_SLICE": choices.slice,
             "USE_FLASH_ATTENTION": "1" if choices.flash else "0",

@@ -58,12 +58,24 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     return top
 
 
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """What the words of a command line say. argparse takes the words of a series' verb in one run only: those after an
+    option (`new 2.6 -m TITLE NAME`) belong to the same list."""
+    known = parser(words)
+    arguments, left = known.parse_known_args(words)
+    if left and ("words" not in arguments or any(one.startswith("-") for one in left)):
+        known.error(f"unrecognized arguments: {' '.join(left)}")
+    if left:
+        arguments.words += left
+    return arguments
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (0 ok, 1 the check failed, 2 usage; `last_resort` has the others)."""
     words = sys.argv[1:] if argv is None else list(argv)
 
     def run() -> int:
-        arguments = parser(words).parse_args(words)
+        arguments = parsed(words)
         code: int = arguments.run(arguments)
         return code
 

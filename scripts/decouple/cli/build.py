@@ -23,7 +23,10 @@ def register(subparsers: Any) -> None:
     build = subparsers.add_parser("build")
     _shared(build)
     build.add_argument(
-        "--stage", type=int, choices=[1, 2], help="only this stage (default: both; with --core stock only 2)"
+        "--stage",
+        type=int,
+        choices=[1, 2],
+        help="only this stage (default: both; with a core that is there, only 2)",
     )
     build.add_argument(
         "--core",

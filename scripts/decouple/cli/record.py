@@ -23,8 +23,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--seconds",
         metavar="KIND",
-        help="instead: put the seconds per object that stage 1 of this checkout took in an environment of KIND "
-        "(portable) into the table that estimates and shards go by",
+        help="instead: put the seconds per object that this checkout's builds took in an environment of KIND "
+        "(portable) into the tables that estimates and shards go by",
     )
     parser.set_defaults(run=run)
 
@@ -32,8 +32,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """Record and print; 1 when a patch does not apply to a tree of its release."""
     if arguments.seconds:
-        path, measured = record_seconds(find_project(), arguments.release, arguments.seconds)
-        print(f"{path}: {measured} objects")
+        for path, measured in record_seconds(find_project(), arguments.release, arguments.seconds):
+            print(f"{path}: {measured} objects")
         return OK
     found = record(asked(Record, arguments))
     count = len(found.applies)

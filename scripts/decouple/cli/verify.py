@@ -30,7 +30,8 @@ def register(subparsers: Any) -> None:
         "--core",
         choices=["built", "stock", "official"],
         default="built",
-        help="the core that torch_cuda goes on; official: the CPU half of the official wheel, with its own kernels",
+        help="the core that torch_cuda goes on; official: the CPU half of the official wheel, with its own kernels or, "
+        "with --cuda, those compiled for it",
     )
     verify.add_argument(
         "--python",
@@ -105,7 +106,11 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _verify_official(arguments: argparse.Namespace) -> int:
     if arguments.kernels not in (None, "official"):
-        raise UsageError(f"--kernels {arguments.kernels}: these are the official ones", next_step="--kernels official")
+        raise UsageError(
+            f"--kernels {arguments.kernels}: this core's are the official ones", next_step="--kernels official"
+        )
+    if arguments.cuda and arguments.env != "portable":
+        raise UsageError(f"--core official --cuda {arguments.cuda}: compiled portably", next_step="add --env portable")
     request = asked(verify_official.VerifyOfficial, arguments, kernels=arguments.kernels is not None)
     found = verify_official.verify(request, output.listener(), print_audit)
     return print_verdict(found, None if arguments.all else 10)

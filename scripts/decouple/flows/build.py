@@ -47,6 +47,8 @@ from decouple.verify import checks
 
 OFFICIAL = "official"
 """For architectures: those of the release's official wheel."""
+HALF = "official-half"
+"""The folder below ``build/<release>/`` of stage 2 that is compiled for the CPU half of the official wheel."""
 SMOKE = "smoke"
 """The folder below ``build/<release>/`` of a part of stage 2: never that of a whole build."""
 _PASSED = ("USE_", "CMAKE_", "BUILD_TEST")  # as upstream; other BUILD_* are mostly a CI host's own
@@ -89,6 +91,9 @@ class Build(Work, frozen=True):
         if self.kernels != "compiled":  # its wheel goes where all go; its name tells it apart
             names = (self.kind, *(["built"] if self.against == "built" else []), *self._elsewhere)
             return replace(places.beside("-".join(names)), dist=places.dist)
+        if self.against == "official":  # a trial on a test bed: its wheel is named as one for the patched core
+            core = folder.place(pairing.pair_of(self.release), cache_dir())
+            return replace(places.beside(HALF), core=core)
         return places.beside(SMOKE) if self.part != "all" else places
 
     @property
@@ -111,7 +116,7 @@ class Build(Work, frozen=True):
         """Which stages are built, in order."""
         if self.stage:
             return (self.stage,)
-        return (2,) if self.against == "stock" or self.kernels != "compiled" else (1, 2)
+        return (2,) if self.against != "built" or self.kernels != "compiled" else (1, 2)
 
 
 def estimates(request: Build) -> list[Estimate]:
@@ -185,15 +190,19 @@ def _opened(
 ) -> tuple[Environment, Provenance, Choices]:
     """Where the stages of ``request`` are built, of what and how; the tree is made if need be."""
     choices, places = choices_of(request), request.places
-    if request.against == "official":
+    if request.against == "official" and request.env != portable.KIND:
         raise UsageError(
-            "--core official is the other half of the official kernels' wheel", next_step="add --kernels official"
+            "--core official: kernels for it are compiled in an old userland and with its C++ ABI",
+            next_step=f"add --env {portable.KIND}, or --kernels official to compile none",
         )
     costs = estimates(request)
     for cost in costs:
         listener.say(cost.line())
     refuse_if_too_small(costs, folder=places.dist, memory=available_memory())
     need_tree(request, places, listener)
+    if request.against == "official":
+        halves = _official(pairing.pair_of(request.release), listener)
+        choices = replace(choices, wheels=(halves.origin()["wheel"],))
     places.make()
     layers = [one for n in request.stages for one in stages.layers_of(n, choices, request.env)]
     environment = open_environment(request, places, list(dict.fromkeys(layers)), listener)
@@ -243,6 +252,11 @@ def _over_kernels(request: Build, listener: Listener) -> StageWheel:
         raise UsageError(
             f"--kernels {request.kernels} builds stage 2, whole",
             next_step="leave --slice out, and build stage 1 by itself",
+        )
+    if request.against == "official" and request.kind != folder.KIND:
+        raise UsageError(
+            f"--core official --kernels {request.kernels}: that half goes with its own kernels, or with compiled ones",
+            next_step="add --kernels official",
         )
     pair = pairing.pair_of(request.release)
     choices, places = choices_of(request), request.places
@@ -294,16 +308,9 @@ def _need_core(request: Build, places: Places) -> None:
 
 def _kernels(request: Build, pair: pairing.Pair, listener: Listener) -> folder.Halves:
     """The folder of libraries with kernels: fetched, or taken from an installed build."""
-    downloader = Downloader(cache_dir(), progress=listener.progress)
     if request.kind == folder.KIND:
-        halves = folder.make(pair, cache_dir(), downloader, listener.progress)
-        fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
-        listener.say(f"kernels: {pair.wheel.name}, {fetched}")
-        return halves
-    if request.against == "official":
-        raise UsageError(
-            "--core official is the other half of the official kernels' wheel", next_step="add --kernels official"
-        )
+        return _official(pair, listener)
+    downloader = Downloader(cache_dir(), progress=listener.progress)
     source = Path(request.kernels)
     if request.kernels == "monolith":
         environment = open_environment(request, request.places, ["core", "monolith"], listener)
@@ -317,6 +324,14 @@ def _kernels(request: Build, pair: pairing.Pair, listener: Listener) -> folder.H
         )
     halves = installed.make(source, pair, cache_dir(), downloader, listener.progress)
     listener.say(f"kernels: those of {source}")
+    return halves
+
+
+def _official(pair: pairing.Pair, listener: Listener) -> folder.Halves:
+    """The official wheel as two halves, fetched unless it is there."""
+    halves = folder.make(pair, cache_dir(), Downloader(cache_dir(), progress=listener.progress), listener.progress)
+    fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
+    listener.say(f"official wheel: {pair.wheel.name}, {fetched}")
     return halves
 
 

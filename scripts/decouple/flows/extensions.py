@@ -9,7 +9,7 @@ decouple.base.errors.UsageError: no_such: no project of extensions.toml (use one
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -39,8 +39,8 @@ class Extensions(Struct, frozen=True):
     """Of ``extensions.toml``; empty: all."""
 
 
-def extensions(request: Extensions, listener: Listener = QUIET) -> tuple[Promise, ...]:
-    """A line for each. Raises UsageError without a toolkit, or for a name that is none."""
+def extensions(request: Extensions, listener: Listener = QUIET) -> Iterator[Promise]:
+    """A line for each, as it is compiled. Raises UsageError at once without a toolkit, or for a name that is none."""
     wanted = rules.named(request.names)
     toolkit = request.toolkit or Path(os.environ.get("CUDA_HOME", ""))
     if not (toolkit / "bin/nvcc").exists():
@@ -59,7 +59,7 @@ def extensions(request: Extensions, listener: Listener = QUIET) -> tuple[Promise
         "MAX_JOBS": os.environ.get("MAX_JOBS", str(os.cpu_count())),
     }
     on = Tried("here", (str(request.python.absolute()),), folder, str(folder))
-    return tuple(compiled(place, on, one, variables, str(request.project), places, listener) for one in wanted)
+    return (compiled(place, on, one, variables, str(request.project), places, listener) for one in wanted)
 
 
 def compiled(

@@ -99,12 +99,17 @@ def record(request: Record) -> Recorded:
     return Recorded(path, tuple(sources), applies, len(lacking))
 
 
-def record_seconds(project: Path, release: str, kind: str) -> tuple[Path, int]:
-    """Put the seconds per object of this checkout's stage 1 into the shipped table: the table, and how many objects.
+def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, int]]:
+    """Put the seconds per object that builds of this checkout took into the shipped tables: each table, and how many
+    objects. Stage 2 has one table: CUDA versions have most objects in common, and its seconds say how those compare.
 
     Raises DecoupleError where no build in an environment of ``kind`` recorded any.
     """
-    return seconds.record(release, kind, 1, Places.of(project, release, cache_dir()).stage1)
+    places = Places.of(project, release, cache_dir())
+    whole, own = places.stage2.parent, f"{kind}-cuda*/{places.stage2.name}"  # its own for a CUDA, a Python, a core
+    stages = [(1, places.stage1), *((2, folder) for folder in sorted([*whole.glob(own), *whole.glob(f"*/{own}")]))]
+    recorded = [(number, folder) for number, folder in stages if seconds.measured(folder)]
+    return [seconds.record(release, kind, number, folder) for number, folder in recorded or stages[:1]]
 
 
 def _rows(

@@ -1,4 +1,4 @@
-"""torch_cuda over the official kernels, on the CPU half of the official wheel, against that wheel untouched.
+"""torch_cuda on the CPU half of the official wheel, over its kernels or compiled, against that wheel untouched.
 
 >>> from decouple.flows.verify_official import VerifyOfficial, verify
 >>> verify(VerifyOfficial(project, "2.6", python=python))
@@ -15,13 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from decouple.base.errors import UsageError
 from decouple.base.files import sha256_of
 from decouple.base.mounts import remove_tree
 from decouple.build import inputs
 from decouple.build.environment import HostEnvironment, Places
 from decouple.build.wheels import read_manifest
-from decouple.flows import kernels
+from decouple.flows import kernels, other_cuda
 from decouple.flows.build import Build
 from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
@@ -39,12 +41,25 @@ class VerifyOfficial(Work, frozen=True):
     """Which wheel: the last one that was built in ``env``. ``python`` has the official torch with all that it needs."""
 
     python: Path | None = None
+    cuda: str = ""
+    """The CUDA that it was compiled with for that half; empty: it is over the official kernels."""
     kernels: bool = False
     """Compare the machine code too."""
 
     @property
+    def build(self) -> Build:
+        """What made the wheel."""
+        if not self.cuda:
+            return Build(self.project, self.release, self.env, self.tree, kernels="official")
+        return Build(self.project, self.release, self.env, self.tree, stage=2, core="official", cuda=self.cuda)
+
+    @property
     def places(self) -> Places:
-        return Build(self.project, self.release, self.env, self.tree, kernels="official").places
+        """Where that wheel's stamp is, and where it is tried."""
+        places = self.build.places
+        if not self.cuda:
+            return places
+        return replace(places.of_cuda(self.env, self.cuda), verify=places.verify / self.cuda)
 
 
 def verify(
@@ -57,8 +72,10 @@ def verify(
     places = request.places
     stamp = inputs.read_stamp(places.state / "stage2.json")
     if stamp is None:
-        how = f"decouple build {request.release} --stage 2 --kernels official"
-        raise UsageError(f"{places.dist}: nothing built yet", next_step=how)
+        how = f"--env {request.env} --core official --cuda {request.cuda}" if request.cuda else "--kernels official"
+        raise UsageError(
+            f"{places.dist}: nothing built yet", next_step=f"decouple build {request.release} --stage 2 {how}"
+        )
     wheel = places.dist / stamp.wheel
     manifest = load_release(request.project, request.release)
     if request.python is None:
@@ -66,7 +83,14 @@ def verify(
             "--core official: compared with the official torch, installed",
             next_step=f"pip install torch=={manifest.version}, then --python PYTHON",
         )
-    python = _half(places, request.python, wheel)
+    toolchain = other_cuda.toolchain(request.release, manifest.toolchain, request.cuda)
+    other = toolchain.cuda != manifest.toolchain.cuda
+    if other and request.kernels:
+        raise UsageError(
+            f"--kernels official: machine code of CUDA {manifest.toolchain.cuda}, and here it is {request.cuda}'s",
+            next_step="leave --kernels out",
+        )
+    python = _half(places, request.python, wheel, other=other)
     site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
     reports, found = half.judged(audits(site / "torch/lib", wheel))
     heard(reports)
@@ -74,10 +98,11 @@ def verify(
     ours = parity.dump([str(python)], python.parent.parent)
     same = parity.compare(ours, parity.dump([str(request.python)], python.parent.parent))
     listener.progress.finish()
-    wanted = facts.expected(manifest.toolchain, read_manifest(wheel).arch_list, "host", {}, "official")
+    wanted = facts.expected(toolchain, read_manifest(wheel).arch_list, "host", {}, "official")
     folder = python.parent.parent
     found += checks.together(Tried("half", (str(python),), folder, str(folder)), ours, wanted)
-    found.append(_unmodified(wheel))
+    if not request.cuda:
+        found.append(_unmodified(wheel))
     code = None
     if request.kernels:
         code = kernels.of_backend(HostEnvironment(places), wheel, "official", kept=True, progress=listener.progress)
@@ -87,22 +112,31 @@ def verify(
 
 
 def _record(request: VerifyOfficial, wheel: Path, seen: Mapping[str, Any], result: Verified) -> None:
-    """A section of its own: what holds of upstream's kernels says nothing of those that we compile."""
+    """A section of its own: what holds of upstream's kernels says nothing of those that we compile, and what holds on
+    upstream's half nothing of our core."""
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
     series = read_manifest(wheel).series.digest
     found = status.WheelSection(wheel.name, series, section("official", seen, result), code)
-    status.update(status.path_of(request.project, request.release), over_official=found)
+    path = status.path_of(request.project, request.release)
+    if request.cuda:
+        label = f"cu{request.cuda}-official-half"
+        status.update(path, portable={**status.read(path).portable, label: found})
+    else:
+        status.update(path, over_official=found)
 
 
-def _half(places: Places, python: Path, wheel: Path) -> Path:
-    """The virtual environment with the half and the wheel, made anew when either is another."""
+def _half(places: Places, python: Path, wheel: Path, *, other: bool) -> Path:
+    """The virtual environment with the half and the wheel, made anew when either is another; with ``other`` CUDA also
+    with NVIDIA's libraries of that."""
     folder, mark = places.verify / "half", places.verify / "half.content"
     content = hashlib.sha256(f"{python.absolute()} {sha256_of(wheel)}".encode()).hexdigest()
     if not (mark.exists() and mark.read_text() == content):
         remove_tree(folder)
         mark.unlink(missing_ok=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        core_half.environment(python, folder, wheel)
+        made = core_half.environment(python, folder, wheel)
+        if other:
+            other_cuda.install_libraries(python, made, wheel, places.logs / "verify.log")
         mark.write_text(content)
     return folder / "bin" / "python"
 

@@ -12,8 +12,7 @@ decouple.base.errors.UsageError: ...python/python: no torch 2.6.0: ...
 from __future__ import annotations
 
 import subprocess
-import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,16 @@ from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.base.files import sha256_of
-from decouple.base.process import run_logged
-from decouple.build import description, inputs, toolkits, wheels
+from decouple.build import inputs, wheels
 from decouple.build.environment import HostEnvironment, Places
-from decouple.flows import kernels, portable
+from decouple.flows import kernels, other_cuda, portable
 from decouple.flows.build import Build
 from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.parity import unpacked
 from decouple.flows.tryout import fitting
 from decouple.flows.verify import Verified, audits, section
-from decouple.release import projects, status
-from decouple.release.manifest import Toolchain
+from decouple.release import status
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks, facts, parity
 from decouple.verify.audit import ElfAudit
@@ -62,7 +59,7 @@ def verify(
     against. Raises UsageError without the wheels, or without a Python that has the official torch.
     """
     manifest = load_release(request.project, request.release)
-    toolchain = _toolchain(request, manifest.toolchain)
+    toolchain = other_cuda.toolchain(request.release, manifest.toolchain, request.cuda)
     python, version = _official(request, manifest.version)
     places = _places(request, version, toolchain.cuda or "")
     core, backend = _wheel(places, 1, version, request), _wheel(places, 2, version, request)
@@ -81,23 +78,6 @@ def verify(
     result = Verified(tuple(reports), tuple(found), tuple(parity.compare(ours, theirs)), code)
     _record(request, version, backend, ours["facts"], result)
     return result
-
-
-def _toolchain(request: VerifyPortable, official: Toolchain) -> Toolchain:
-    """What torch_cuda was made with: the official wheel's, or another CUDA with the libraries of its layer."""
-    if request.cuda in ("", official.cuda):
-        return official
-    toolkits.of_release(request.release, portable.KIND, request.cuda)
-    pins = tuple(_pins(request.cuda))
-    return replace(official, cuda=request.cuda, libraries=pins)
-
-
-def _pins(cuda: str) -> Iterator[str]:
-    found = toolkits.toolkit(portable.KIND, cuda)
-    root = description.load(description.PORTABLE)
-    for layer in found.layers if found else ():
-        for toolkit in root.layer(layer).toolkit:
-            yield from (f"{wheel.project}=={wheel.version}" for wheel in toolkit.wheels)
 
 
 def _official(request: VerifyPortable, release: str) -> tuple[Path, str]:
@@ -138,13 +118,7 @@ def _installed(python: Path, places: Places, both: Sequence[Path], *, other: boo
     requires them."""
     made = unpacked(python, places.verify / "both", both)
     if other:
-        backend = both[-1]
-        with zipfile.ZipFile(backend) as archive:
-            metadata = archive.read(f"{wheels.dist_info(archive, backend)}/METADATA")
-        wanted = projects.requirements(projects.headers(metadata))
-        libraries = [str(one) for one in wanted if one.name.startswith("nvidia-")]
-        command = [str(python), "-m", "pip", "--python", str(made), "install", "-q", "--no-deps", *libraries]
-        run_logged(command, log=places.logs / "verify.log", what=f"pip install {' '.join(libraries)}")
+        other_cuda.install_libraries(python, made, both[-1], places.logs / "verify.log")
     return made
 
 

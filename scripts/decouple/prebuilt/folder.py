@@ -55,12 +55,17 @@ class Halves(Struct, frozen=True):
         return read_json(self.kernels / "kernels.json", dict[str, Any], mend=mend)
 
 
+def place(pair: Pair, cache: Path) -> Path:
+    """Where the folder of ``pair`` is, or will be."""
+    return cache / "prebuilt" / pair.digest()[:16]
+
+
 def make(pair: Pair, cache: Path, downloader: Downloader, progress: Progress = SILENT) -> Halves:
     """The folder of ``pair``, fetched and verified unless it is there. Raises DecoupleError; nothing half-made stays.
 
     A run beside this one is waited for.
     """
-    whole = cache / "prebuilt" / pair.digest()[:16]
+    whole = place(pair, cache)
     whole.parent.mkdir(parents=True, exist_ok=True)
     with locked(whole.with_suffix(".lock")):
         if whole.is_dir():

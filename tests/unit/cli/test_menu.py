@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from decouple.cli import parsed
 from decouple.cli.menu import VERBS
 
 
@@ -94,3 +95,12 @@ def test_the_table_of_providers_loads_no_reader_of_metadata() -> None:
     code += "print({'email', 'packaging.requirements', 'requests'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_words_around_an_option_belong_together(capsys: pytest.CaptureFixture[str]) -> None:
+    """argparse itself takes them in one run only, and called NAME of `new 2.6 -m TITLE NAME` unrecognized."""
+    assert parsed(["new", "2.6", "-m", "A title", "NAME"]).words == ["2.6", "NAME"]
+    for mistake in (["new", "2.6", "NAME", "--titel", "A title"], ["record", "2.6", "2.7"]):
+        with pytest.raises(SystemExit):
+            parsed(mistake)
+        assert "unrecognized arguments" in capsys.readouterr().err

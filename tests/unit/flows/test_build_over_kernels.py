@@ -30,8 +30,8 @@ def test_the_patched_core_must_be_there_first(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_official_half_goes_with_its_own_kernels_alone(tmp_path: Path) -> None:
-    assert "other half" in refused(tmp_path, core="official")
+def test_the_official_half_goes_with_its_own_kernels_or_with_compiled_ones(tmp_path: Path) -> None:
+    assert "that half goes with its own kernels" in refused(tmp_path, core="official", kernels="monolith")
 
 
 def test_kernels_are_a_word_or_a_folder(tmp_path: Path) -> None:

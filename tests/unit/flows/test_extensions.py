@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import UsageError
+from decouple.flows import extensions as flow
 from decouple.flows.extensions import Extensions, extensions
+from decouple.verify.checks import Promise
+from decouple.verify.extensions import Extension
 
 
 def test_without_a_toolkit_the_option_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,3 +19,20 @@ def test_without_a_toolkit_the_option_is_named(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(UsageError, match="no bin/nvcc in it") as refused:
         extensions(request)
     assert "--toolkit" in str(refused.value.next_step)
+
+
+def test_a_result_is_there_before_the_next_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes minutes: who stops after the second has what the first gave."""
+    begun: list[str] = []
+
+    def compiled(_place: object, _on: object, one: Extension, *_: object) -> Promise:
+        begun.append(one.name)
+        return Promise(one.name, True, "compiled")
+
+    monkeypatch.setattr(flow, "compiled", compiled)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/nvcc").touch()
+    names = ("decouple_saxpy", "app")
+    results = extensions(Extensions(tmp_path, "2.6", python=tmp_path / "python", toolkit=tmp_path, names=names))
+    assert next(results).name == "decouple_saxpy"
+    assert begun == ["decouple_saxpy"]

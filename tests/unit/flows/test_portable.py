@@ -117,6 +117,7 @@ def test_the_timing_prefix_records_processor_time_and_passes_failures_on(tmp_pat
     [
         ("", "compiled", "built"),
         ("stock", "compiled", "stock"),
+        ("official", "compiled", "official"),
         ("", "official", "official"),
         ("built", "official", "built"),
     ],
@@ -134,9 +135,13 @@ def test_what_is_built_over_other_kernels_or_elsewhere_lies_apart() -> None:
     assert len(folders | {Build(PROJECT, "2.6").places.stage2}) == 4
 
 
-def test_the_official_core_alone_is_the_half_of_something_else(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--core official is the other half of the official kernels' wheel"):
+def test_kernels_for_the_official_half_are_compiled_portably_and_apart(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--core official: kernels for it are compiled in an old userland"):
         build(Build(PROJECT, "2.6", "rootfs", tmp_path, stage=2, core="official"), QUIET)
+    ours, half = (Build(PROJECT, "2.6", "portable", stage=2, core=core, cuda="11.8") for core in ("built", "official"))
+    assert half.stages == (2,)
+    assert half.places.dist != ours.places.dist, "both wheels have one name"
+    assert half.places.of_cuda("portable", "11.8").stage2 != ours.places.of_cuda("portable", "11.8").stage2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""torch_cuda of another CUDA than the official wheel's: what it is made with, and NVIDIA's libraries of it for a trial.
+
+>>> from decouple.flows.other_cuda import toolchain
+>>> from decouple.upstream.manifests import load_release
+>>> toolchain("2.6", load_release(project, "2.6").toolchain, "11.8").cuda
+'11.8'
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from decouple.base.process import run_logged
+from decouple.build import description, toolkits, wheels
+from decouple.flows import portable
+from decouple.release import projects
+from decouple.release.manifest import Toolchain
+
+
+def toolchain(release: str, official: Toolchain, cuda: str) -> Toolchain:
+    """The official wheel's where ``cuda`` is its own or empty, else with the libraries that CUDA's layer is made of.
+
+    Raises UsageError where the release has no such CUDA.
+    """
+    if cuda in ("", official.cuda):
+        return official
+    toolkits.of_release(release, portable.KIND, cuda)
+    return replace(official, cuda=cuda, libraries=tuple(_pins(cuda)))
+
+
+def _pins(cuda: str) -> Iterator[str]:
+    found = toolkits.toolkit(portable.KIND, cuda)
+    root = description.load(description.PORTABLE)
+    for layer in found.layers if found else ():
+        for toolkit in root.layer(layer).toolkit:
+            yield from (f"{wheel.project}=={wheel.version}" for wheel in toolkit.wheels)
+
+
+def install_libraries(python: Path, trial: Path, backend: Path, log: Path) -> None:
+    """What the wheel ``backend`` requires of NVIDIA, put into the Python ``trial`` by the pip of ``python``.
+
+    Raises CommandError.
+    """
+    with zipfile.ZipFile(backend) as archive:
+        metadata = archive.read(f"{wheels.dist_info(archive, backend)}/METADATA")
+    wanted = projects.requirements(projects.headers(metadata))
+    libraries = [str(one) for one in wanted if one.name.startswith("nvidia-")]
+    command = [str(python), "-m", "pip", "--python", str(trial), "install", "-q", "--no-deps", *libraries]
+    run_logged(command, log=log, what=f"pip install {' '.join(libraries)}")

@@ -1,0 +1,34 @@
+"""torch_cuda on the official wheel's CPU half: which wheel is meant, and what cannot be compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import UsageError
+from decouple.cli import main
+from decouple.flows.verify_official import VerifyOfficial, verify
+
+PROJECT = Path(__file__).parents[3]
+
+
+def test_over_its_kernels_and_compiled_are_two_wheels_in_two_places() -> None:
+    over = VerifyOfficial(PROJECT, "2.6", "portable").places
+    old, new = (VerifyOfficial(PROJECT, "2.6", "portable", cuda=cuda).places for cuda in ("11.8", "12.4"))
+    for one in ("state", "verify"):
+        assert len({getattr(places, one) for places in (over, old, new)}) == 3, one
+
+
+@pytest.mark.parametrize(
+    ("cuda", "command"), [("", "--kernels official"), ("11.8", "--env portable --core official --cuda 11.8")]
+)
+def test_a_wheel_that_was_not_built_is_named_with_its_command(tmp_path: Path, cuda: str, command: str) -> None:
+    with pytest.raises(UsageError, match="nothing built yet") as caught:
+        verify(VerifyOfficial(tmp_path, "2.6", "portable", cuda=cuda))
+    assert caught.value.next_step == f"decouple build 2.6 --stage 2 {command}"
+
+
+def test_another_cuda_is_compiled_in_the_portable_root_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "2.6", "--core", "official", "--cuda", "11.8"]) == 2
+    assert "add --env portable" in capsys.readouterr().err
