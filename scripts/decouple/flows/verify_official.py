@@ -23,7 +23,7 @@ from decouple.base.mounts import remove_tree
 from decouple.build import inputs
 from decouple.build.environment import HostEnvironment, Places
 from decouple.build.wheels import read_manifest
-from decouple.flows import kernels, other_cuda
+from decouple.flows import kernels
 from decouple.flows.build import Build
 from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
@@ -69,6 +69,13 @@ def verify(
 
     Raises UsageError without a wheel, or without a Python that has the official torch.
     """
+    manifest = load_release(request.project, request.release)
+    if request.cuda not in ("", manifest.toolchain.cuda):
+        raise UsageError(
+            f"--core official --cuda {request.cuda}: upstream's libtorch_python was compiled with CUDA "
+            f"{manifest.toolchain.cuda} and asks torch_cuda for functions that another has not (cuSPARSELt's)",
+            next_step=f"decouple build {request.release} --env portable --stage 1, then verify without --core",
+        )
     places = request.places
     stamp = inputs.read_stamp(places.state / "stage2.json")
     if stamp is None:
@@ -77,20 +84,12 @@ def verify(
             f"{places.dist}: nothing built yet", next_step=f"decouple build {request.release} --stage 2 {how}"
         )
     wheel = places.dist / stamp.wheel
-    manifest = load_release(request.project, request.release)
     if request.python is None:
         raise UsageError(
             "--core official: compared with the official torch, installed",
             next_step=f"pip install torch=={manifest.version}, then --python PYTHON",
         )
-    toolchain = other_cuda.toolchain(request.release, manifest.toolchain, request.cuda)
-    other = toolchain.cuda != manifest.toolchain.cuda
-    if other and request.kernels:
-        raise UsageError(
-            f"--kernels official: machine code of CUDA {manifest.toolchain.cuda}, and here it is {request.cuda}'s",
-            next_step="leave --kernels out",
-        )
-    python = _half(places, request.python, wheel, other=other)
+    python = _half(places, request.python, wheel)
     site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
     reports, found = half.judged(audits(site / "torch/lib", wheel))
     heard(reports)
@@ -98,7 +97,7 @@ def verify(
     ours = parity.dump([str(python)], python.parent.parent)
     same = parity.compare(ours, parity.dump([str(request.python)], python.parent.parent))
     listener.progress.finish()
-    wanted = facts.expected(toolchain, read_manifest(wheel).arch_list, "host", {}, "official")
+    wanted = facts.expected(manifest.toolchain, read_manifest(wheel).arch_list, "host", {}, "official")
     folder = python.parent.parent
     found += checks.together(Tried("half", (str(python),), folder, str(folder)), ours, wanted)
     if not request.cuda:
@@ -125,18 +124,15 @@ def _record(request: VerifyOfficial, wheel: Path, seen: Mapping[str, Any], resul
         status.update(path, over_official=found)
 
 
-def _half(places: Places, python: Path, wheel: Path, *, other: bool) -> Path:
-    """The virtual environment with the half and the wheel, made anew when either is another; with ``other`` CUDA also
-    with NVIDIA's libraries of that."""
+def _half(places: Places, python: Path, wheel: Path) -> Path:
+    """The virtual environment with the half and the wheel, made anew when either is another."""
     folder, mark = places.verify / "half", places.verify / "half.content"
     content = hashlib.sha256(f"{python.absolute()} {sha256_of(wheel)}".encode()).hexdigest()
     if not (mark.exists() and mark.read_text() == content):
         remove_tree(folder)
         mark.unlink(missing_ok=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = core_half.environment(python, folder, wheel)
-        if other:
-            other_cuda.install_libraries(python, made, wheel, places.logs / "verify.log")
+        core_half.environment(python, folder, wheel)
         mark.write_text(content)
     return folder / "bin" / "python"
 

@@ -21,12 +21,20 @@ def test_over_its_kernels_and_compiled_are_two_wheels_in_two_places() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cuda", "command"), [("", "--kernels official"), ("11.8", "--env portable --core official --cuda 11.8")]
+    ("cuda", "command"), [("", "--kernels official"), ("12.4", "--env portable --core official --cuda 12.4")]
 )
 def test_a_wheel_that_was_not_built_is_named_with_its_command(tmp_path: Path, cuda: str, command: str) -> None:
+    (tmp_path / "series").mkdir()
+    (tmp_path / "series/2.6.toml").symlink_to(PROJECT / "series/2.6.toml")
     with pytest.raises(UsageError, match="nothing built yet") as caught:
         verify(VerifyOfficial(tmp_path, "2.6", "portable", cuda=cuda))
     assert caught.value.next_step == f"decouple build 2.6 --stage 2 {command}"
+
+
+def test_upstreams_half_does_not_take_another_cuda() -> None:
+    """Seen with 11.8: upstream's libtorch_python asks for `_cslt_sparse_mm_impl`, which is CUDA 12's."""
+    with pytest.raises(UsageError, match=r"compiled with CUDA 12\.4 and asks torch_cuda for functions"):
+        verify(VerifyOfficial(PROJECT, "2.6", "portable", cuda="11.8"))
 
 
 def test_another_cuda_is_compiled_in_the_portable_root_alone(capsys: pytest.CaptureFixture[str]) -> None:
