@@ -193,4 +193,5 @@ def ci(session: nox.Session) -> None:
     commands = [shlex.split(line) for line in str(lines).splitlines()]
     for number, words in enumerate(commands, start=1):
         more = session.posargs[1:] if number == len(commands) else []
-        session.run(sys.executable, "-m", *words, *more, external=True)
+        begin = [sys.executable, "-m"] if words[0] == "nox" else ["pipx", "run"]  # this nox, and what it may lack
+        session.run(*begin, *words, *more, external=True)

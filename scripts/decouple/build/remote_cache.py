@@ -1,9 +1,9 @@
 """A compiler cache that several machines share, and the one door through which a build reaches it.
 
 A build has no network. What it sees of a shared cache is a Unix socket, on which the door answers the four Redis
-commands that ccache uses for its objects and nothing else, and passes them on to the one server that the address names.
-The address, with the password in it, stays outside. A server that is down, slow or full is a cache without objects:
-they are compiled here, and `Door.lines` says so at the end.
+commands that ccache uses for its objects and nothing else, and passes them on to the one store that the address names:
+a Redis, or a folder that all machines see. The address, with the password in it, stays outside. A store that is down,
+slow or full is a cache without objects: they are compiled here, and `Door.lines` says so at the end.
 
 Whoever can write to such a cache decides what is linked. With a secret (`KEY` in the environment, the same on all
 machines) every object carries a MAC over its name and bytes: what nobody with the secret put there under that very name
@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -30,6 +31,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.build.environment import Environment, RootEnvironment
+from decouple.build.remote_stores import FolderStore, Full, NoAnswer, RedisStore, ObjectStore
 from decouple.build.sandbox import Bind
 
 KEY = "DECOUPLE_CACHE_KEY"
@@ -41,9 +43,10 @@ VARIABLES = ("CCACHE_REMOTE_STORAGE", "CCACHE_RESHARE")
 _INSIDE = "/decouple/door"
 _SOCKET = "cache.sock"
 _SCHEMES = ("redis", "rediss", "unix")
+_EXAMPLES = "--cache redis://HOST:6379/0, or --cache file:FOLDER"
 _BOUND = 512 << 20  # bytes of a value; Redis allows no more
-_PATIENCE = 10.0  # seconds for one answer
-_REST = 20.0  # seconds in which a server that did not answer is not asked again
+_REST = 20.0  # seconds in which a store that did not answer is not asked again
+Answer = TypeVar("Answer")
 
 
 @dataclass
@@ -65,15 +68,11 @@ class Tally:
             self.reason = self.reason or reason
 
 
-class RedisStore:
-    """The server behind the door. No method raises: what cannot be had is not there, and is counted."""
+class SharedObjects:
+    """The objects behind the door. No method raises: what cannot be had is not there, and is counted."""
 
-    def __init__(self, url: str, secret: bytes, tally: Tally) -> None:
-        import redis  # 0.2 s that only a build with such a cache spends
-
-        self._errors = redis.exceptions
-        self._client = redis.Redis.from_url(url, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE)
-        self._secret, self._tally = secret, tally
+    def __init__(self, store: ObjectStore, secret: bytes, tally: Tally) -> None:
+        self._store, self._secret, self._tally = store, secret, tally
         # another secret is another cache, so that two never spoil each other's objects
         self._prefix = (
             b"decouple:" + hashlib.sha256(b"name" + secret).hexdigest()[:16].encode() + b":" if secret else b""
@@ -82,8 +81,8 @@ class RedisStore:
 
     def get(self, key: bytes) -> bytes | None:
         """The object, None when there is none that may be used."""
-        value = self._ask(lambda: self._client.get(self._prefix + key))
-        if not isinstance(value, bytes):
+        value = self._ask(lambda: self._store.get(self._prefix + key), None)
+        if value is None:
             return None
         if self._secret:
             mac, value = value[:32], value[32:]
@@ -95,37 +94,42 @@ class RedisStore:
 
     def exists(self, key: bytes) -> bool:
         """Whether there is one of that name."""
-        return bool(self._ask(lambda: self._client.exists(self._prefix + key)))
+        return self._ask(lambda: self._store.exists(self._prefix + key), False)
 
     def set(self, key: bytes, value: bytes) -> None:
-        """Keep it, if the server can."""
+        """Keep it, if the store can."""
         signed = self._mac(key, value) + value if self._secret else value
-        if self._ask(lambda: self._client.set(self._prefix + key, signed)):
+
+        def kept() -> bool:
+            self._store.set(self._prefix + key, signed)
+            return True
+
+        if self._ask(kept, False):
             self._tally.count("put")
 
     def delete(self, key: bytes) -> None:
         """Forget it."""
-        self._ask(lambda: self._client.delete(self._prefix + key))
+        self._ask(lambda: self._store.delete(self._prefix + key), None)
 
     def _mac(self, key: bytes, value: bytes) -> bytes:
         return hmac.digest(self._secret, len(key).to_bytes(4, "big") + key + value, "sha256")
 
-    def _ask(self, question: Callable[[], object]) -> object:
+    def _ask(self, question: Callable[[], Answer], otherwise: Answer) -> Answer:
         if time.monotonic() < self._asleep_until:
             self._tally.count("failed")
-            return None
+            return otherwise
         try:
             return question()
-        except self._errors.OutOfMemoryError:
+        except Full:
             self._tally.count("full")
-        except (self._errors.RedisError, OSError) as error:
+        except NoAnswer as error:
             self._asleep_until = time.monotonic() + _REST
             self._tally.count("failed", str(error))
-        return None
+        return otherwise
 
 
 class Door(Struct, frozen=True):
-    """An open door: ``folder`` holds its socket. ``name`` is the server without the password."""
+    """An open door: ``folder`` holds its socket. ``name`` is the store without the password."""
 
     folder: Path
     name: str
@@ -154,25 +158,25 @@ class Door(Struct, frozen=True):
         if tally.failed:
             made.append(
                 f"cache {self.name}: {tally.failed} times no answer ({tally.reason}): compiled here; "
-                "next: see that the server runs and the address is right"
+                "next: see that it is there and the address is right"
             )
         if tally.full:
             made.append(
                 f"cache {self.name}: full, {tally.full} objects were not kept; "
-                "next: give the server more maxmemory, or an eviction policy (allkeys-lru)"
+                "next: give a Redis more maxmemory, or an eviction policy (allkeys-lru), and a folder more disk"
             )
         return made
 
 
 @contextlib.contextmanager
 def opened(url: str, secret: str = "") -> Iterator[Door]:
-    """The door to the Redis at ``url``, open while inside. Raises UsageError when that is no such address."""
+    """The door to the Redis or the folder at ``url``, open while inside. Raises UsageError when that is neither."""
     name = checked(url)
     tally = Tally()
-    store = RedisStore(url, secret.encode(), tally)
+    objects = SharedObjects(_store(url), secret.encode(), tally)
     with tempfile.TemporaryDirectory(prefix="decouple-door-") as folder:  # a socket's path is 107 bytes at most
         server = _Server(str(Path(folder) / _SOCKET), _Talk)
-        server.store = store
+        server.objects = objects
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
         thread.start()
         try:
@@ -183,24 +187,38 @@ def opened(url: str, secret: str = "") -> Iterator[Door]:
 
 
 def checked(url: str) -> str:
-    """The address without user and password. Raises UsageError when it is none of a Redis."""
+    """The address without user and password. Raises UsageError when it is none of a Redis or a folder."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise UsageError(f"--cache: no address: {error}", next_step="--cache redis://HOST:6379/0") from None
+        raise UsageError(f"--cache: no address: {error}", next_step=_EXAMPLES) from None
+    if parts.scheme == "file" and parts.path and not host:
+        return f"file:{Path(parts.path).resolve()}"
     if parts.scheme not in _SCHEMES or not (host or parts.scheme == "unix"):
         raise UsageError(
-            f"--cache {parts.scheme or url}: not the address of a Redis", next_step="--cache redis://HOST:6379/0"
+            f"--cache {parts.scheme or url}: neither the address of a Redis nor a folder", next_step=_EXAMPLES
         )
     where = f"{host}:{port or 6379}" if host else parts.path
     return f"{parts.scheme}://{where}"
 
 
+def _store(url: str) -> ObjectStore:
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        return RedisStore(url)
+    folder = Path(parts.path).resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--cache {url}: {error}", next_step="name a folder that you may write to") from None
+    return FolderStore(folder)
+
+
 class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     request_queue_size = 256
-    store: RedisStore
+    objects: SharedObjects
 
 
 class _Talk(socketserver.StreamRequestHandler):
@@ -211,7 +229,7 @@ class _Talk(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         with contextlib.suppress(OSError, _Broken):
             while words := _command(self.rfile):
-                self.wfile.write(_answer(self.server.store, words))
+                self.wfile.write(_answer(self.server.objects, words))
 
 
 class _Broken(Exception):
@@ -241,18 +259,18 @@ def _number(line: bytes, mark: bytes, most: int) -> int:
     return int(digits)
 
 
-def _answer(store: RedisStore, words: Sequence[bytes]) -> bytes:
+def _answer(objects: SharedObjects, words: Sequence[bytes]) -> bytes:
     match [words[0].upper(), *words[1:]]:
         case [b"GET", key]:
-            value = store.get(key)
+            value = objects.get(key)
             return b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value), value)
         case [b"SET", key, value]:
-            store.set(key, value)
+            objects.set(key, value)
             return b"+OK\r\n"
         case [b"EXISTS", key]:
-            return b":%d\r\n" % store.exists(key)
+            return b":%d\r\n" % objects.exists(key)
         case [b"DEL", key]:
-            store.delete(key)
+            objects.delete(key)
             return b":1\r\n"
         case [b"PING"]:
             return b"+PONG\r\n"

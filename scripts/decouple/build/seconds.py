@@ -17,6 +17,7 @@ from decouple.base.files import write_atomically
 from decouple.build.settings import Cost
 
 _FOLDER = Path(__file__).with_name("seconds")
+_TRIAL = "CMakeFiles/cmTC_"  # the target of CMake's try_compile
 _TIMES = re.compile(r"(\d+)m([\d.]+)s")
 
 
@@ -72,13 +73,13 @@ def record(release: str, kind: str, stage: int, build_dir: Path) -> tuple[Path, 
 
 
 def measured(build_dir: Path) -> dict[str, float]:
-    """Object -> core-seconds of its last compile in ``build_dir``, as ``inside/timed.sh`` wrote it; a torn line counts
-    for nothing."""
+    """Object -> core-seconds of its last compile in ``build_dir``, as ``inside/timed.sh`` wrote it. A torn line counts
+    for nothing, and so does what CMake tried while it configured: its names are made up anew each time."""
     log = build_dir / "object-seconds.tsv"
     found: dict[str, float] = {}
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
         name, *times = line.split("\t")
         parts = [_TIMES.fullmatch(one) for one in times]
-        if name.endswith(".o") and len(parts) == 2 and all(parts):
+        if name.endswith(".o") and _TRIAL not in name and len(parts) == 2 and all(parts):
             found[name] = sum(60 * int(part[1]) + float(part[2]) for part in parts if part)
     return found

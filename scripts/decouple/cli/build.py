@@ -63,7 +63,7 @@ def register(subparsers: Any) -> None:
         "--cache",
         default=os.environ.get(remote_cache.URL, ""),
         metavar="URL",
-        help="a compiler cache that machines share, redis://[USER:PASSWORD@]HOST[:PORT]/DB (default: "
+        help="a compiler cache that machines share, redis://[USER:PASSWORD@]HOST[:PORT]/DB or file:FOLDER (default: "
         f"{remote_cache.URL}); with {remote_cache.KEY} in the environment only objects signed by it are taken",
     )
     build.add_argument(

@@ -81,7 +81,8 @@ class Build(Work, frozen=True):
     """The CUDA that kernels are compiled with ("11.8"); empty: the environment's, in the portable root the one of the
     official wheel."""
     cache: str = ""
-    """The address of a compiler cache that machines share, ``redis://[USER:PASSWORD@]HOST[:PORT]/DB``; empty: none."""
+    """The address of a compiler cache that machines share, ``redis://[USER:PASSWORD@]HOST[:PORT]/DB`` or
+    ``file:FOLDER``; empty: none."""
 
     @property
     def places(self) -> Places:
@@ -156,7 +157,7 @@ def build_shard(request: Build, shard: ObjectShard, listener: Listener = QUIET) 
     if not request.cache:
         raise UsageError(
             f"--shard {shard}: without a cache nobody else would see the objects",
-            next_step="add --cache redis://HOST:6379/0",
+            next_step="add --cache redis://HOST:6379/0, or --cache file:FOLDER",
         )
     [number] = request.stages
     with _shared_cache(request, listener) as cache:

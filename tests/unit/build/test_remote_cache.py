@@ -1,7 +1,9 @@
-"""A compiler cache that machines share, on a real Redis: shards fill it, the last build links; and what goes wrong."""
+"""A compiler cache that machines share, in a real Redis or in a folder: shards fill it, the last build links; and what
+goes wrong."""
 
 from __future__ import annotations
 
+import errno
 import shutil
 import socket
 import zipfile
@@ -12,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.build import remote_cache, shards
+from decouple.build import remote_cache, remote_stores, shards
 from decouple.build.environment import HostEnvironment
 from decouple.build.remote_cache import Door
 from decouple.build.stages import Choices, Job, Provenance, Slice, Stage1, StageWheel
@@ -89,10 +91,12 @@ def machines(host: HostEnvironment, tmp_path: Path, provenance: Provenance) -> M
     return one
 
 
+@pytest.mark.parametrize("where", ["redis", "folder"])
 def test_shards_fill_the_cache_and_the_last_build_compiles_nothing(
-    server: Callable[..., Server], machines: Machines
+    server: Callable[..., Server], machines: Machines, tmp_path: Path, where: str
 ) -> None:
-    with remote_cache.opened(server().url, SECRET) as door:
+    url = server().url if where == "redis" else f"file:{tmp_path}/shared"
+    with remote_cache.opened(url, SECRET) as door:
         for number in (1, 2, 3):
             made = machines().shard(door, f"{number}/3")
             assert (made.total, made.effort.compiled) == (4, made.objects)
@@ -158,6 +162,48 @@ def test_a_poisoned_object_is_not_linked(server: Callable[..., Server], machines
     assert library(built) == library(machines().build(None))
 
 
+def test_what_several_machines_put_into_folders_of_their_own_is_one_cache(machines: Machines, tmp_path: Path) -> None:
+    """As a CI host hands it over: the folders of all shards, laid over each other."""
+    for number in (1, 2):
+        with remote_cache.opened(f"file:{tmp_path}/of{number}") as door:
+            assert machines().shard(door, f"{number}/2").effort.compiled
+        shutil.copytree(tmp_path / f"of{number}", tmp_path / "all", dirs_exist_ok=True)
+    with remote_cache.opened(f"file:{tmp_path}/all") as door:
+        last = machines().build(door)
+    assert (last.effort.compiled, last.effort.cached) == (0, 4)
+
+
+def test_a_folder_that_is_damaged_or_full_keeps_nothing_and_a_line_says_so(
+    machines: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "shared"
+    url = f"file:{folder}"
+    with remote_cache.opened(url, SECRET) as door:
+        machines().shard(door, "1/1")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(files) == door.tally.put
+    for one, other in zip(files, [*files[1:], files[0]], strict=True):
+        other.rename(tmp_path / one.name)  # each rightly signed, under another's name
+    for one in files:
+        (tmp_path / one.name).rename(one)
+    with remote_cache.opened(url, SECRET) as door:
+        assert machines().build(door).effort.compiled == 4
+        assert door.tally.forged >= 4
+    shutil.rmtree(folder)
+    folder.write_text("a file")
+    with pytest.raises(UsageError, match="shared"), remote_cache.opened(url):
+        pass
+    folder.unlink()
+
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(remote_stores, "write_atomically", no_room)
+    with remote_cache.opened(url, SECRET) as door:
+        assert machines().build(door).effort.compiled == 4
+    assert any("full, " in line and "a folder more disk" in line for line in door.lines())
+
+
 def test_flipped_bits_and_another_secret_are_compiled_again(server: Callable[..., Server], machines: Machines) -> None:
     shared = server()
     with remote_cache.opened(shared.url) as door:  # without a secret ccache's own checksum still finds chance damage
@@ -203,11 +249,14 @@ def test_the_door_is_for_objects_only(server: Callable[..., Server]) -> None:
     assert not door.folder.exists()
 
 
-@pytest.mark.parametrize("url", ["http://host/", "host:6379", "redis://", "redis://host:port/0", ""])
-def test_an_address_of_no_redis(url: str) -> None:
+@pytest.mark.parametrize(
+    "url", ["http://host/", "host:6379", "redis://", "redis://host:port/0", "", "file:", "file://host/folder", "folder"]
+)
+def test_an_address_of_no_cache(url: str) -> None:
     with pytest.raises(UsageError, match="--cache") as error, remote_cache.opened(url):
         pass
     assert "redis://HOST:6379/0" in str(error.value.next_step)
+    assert "file:FOLDER" in str(error.value.next_step)
 
 
 def test_the_address_is_named_without_its_password() -> None:

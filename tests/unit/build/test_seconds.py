@@ -20,6 +20,7 @@ def test_what_a_build_recorded_becomes_a_table_and_the_table_an_estimate(
     monkeypatch.setattr(seconds, "_FOLDER", tmp_path)
     assert seconds.cost("2.6", "portable", 1, USUAL) == USUAL
     log = "a.o\t0m1.500000s\t0m0.500000s\nb.o\t2m0.000000s\t0m3.000000s\na.o\t0m2.500000s\t0m0.500000s\nbroken line\n"
+    log += "CMakeFiles/cmTC_01c3e.dir/src.c.o\t0m1.000000s\t0m0.000000s\n"  # CMake's own, while it configures
     (tmp_path / "object-seconds.tsv").write_text(log)
     assert seconds.record("2.6", "portable", 1, tmp_path) == (seconds.path_of("2.6", "portable", 1), 2)
     known = {"a.o": 3.0, "b.o": 123.0}

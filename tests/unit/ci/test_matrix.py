@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -19,24 +20,29 @@ from decouple.base.files import sha256_of
 from decouple.build import inputs, stages
 from decouple.build.environment import HostEnvironment, Places
 from decouple.cli import parser
+from decouple.flows.build import Build
 from decouple.syntax.globs import matches
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "ci"))
 
-import matrix as ci_matrix  # noqa: E402 - a script of ci/, not a module of the package
+import hosts  # noqa: E402 - scripts of ci/, no modules of the package
+import jobs as ci_jobs  # noqa: E402
 
 WORKFLOWS = ROOT / "ci" / "workflows"
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A checkout with a series 2.6 and the real description of the Debian root."""
+    """A checkout with a series 2.6 and the real descriptions of how it is built."""
     (tmp_path / "series").mkdir()
     (tmp_path / "series/2.6").touch()
-    (tmp_path / "series/2.6.toml").write_text('[toolchain]\ncuda = "12.4"\npython = ["3.12", "3.13"]\n')
-    (tmp_path / ci_matrix.ROOTFS.parent).mkdir(parents=True)
-    shutil.copyfile(ROOT / ci_matrix.ROOTFS, tmp_path / ci_matrix.ROOTFS)
+    (tmp_path / "series/2.6.toml").write_text(
+        'version = "2.6.0"\n[toolchain]\ncuda = "12.4"\npython = ["3.12", "3.13"]\n'
+    )
+    (tmp_path / ci_jobs.PACKAGE).mkdir(parents=True)
+    for name in (*ci_jobs.ROOTS.values(), "stages.toml", "toolkits.toml"):
+        shutil.copyfile(ROOT / ci_jobs.PACKAGE / name, tmp_path / ci_jobs.PACKAGE / name)
     return tmp_path
 
 
@@ -46,8 +52,8 @@ def write(project: Path, body: str) -> Path:
     return path
 
 
-def expand(project: Path, body: str) -> list[ci_matrix.Job]:
-    return ci_matrix.expand(write(project, body), project)
+def expand(project: Path, body: str) -> list[ci_jobs.Job]:
+    return ci_jobs.expand(write(project, body), project)
 
 
 ENTRY = """
@@ -62,17 +68,17 @@ cuda."12.4" = ["8.0", "9.0"]
 def test_stage_1_once_and_stage_2_per_cuda_version(project: Path) -> None:
     jobs = expand(project, ENTRY)
     assert [job.name for job in jobs if job.python == "3.13"] == [
-        "core-2.6-py3.13",
-        "cu124-2.6-py3.13",
-        "verify-cu124-2.6-py3.13",
-        "contract-cu124-2.6-py3.13",
+        "core-2.6-host-py3.13",
+        "cu124-2.6-host-py3.13",
+        "verify-cu124-2.6-host-py3.13",
+        "contract-cu124-2.6-host-py3.13",
     ]
     by_name = {job.name: job for job in jobs}
-    assert by_name["cu124-2.6-py3.12"].needs == ("core-2.6-py3.12",)
+    assert by_name["cu124-2.6-host-py3.12"].needs == ("core-2.6-host-py3.12",)
     for check in ("verify", "contract"):
-        assert by_name[f"{check}-cu124-2.6-py3.12"].needs == ("core-2.6-py3.12", "cu124-2.6-py3.12")
-        assert by_name[f"{check}-cu124-2.6-py3.12"].commands[0][:3] == ("nox", "-s", "apply-2.6")
-    assert "8.0;9.0" in by_name["cu124-2.6-py3.12"].commands[0]
+        assert by_name[f"{check}-cu124-2.6-host-py3.12"].needs == ("core-2.6-host-py3.12", "cu124-2.6-host-py3.12")
+        assert by_name[f"{check}-cu124-2.6-host-py3.12"].commands[0][:3] == ("nox", "-s", "apply-2.6")
+    assert "8.0;9.0" in by_name["cu124-2.6-host-py3.12"].commands[0]
     for position, job in enumerate(jobs):
         assert set(job.needs) <= {before.name for before in jobs[:position]}
         assert job.build_minutes < job.minutes  # what is left saves the compiler's cache
@@ -89,19 +95,19 @@ def test_a_revision_goes_to_both_stages(project: Path) -> None:
     ("old", "new", "told"),
     [
         ('"2.6"', '"2.7"', r"build\[0\]: release 2\.7: there is no series/2\.7"),
-        ('"12.4"', '"12.6"', r"build\[0\]: cuda 12\.6: series 2\.6 builds with 12\.4"),
-        ('"host"', '"rootfs"', r"build\[0\]: python 3\.12: environment 'rootfs' builds for 3\.13"),
+        ('"12.4"', '"12.6"', r"build\[0\]: cuda 12\.6: environment 'host' builds 2\.6 for 12\.4"),
+        ('"host"', '"rootfs"', r"build\[0\]: python 3\.12: environment 'rootfs' builds 2\.6 for 3\.13"),
         ("env", "environment", r"build\[0\]: env: missing"),
     ],
     ids=["no series", "another CUDA", "another Python", "a key"],
 )
 def test_what_cannot_be_built_is_refused(project: Path, old: str, new: str, told: str) -> None:
-    with pytest.raises(ci_matrix.MatrixError, match=told):
+    with pytest.raises(ci_jobs.MatrixError, match=told):
         expand(project, ENTRY.replace(old, new))
 
 
 def test_two_entries_for_one_job_are_refused(project: Path) -> None:
-    with pytest.raises(ci_matrix.MatrixError, match=r"core-2\.6-py3\.12.*two entries"):
+    with pytest.raises(ci_jobs.MatrixError, match=r"core-2\.6-host-py3\.12.*two entries"):
         expand(project, ENTRY + ENTRY)
 
 
@@ -109,39 +115,100 @@ def test_every_command_of_this_checkout_is_a_session_with_arguments_that_it_take
     command = [sys.executable, "-m", "nox", "-l"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     sessions = set(re.findall(r"^[*-] (\S+)", listed.stdout, re.MULTILINE))
-    for job in ci_matrix.expand():
+    for job in ci_jobs.expand():
         for words in job.commands:
+            if words[0] == "uv":  # not ours; `pipx run` brings it
+                continue
             assert words[:2] == ("nox", "-s"), job.name
             assert words[2] in sessions
             verb, release = words[2].rsplit("-", 1)
             parser().parse_args([verb, release, *words[4:]])  # exits with 2 on what it does not know
 
 
-def test_what_a_stage_hands_over_is_what_the_next_one_looks_for(tmp_path: Path) -> None:
-    """On a CI host stage 2 begins in a fresh checkout that has only ``paths`` of stage 1's job."""
-    core, cuda, verify = ci_matrix.expand()[:3]
-    built = Places.of(tmp_path / "built", "2.6", tmp_path / "cache")
-    built.make()
-    for stage, name in ((1, "torch-2.6.0+decoupled-cp313-cp313-linux_x86_64.whl"), (2, "torch_cuda-2.6.0+cu124-x.whl")):
-        with zipfile.ZipFile(built.dist / name, "w") as archive:
-            archive.writestr("torch/version.py", "__version__ = '2.6.0+decoupled'\n")
-        stamp = inputs.Stamp("0" * 64, name, sha256_of(built.dist / name), 1.0, 1)
-        inputs.write_stamp(built.state / f"stage{stage}.json", stamp)
-    fresh = Places.of(tmp_path / "fresh", "2.6", tmp_path / "cache")
-    fresh.make()
-    for job in (core, cuda):
-        for path in built.project.rglob("*"):
-            name = path.relative_to(built.project).as_posix()
-            if path.is_file() and any(fnmatch.fnmatchcase(name, pattern) for pattern in job.paths):
-                (fresh.project / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, fresh.project / name)
-        if job is core:
-            assert not list(fresh.dist.glob("torch_cuda-*"))
-            stages.unpack_core(HostEnvironment(fresh), "2.6.0")
-            assert (fresh.core / "torch/version.py").is_file()
-    stamps = [inputs.read_stamp(fresh.state / f"stage{stage}.json") for stage in (1, 2)]
-    assert all(stamp and (fresh.dist / stamp.wheel).is_file() for stamp in stamps)
-    assert verify.needs == (core.name, cuda.name)
+def pairs() -> list[tuple[ci_jobs.Job, ci_jobs.Job]]:
+    """The two jobs whose wheels are verified together."""
+    by_name = {job.name: job for job in ci_jobs.expand()}
+    return [(by_name[job.needs[0]], by_name[job.needs[1]]) for job in by_name.values() if job.stage == "verify"]
+
+
+@pytest.mark.parametrize(("core", "cuda"), [pytest.param(*jobs, id=jobs[1].name) for jobs in pairs()])
+def test_what_a_stage_hands_over_is_what_the_next_one_looks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: ci_jobs.Job, cuda: ci_jobs.Job
+) -> None:
+    """On a CI host stage 2 begins in a fresh checkout that has ``paths`` of stage 1's job alone; verify has both's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    built, fresh = (places_of(tmp_path / name, cuda) for name in ("built", "fresh"))
+    wheels = [f"torch{one}-2.6.0+x-py3-none-linux_x86_64.whl" for one in ("", "_cuda")]
+
+    make_wheel(built[0], 1, wheels[0])
+    hand_over(core, built[0].project, fresh[0].project)
+    assert stamped(fresh[0], 1) == wheels[0]
+    assert not list(fresh[0].dist.glob("torch_cuda-*"))
+
+    stages.unpack_core(HostEnvironment(built[0]), "2.6.0")
+    make_wheel(built[1], 2, wheels[1])
+    hand_over(cuda, built[0].project, fresh[0].project)
+    assert stamped(fresh[1], 2) == wheels[1]
+    assert (fresh[0].core / "wheel.sha256").read_text() == sha256_of(fresh[0].dist / wheels[0])
+
+
+def make_wheel(places: Places, stage: int, name: str) -> None:
+    """As a stage leaves it: a wheel, and the stamp by which the next finds it."""
+    with zipfile.ZipFile(places.dist / name, "w") as archive:
+        archive.writestr("torch/version.py", "__version__ = '2.6.0+decoupled'\n")
+    stamp = inputs.Stamp("0" * 64, name, sha256_of(places.dist / name), 1.0, 1)
+    inputs.write_stamp(places.state / f"stage{stage}.json", stamp)
+
+
+def hand_over(job: ci_jobs.Job, checkout: Path, other: Path) -> None:
+    """As a CI host does with the artifact of ``job``."""
+    for path in checkout.rglob("*"):
+        said = path.relative_to(checkout).as_posix()
+        if path.is_file() and any(fnmatch.fnmatchcase(said, pattern) for pattern in job.paths):
+            (other / said).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, other / said)
+
+
+def stamped(places: Places, stage: int) -> str:
+    """The wheel that the next stage takes; empty when there is none."""
+    stamp = inputs.read_stamp(places.state / f"stage{stage}.json")
+    return stamp.wheel if stamp and (places.dist / stamp.wheel).is_file() else ""
+
+
+def places_of(project: Path, cuda: ci_jobs.Job) -> tuple[Places, Places]:
+    """Those of stage 1 and of stage 2, as the commands of ``cuda`` find them."""
+    words = cuda.commands[0]
+    asked = parser().parse_args(["build", cuda.release, *words[words.index("--") + 1 :]])
+    places = Build(project, cuda.release, asked.env, python=asked.python or "").places
+    of_cuda = places.of_cuda(asked.env, asked.cuda) if asked.cuda else places
+    for one in (places, of_cuda):
+        one.make()
+    return places, of_cuda
+
+
+def test_shards_leave_their_objects_to_those_that_link(project: Path) -> None:
+    entry = ENTRY.replace('env = "host"', 'env = "portable"\nshards = 2').replace('"3.12", "3.13"', '"3.13", "3.9"')
+    by_name = {job.name: job for job in expand(project, entry)}
+    for made in ("core", "cu124"):
+        slices = tuple(f"shard-{number}-{made}-2.6-portable-py3.13" for number in (1, 2))
+        for number, name in enumerate(slices, start=1):
+            assert by_name[name].commands[0][-4:] == ("--cache", "file:build/objects", "--shard", f"{number}/2")
+            assert by_name[name].paths == ("build/objects",)
+        for python in ("3.13", "3.9"):  # nearly all objects are the same, and those of another Python are few
+            links = by_name[f"{made}-2.6-portable-py{python}"]
+            assert (links.shards, links.commands[0][-2:]) == (slices, ("--cache", "file:build/objects"))
+    rows = {row["name"]: row for table in hosts.github(list(by_name.values())).values() for row in table["include"]}  # type: ignore[index]
+    for name, job in by_name.items():
+        taken = matches_of(rows[name]["shards"], by_name)
+        assert taken == sorted(job.shards)
+    pipeline = hosts.gitlab(list(by_name.values()))
+    assert pipeline["core-2.6-portable-py3.9"]["needs"][:1] == ["shard-1-core-2.6-portable-py3.13"]  # type: ignore[index]
+    assert not [job for job in expand(project, entry.replace("shards = 2", "")) if job.shards or "shard" in job.name]
+
+
+def matches_of(pattern: str, names: Iterable[str]) -> list[str]:
+    """As actions/download-artifact takes it."""
+    return sorted(name for name in names if pattern and matches(name, (pattern,)) is not None)
 
 
 def test_the_workflow_files_name_only_what_there_is() -> None:
@@ -158,20 +225,22 @@ def test_the_workflow_files_name_only_what_there_is() -> None:
 
 def test_what_is_published_is_what_the_jobs_that_make_wheels_hand_over() -> None:
     publish = yaml.safe_load((WORKFLOWS / "github.yml").read_text())["jobs"]["publish"]
-    assert set(publish["needs"]) == set(ci_matrix.STAGES[2:]), "no check may fail and the site be published"
+    assert set(publish["needs"]) == {"verify", "contract"}, "no check may fail and the site be published"
     (pattern,) = [step["with"]["pattern"] for step in publish["steps"] if "pattern" in step.get("with", {})]
-    for job in ci_matrix.expand():
-        made_a_wheel = any(".whl" in path for path in job.paths)
-        assert (matches(job.name, (pattern,)) is not None) == made_a_wheel, job.name
+    jobs = ci_jobs.expand()
+    for job in jobs:
+        assert bool(matches_of(pattern, [job.name])) == job.published, job.name
+        assert not job.published or any(".whl" in path for path in job.paths)
+    assert {job.stage for job in jobs if job.published} == {"core", "cuda"}
 
 
 def test_a_row_has_what_the_workflow_asks_of_it() -> None:
     asked = set(re.findall(r"fromJSON\(inputs\.job\)\.(\w+)", (WORKFLOWS / "github-stage.yml").read_text()))
-    stages_of = ci_matrix.github(ci_matrix.expand())
+    stages_of = hosts.github(ci_jobs.expand())
     for stage, table in stages_of.items():
         for row in table["include"]:  # type: ignore[index]
             assert asked <= set(row), stage
-    assert stages_of["cuda"]["include"][0]["core"] == "core-2.6-py3.13"  # type: ignore[index]
+    assert stages_of["cuda"]["include"][0]["core"] == "core-2.6-portable-py3.13"  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +256,7 @@ def test_the_hosts_own_schemas_take_the_workflows(tmp_path: Path, schema: str, d
     path = WORKFLOWS / document
     if document == "child pipeline":
         path = tmp_path / "jobs.yml"
-        path.write_text(json.dumps(ci_matrix.gitlab(ci_matrix.expand())))
+        path.write_text(json.dumps(hosts.gitlab(ci_jobs.expand())))
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, str(path)]
     if "gitlab" in schema:
         command += ["--data-transform", "gitlab-ci"]
@@ -199,10 +268,11 @@ def test_this_checkouts_matrix_expands_for_every_host() -> None:
     for host in ("plain", "github", "gitlab"):
         command = [sys.executable, str(ROOT / "ci/matrix.py"), "--host", host]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-        assert "core-2.6-py3.13" in json.dumps(json.loads(done.stdout))
+        assert "core-2.6-portable-py3.13" in json.dumps(json.loads(done.stdout))
 
 
 def test_a_command_line_can_be_given_to_a_shell() -> None:
-    command = [sys.executable, str(ROOT / "ci/matrix.py"), "--command-of", "cu124-2.6-py3.13"]
+    name = "cu124-2.6-rootfs-py3.13"
+    command = [sys.executable, str(ROOT / "ci/matrix.py"), "--command-of", name]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert tuple(shlex.split(done.stdout)) == ci_matrix.expand()[1].commands[0]
+    assert tuple(shlex.split(done.stdout)) == next(job.commands[0] for job in ci_jobs.expand() if job.name == name)

@@ -1,0 +1,82 @@
+"""Jobs in the shapes that CI hosts take."""
+
+from __future__ import annotations
+
+import shlex
+
+from jobs import STAGES, Job
+
+DEBIAN = ("git", "pipx", "xz-utils", "mmdebstrap", "mount")  # what README.md asks of a bare Debian
+
+
+def lines(job: Job) -> list[str]:
+    """Its commands as a shell takes them; each begins with a program that ``pipx run`` knows."""
+    return [shlex.join(command) for command in job.commands]
+
+
+def github(jobs: list[Job]) -> dict[str, object]:
+    """One ``strategy.matrix`` value per stage: ``{"core": {"include": [...]}, …}``.
+
+    ``script`` is what the build step runs; ``core`` and ``backend`` name the artifacts that it needs, ``shards`` is a
+    pattern of those that it lays over each other. Empty: none.
+    """
+    stages: dict[str, list[dict[str, object]]] = {}
+    for job in jobs:
+        row: dict[str, object] = {name: getattr(job, name) for name in ("name", "release", "cache", "minutes")}
+        needs = dict(zip(("core", "backend"), (*job.needs, "", "")[:2], strict=True))
+        row |= needs | {
+            "build_minutes": job.build_minutes,
+            "script": "\n".join(f"pipx run {line}" for line in lines(job)),
+            "shards": _pattern(job.shards),
+        }
+        stages.setdefault(job.stage, []).append(row | {"paths": "\n".join(job.paths)})
+    return {stage: {"include": rows} for stage, rows in stages.items()}
+
+
+def _pattern(names: tuple[str, ...]) -> str:
+    """``shard-*-core-2.6-…`` of ``shard-1-core-2.6-…`` and the others."""
+    if not names:
+        return ""
+    prefix = "shard-"
+    return prefix + "*-" + names[0].removeprefix(prefix).partition("-")[2]
+
+
+def gitlab(jobs: list[Job]) -> dict[str, object]:
+    """A child pipeline (JSON is YAML): each job with its needs, cache and limits, at the end a job that makes the site.
+
+    Its runners must be privileged: the Debian root is entered through mounts.
+    """
+    used = {job.stage for job in jobs}
+    pipeline: dict[str, object] = {
+        "stages": [*(stage for stage in STAGES if stage in used), "publish"],
+        "default": {
+            "image": "debian:trixie",
+            "before_script": [f"apt-get update && apt-get install -y --no-install-recommends {' '.join(DEBIAN)}"],
+        },
+        "variables": {"XDG_CACHE_HOME": "$CI_PROJECT_DIR/.cache", "GIT_DEPTH": "0"},
+    }
+    for job in jobs:
+        pipeline[job.name] = {
+            "stage": job.stage,
+            "needs": [*job.needs, *job.shards],
+            "timeout": f"{job.minutes} minutes",
+            "script": [f"timeout --signal=INT {job.build_minutes}m pipx run {line}" for line in lines(job)],
+            **({"cache": _gitlab_cache(job)} if job.cache else {}),
+            "artifacts": {"paths": list(job.paths)},
+        }
+    releases = sorted({job.release for job in jobs if job.published})
+    publish = [f"pipx run --spec . decouple index build dist/{release} --site site" for release in releases]
+    pipeline["publish"] = {
+        "stage": "publish",
+        "needs": [
+            *(job.name for job in jobs if job.published),
+            *({"job": job.name, "artifacts": False} for job in jobs if job.stage in ("verify", "contract")),
+        ],
+        "script": [*publish, "pipx run --spec . decouple index check site"],
+        "artifacts": {"paths": ["site/"]},
+    }
+    return pipeline
+
+
+def _gitlab_cache(job: Job) -> dict[str, object]:
+    return {"key": job.cache, "paths": [".cache/decouple/ccache"], "when": "always"}  # also of a run that was ended

@@ -1,0 +1,118 @@
+"""Where the objects of a shared compiler cache lie: in a Redis, or in a folder that all of them see.
+
+Neither is trusted: `remote_cache` signs what it puts there and checks what it takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from decouple.base.files import write_atomically
+
+_PATIENCE = 10.0  # seconds for one answer
+
+
+class Full(Exception):
+    """The store has no room for the object."""
+
+
+class NoAnswer(Exception):
+    """The store cannot be asked now; the message is its reason."""
+
+
+class ObjectStore(Protocol):
+    """Bytes by name. Its methods raise Full or NoAnswer."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """The bytes of that name, None when there are none."""
+
+    def exists(self, key: bytes) -> bool:
+        """Whether there are any."""
+
+    def set(self, key: bytes, value: bytes) -> None:
+        """Keep them."""
+
+    def delete(self, key: bytes) -> None:
+        """Forget them."""
+
+
+class RedisStore:
+    """In a Redis: ``url`` as redis-py takes it."""
+
+    def __init__(self, url: str) -> None:
+        import redis  # 0.2 s that only a build with such a cache spends
+
+        self._errors = redis.exceptions
+        self._client = redis.Redis.from_url(url, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE)
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `ObjectStore`."""
+        value = self._ask(lambda: self._client.get(key))
+        return value if isinstance(value, bytes) else None
+
+    def exists(self, key: bytes) -> bool:
+        """See `ObjectStore`."""
+        return bool(self._ask(lambda: self._client.exists(key)))
+
+    def set(self, key: bytes, value: bytes) -> None:
+        """See `ObjectStore`."""
+        self._ask(lambda: self._client.set(key, value))
+
+    def delete(self, key: bytes) -> None:
+        """See `ObjectStore`."""
+        self._ask(lambda: self._client.delete(key))
+
+    def _ask(self, question: Callable[[], object]) -> object:
+        try:
+            return question()
+        except self._errors.OutOfMemoryError as error:
+            raise Full(str(error)) from None
+        except (self._errors.RedisError, OSError) as error:
+            raise NoAnswer(str(error)) from None
+
+
+class FolderStore:
+    """In ``folder``: a file for each object, whole or not there, called by the SHA-256 of its name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `ObjectStore`."""
+        with _as_answers(), contextlib.suppress(FileNotFoundError):
+            return self._file(key).read_bytes()
+        return None
+
+    def exists(self, key: bytes) -> bool:
+        """See `ObjectStore`."""
+        with _as_answers():
+            return self._file(key).exists()
+
+    def set(self, key: bytes, value: bytes) -> None:
+        """See `ObjectStore`."""
+        with _as_answers():
+            write_atomically(self._file(key), value)
+
+    def delete(self, key: bytes) -> None:
+        """See `ObjectStore`."""
+        with _as_answers():
+            self._file(key).unlink(missing_ok=True)
+
+    def _file(self, key: bytes) -> Path:
+        name = hashlib.sha256(key).hexdigest()
+        return self._folder / name[:2] / name[2:]
+
+
+@contextlib.contextmanager
+def _as_answers() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise Full(str(error)) from None
+        raise NoAnswer(str(error)) from None
