@@ -118,6 +118,7 @@ for _verb, _summary in GENERAL.items():
 
 
 TYPED = (
+    "ci",
     "scripts/bench",
     "scripts/decouple",
     "scripts/simcuda",

@@ -147,8 +147,8 @@ class _Entry:
         if sliced:
             yield from self._slices("core-shards", python, stage1, shards, ())
         base = self._folder(python)
-        paths = (self._wheels(""), f"{base}/state/stage1.json")
-        yield self._job("core", core, python, (), (*stage1, *self._cache()), shards=shards, paths=paths)
+        handed = (self._wheels(""), f"{base}/state/stage1.json")
+        yield self._job("core", core, python, (), (*stage1, *self._cache()), shards=shards, paths=handed)
         for version, architectures in self.cuda.items():
             cuda = f"cu{version.replace('.', '')}"
             name = f"{cuda}-{suffix}"
@@ -158,8 +158,8 @@ class _Entry:
                 yield from self._slices("cuda-shards", python, stage2, shards, (core,))
             made = f"{base}/{self.env}-cuda{version}" if self._cuda(version) else base
             # verify asks which core it was that torch_cuda was compiled against
-            paths = (self._wheels("_cuda"), f"{made}/state/stage2.json", f"{base}/core/wheel.sha256")
-            yield self._job("cuda", name, python, (core,), (*stage2, *self._cache()), shards=shards, paths=paths)
+            with_core = (self._wheels("_cuda"), f"{made}/state/stage2.json", f"{base}/core/wheel.sha256")
+            yield self._job("cuda", name, python, (core,), (*stage2, *self._cache()), shards=shards, paths=with_core)
             yield from self._checks(python, core, name, version)
 
     def _checks(self, python: str, core: str, cuda: str, version: str) -> Iterator[Job]:

@@ -10,9 +10,10 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Callable
 
 import hosts
-from jobs import MatrixError, expand
+from jobs import Job, MatrixError, expand
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -34,9 +35,12 @@ def main(argv: list[str] | None = None) -> int:
             return 2
         print("\n".join(hosts.lines(found[0])))
         return 0
-    shapes = {"plain": lambda: [dataclasses.asdict(job) for job in jobs], "github": lambda: hosts.github(jobs)}
-    document = shapes.get(arguments.host, lambda: hosts.gitlab(jobs))()
-    print(json.dumps(document, indent=None if arguments.host == "github" else 2))
+    shapes: dict[str, Callable[[list[Job]], object]] = {
+        "plain": lambda every: [dataclasses.asdict(job) for job in every],
+        "github": hosts.github,
+        "gitlab": hosts.gitlab,
+    }
+    print(json.dumps(shapes[arguments.host](jobs), indent=None if arguments.host == "github" else 2))
     return 0
 
 

@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.build.environment import Environment, RootEnvironment
-from decouple.build.remote_stores import FolderStore, Full, NoAnswer, RedisStore, ObjectStore
+from decouple.build.remote_stores import FolderStore, Full, NoAnswer, ObjectStore, RedisStore
 from decouple.build.sandbox import Bind
 
 KEY = "DECOUPLE_CACHE_KEY"
