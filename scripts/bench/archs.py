@@ -18,7 +18,7 @@ from _timing import run
 
 from decouple.base.paths import find_project
 from decouple.flows import stage2_commands
-from decouple.flows.build import Build
+from decouple.flows.build_request import Build
 from decouple.flows.stage2_commands import Stage2Commands
 from decouple.release.manifest import Manifest
 from decouple.upstream.manifests import load_release

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import cache_dir, find_project
-from decouple.build import description, probe, rootfs, stages
+from decouple.build import description, makings, probe, rootfs
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.settings import environment as variables_for
 from decouple.upstream.fetching import fetch
@@ -171,10 +171,10 @@ def test_nvcc_compiles_to_the_same_bytes(inside: RootEnvironment) -> None:
 def test_a_stage_is_recorded_with_its_own_packages_whatever_else_the_root_has(inside: RootEnvironment) -> None:
     # Stage 1 built together with stage 2 named CUDA's packages in its manifest, so its wheel had other bytes.
     variables = variables_for(1, "rootfs", inside.names(), {})
-    packages = stages.toolchain_of(inside, 1, ("core",), variables)["packages"]
+    packages = makings.toolchain_of(inside, 1, ("core",), variables)["packages"]
     assert "ninja-build" in packages
     assert not [name for name in packages if "cuda" in name or "nvidia" in name]
-    assert "nvidia-cuda-toolkit" in stages.toolchain_of(inside, 2, ("core", "cuda"), variables)["packages"]
+    assert "nvidia-cuda-toolkit" in makings.toolchain_of(inside, 2, ("core", "cuda"), variables)["packages"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root needs no user namespace; run this test as another user")

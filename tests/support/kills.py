@@ -596,8 +596,10 @@ def _listed_wheels(folder: Path) -> Scene:
 
 def _build(folder: Path) -> Scene:
     """Stage 1 of a tree with the interface that upstream's has; configured before, one source newer."""
+    from decouple.build.choices import Choices, Provenance
     from decouple.build.environment import HostEnvironment, Places
-    from decouple.build.stages import Choices, Job, Provenance, Stage1
+    from decouple.build.stage import Job
+    from decouple.build.stage1 import Stage1
     from tests.unit.build.conftest import make_tree
 
     places = Places.of(folder, RELEASE, folder / "cache", folder / "src")

@@ -10,7 +10,7 @@ from decouple.base.errors import CHECK_FAILED, OK
 from decouple.cli import output
 from decouple.cli.request import asked
 from decouple.flows import kernels, unpatched
-from decouple.flows.build import Build
+from decouple.flows.build_request import Build
 from decouple.verify.kernels import dump
 from decouple.verify.kernels.compare import KernelComparison, demangled, readable
 

@@ -15,7 +15,7 @@ from decouple.base.files import locked
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import cache_dir
 from decouple.build import description, rootfs
-from decouple.flows.build import SMOKE
+from decouple.flows.build_request import SMOKE
 from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
 

@@ -11,7 +11,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
 from decouple.build import description, host
 from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
-from decouple.build.stages import overrides
+from decouple.build.makings import overrides
 from decouple.flows import portable
 from decouple.flows.apply import Apply, apply
 from decouple.flows.listener import Listener

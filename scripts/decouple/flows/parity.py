@@ -28,7 +28,7 @@ from decouple.build import description, inputs
 from decouple.build.environment import Places
 from decouple.build.sandbox import Bind, clean_environment
 from decouple.flows import portable
-from decouple.flows.build import Build
+from decouple.flows.build_request import Build
 from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
 from decouple.prebuilt.pairing import RemoteWheel, pair_of

@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec.structs import astuple
 
 from decouple.base.git import git, names
+from decouple.build.choices import Provenance
 from decouple.build.environment import Places
-from decouple.build.stages import Provenance
 from decouple.release.manifest import NOT_KNOWN
 from decouple.series.digest import patch_digests, series_digest
 from decouple.upstream.manifests import load_release

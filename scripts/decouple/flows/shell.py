@@ -14,8 +14,9 @@ from collections.abc import Callable
 
 from decouple.base.errors import DecoupleError
 from decouple.build import settings
+from decouple.build.choices import Choices
 from decouple.build.environment import Environment, shell
-from decouple.build.stages import Choices, variables_of
+from decouple.build.makings import variables_of
 from decouple.flows.environment import Work, need_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import provenance

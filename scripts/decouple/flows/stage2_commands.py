@@ -1,6 +1,6 @@
 """The commands that compiled stage 2's ``.cu`` files, to be run again with something exchanged.
 
->>> from decouple.flows.build import Build
+>>> from decouple.flows.build_request import Build
 >>> from decouple.flows.stage2_commands import opened
 >>> opened(Build(project, "2.6", env="rootfs"))
 Traceback (most recent call last):
@@ -17,10 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.build import stages
+from decouple.build import makings
 from decouple.build.environment import Environment, RootEnvironment, with_places
 from decouple.build.sandbox import Bind
-from decouple.flows.build import Build, choices_of
+from decouple.flows.build_request import Build, choices_of
 from decouple.flows.environment import open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.verify.stage1_units import TranslationUnit, read_units
@@ -73,7 +73,7 @@ def opened(request: Build, listener: Listener = QUIET) -> Stage2Commands:
     if choices.cuda:
         places = places.of_cuda(request.env, choices.cuda)
     built = read_units(places.stage2 / "compile_commands.json", (".cu",))
-    layers = stages.layers_of(2, choices, request.env)
+    layers = makings.layers_of(2, choices, request.env)
     environment = with_places(open_environment(request, request.places, layers, listener), places)
     inside = environment.names()["stage2"]
     objects = {unit: places.stage2 / _below(unit.output, inside) for unit in built if unit.output}

@@ -22,7 +22,7 @@ from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
 from decouple.build import inputs, settings
 from decouple.build.environment import Places
-from decouple.flows.build import SMOKE, Build
+from decouple.flows.build_request import SMOKE, Build
 from decouple.flows.environment import Work, need_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status

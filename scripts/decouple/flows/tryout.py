@@ -184,9 +184,7 @@ def _tests(bare: Bare, on: Tried, listener: Listener) -> Promise:
     command = [f"{_INSIDE}/venv/bin/python", "-m", "pip", "install", "-q", *_TOOLS]
     run_logged(bare.online(command), log=log, what=f"pip install {' '.join(_TOOLS)}")
     listener.progress.start(f"upstream's CPU tests on {on.name}")
-    seen = upstream_tests.outcomes(on, _TEST, upstream_tests.load())
+    suites = upstream_tests.load()
+    seen = upstream_tests.outcomes(on, _TEST, suites)
     listener.progress.finish()
-    failed = sorted(name for name, outcome in seen.items() if outcome == "failed")
-    passed = sum(outcome == "passed" for outcome in seen.values())
-    said = f"{passed} passed, {len(seen) - passed - len(failed)} skipped, {len(failed)} failed"
-    return Promise("upstream's CPU tests", passed > 0 and not failed, "\n       ".join([said, *failed[:10]]))
+    return upstream_tests.alone(seen, {one.file: one.crashes.get(on.name, "") for one in suites})

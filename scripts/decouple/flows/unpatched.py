@@ -1,6 +1,6 @@
 """A sample of our kernels against the same sources unpatched: same compiler, flags and machine, so no excuse.
 
->>> from decouple.flows.build import Build
+>>> from decouple.flows.build_request import Build
 >>> from decouple.flows.unpatched import compare
 >>> compare(Build(project, "2.6", env="rootfs"), count=40)
 Traceback (most recent call last):
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from decouple.base.progress import Progress
 from decouple.build.estimate import cores
 from decouple.flows import kernels, stage2_commands
-from decouple.flows.build import Build
+from decouple.flows.build_request import Build
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.relocate import Relocate, relocate
 from decouple.flows.stage2_commands import Stage2Commands

@@ -24,7 +24,8 @@ from decouple.build import inputs, settings
 from decouple.build.environment import Environment, Places, RootEnvironment
 from decouple.build.wheels import read_manifest
 from decouple.flows import kernels
-from decouple.flows.build import Build, build
+from decouple.flows.build import build
+from decouple.flows.build_request import Build
 from decouple.flows.environment import Work, open_environment
 from decouple.flows.extensions import compiled
 from decouple.flows.listener import QUIET, Listener

@@ -24,7 +24,7 @@ from decouple.build import inputs
 from decouple.build.environment import HostEnvironment, Places
 from decouple.build.wheels import read_manifest
 from decouple.flows import kernels
-from decouple.flows.build import Build
+from decouple.flows.build_request import Build
 from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.verify import Verified, audits, section

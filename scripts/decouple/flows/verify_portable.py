@@ -23,7 +23,7 @@ from decouple.base.files import sha256_of
 from decouple.build import inputs, wheels
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows import kernels, other_cuda, portable
-from decouple.flows.build import Build
+from decouple.flows.build_request import Build
 from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.parity import unpacked

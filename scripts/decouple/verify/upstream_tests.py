@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import tempfile
 import xml.etree.ElementTree as ElementTree
@@ -9,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -20,10 +21,14 @@ _FILE = Path(__file__).with_name("upstream_tests.toml")
 
 
 class UpstreamSuite(Struct, frozen=True):
-    """A file of upstream's ``test/`` and the tests of it that are run (pytest's ``-k``, empty for all)."""
+    """A file of upstream's ``test/`` and the tests of it that are run (pytest's ``-k``, empty for all).
+
+    ``crashes``: bare system -> why the file ends by a signal there with the official wheel too.
+    """
 
     file: str
     select: str
+    crashes: Mapping[str, str] = field(default_factory=dict)
 
 
 class _File(Struct, frozen=True):
@@ -37,6 +42,7 @@ def load() -> tuple[UpstreamSuite, ...]:
 
 def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite]) -> dict[str, str]:
     """Test -> "passed", "skipped" or "failed", with the torch of ``tried``; ``tests`` is upstream's ``test/`` in there.
+    A file that ended by a signal is one entry under its own name, with that signal's ("SIGSEGV"); the others run.
 
     Raises DecoupleError when a suite ran no test at all, so that an empty answer is never a pass.
     """
@@ -49,6 +55,8 @@ def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite]) -> dict[
             done = subprocess.run([*tried.prefix, *pytest], capture_output=True, text=True, stdin=subprocess.DEVNULL)
             report = Path(folder) / "answer.xml"
             seen = parse(report.read_text(encoding="utf-8"), suite.file) if report.exists() else {}
+        if not seen and (name := _signal(done.returncode)):
+            seen = {suite.file: name}
         if not seen:
             said = (done.stdout + done.stderr).strip().splitlines() or [f"exit status {done.returncode}"]
             raise DecoupleError(
@@ -57,6 +65,12 @@ def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite]) -> dict[
             )
         found |= seen
     return found
+
+
+def _signal(status: int) -> str:
+    """The signal that ended a process, by its status as Python or as a shell gives it; "" where none did."""
+    number = -status if status < 0 else status - 128
+    return signal.Signals(number).name if number in set(signal.Signals) else ""
 
 
 def parse(report: str, file: str) -> dict[str, str]:
@@ -77,10 +91,23 @@ def compare(ours: Mapping[str, str], stock: Mapping[str, str]) -> Promise:
         if ours.get(name) != stock.get(name)
     ]
     counted = Counter(ours.values())
-    said = ", ".join(f"{counted[kind]} {kind}" for kind in ("passed", "skipped", "failed") if counted[kind])
+    kinds = sorted(counted, key=lambda kind: (kind not in ("passed", "skipped"), kind))
+    said = ", ".join(f"{counted[kind]} {kind}" for kind in kinds)
     shown: Sequence[str] = differ[:10]
     return Promise(
         "upstream's CPU tests as on a stock build",
         not differ and counted["passed"] > 0,
         f"{said}, {len(differ)} differ" + "".join(f"\n       {line}" for line in shown),
     )
+
+
+def alone(seen: Mapping[str, str], crashes: Mapping[str, str]) -> Promise:
+    """Whether nothing failed, where there is no unmodified build to compare with; ``crashes``: file -> why it ends by a
+    signal there with the official wheel too, or ""."""
+    known = sorted(name for name in seen if crashes.get(name))  # a file's name is there in place of its tests'
+    bad = sorted(name for name, outcome in seen.items() if outcome not in ("passed", "skipped") and name not in known)
+    counted = Counter(seen.values())
+    said = [f"{counted['passed']} passed, {counted['skipped']} skipped, {len(bad)} failed"]
+    said += [f"{name} ended by {seen[name]}, with the official wheel too: {crashes[name]}" for name in known]
+    said += [name if seen[name] == "failed" else f"{name} ended by {seen[name]}" for name in bad[:10]]
+    return Promise("upstream's CPU tests", counted["passed"] > 0 and not bad, "\n       ".join(said))

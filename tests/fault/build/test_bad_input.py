@@ -15,10 +15,12 @@ from msgspec.structs import replace
 from decouple.base.errors import DecoupleError
 from decouple.base.process import run_logged
 from decouple.build import probe
+from decouple.build.choices import Provenance
 from decouple.build.environment import HostEnvironment
 from decouple.build.estimate import estimate, refuse_if_too_small
 from decouple.build.settings import cost
-from decouple.build.stages import Job, Provenance, Stage1
+from decouple.build.stage import Job
+from decouple.build.stage1 import Stage1
 from tests.unit.build.conftest import host, provenance, tree  # noqa: F401 - fixtures
 from tests.unit.build.test_stages import NO_CACHE
 
@@ -134,7 +136,7 @@ def test_interrupted_and_run_again(host: HostEnvironment, provenance: Provenance
     launcher.chmod(0o755)
     choices = replace(NO_CACHE, variables={**NO_CACHE.variables, "CMAKE_C_COMPILER_LAUNCHER": str(launcher)})
     code = (
-        "import pickle, sys\nfrom decouple.build.stages import Job, Stage1\n"
+        "import pickle, sys\nfrom decouple.build.stage import Job\nfrom decouple.build.stage1 import Stage1\n"
         "try: Stage1(Job(*pickle.load(open(sys.argv[1], 'rb')))).build()\nexcept KeyboardInterrupt: sys.exit(130)\n"
     )
     import pickle

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from decouple.build.choices import Provenance
 from decouple.build.environment import HostEnvironment
-from decouple.build.stages import Provenance
 from tests.unit.build.conftest import host, provenance, tree  # noqa: F401 - fixtures
 from tests.unit.build.test_stages import NO_CACHE
 
 CODE = (
-    "import pickle, sys\nfrom pathlib import Path\nfrom decouple.build.stages import Job, Stage1\n"
+    "import pickle, sys\nfrom pathlib import Path\n"
+    "from decouple.build.stage import Job\nfrom decouple.build.stage1 import Stage1\n"
     "outcome = Stage1(Job(*pickle.loads(Path(sys.argv[1]).read_bytes()))).build()\n"
     "print(outcome.built, outcome.wheel)\n"
 )

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from decouple.build.choices import Provenance
 from decouple.build.environment import HostEnvironment, Places
-from decouple.build.stages import Provenance
 
 SETUP = """
 import os, subprocess, sys

@@ -12,9 +12,9 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
 from decouple.build import settings, wheels
-from decouple.build.stages import Provenance
+from decouple.build.choices import Provenance
 from decouple.cli import main
-from decouple.flows.build import Build
+from decouple.flows.build_request import Build
 from decouple.flows.provenance import overlay_digest
 from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 

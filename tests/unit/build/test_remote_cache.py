@@ -15,9 +15,11 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import remote_cache, remote_stores, shards
+from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import HostEnvironment
 from decouple.build.remote_cache import Door
-from decouple.build.stages import Choices, Job, Provenance, Slice, Stage1, StageWheel
+from decouple.build.stage import Job, Slice, StageWheel
+from decouple.build.stage1 import Stage1
 from decouple.build.wheels import read_manifest
 from tests.support.redis_server import Server
 from tests.unit.build.conftest import make_tree

@@ -12,9 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.build import description, inputs, rootfs, stages
+from decouple.build import description, inputs, makings, rootfs
+from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
-from decouple.build.stages import Choices, Job, Provenance, Stage1, Stage2, variables_of
+from decouple.build.makings import variables_of
+from decouple.build.stage import Job
+from decouple.build.stage1 import Stage1
+from decouple.build.stage2 import Stage2
 from decouple.build.wheels import read_manifest
 from tests.unit.build.conftest import commit, make_tree
 
@@ -280,7 +284,7 @@ def test_wheels_of_several_pythons_share_the_tree_and_nothing_else(tmp_path: Pat
 
 
 def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, provenance: Provenance) -> None:
-    assert stages.layers_of(1, Choices(), "portable") == ["core"]
-    assert stages.layers_of(1, Choices(python="3.13"), "portable") == ["core", "python3.13"]
-    assert stages.bindings_layers(Choices(python="3.11"), "portable") == ["core", "python3.11"]
+    assert makings.layers_of(1, Choices(), "portable") == ["core"]
+    assert makings.layers_of(1, Choices(python="3.13"), "portable") == ["core", "python3.13"]
+    assert makings.bindings_layers(Choices(python="3.11"), "portable") == ["core", "python3.11"]
     assert Stage1(Job(host, provenance, Choices(python="3.11"))).python() == "python3.11"

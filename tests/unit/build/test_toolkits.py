@@ -10,9 +10,11 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import description, inputs, probe, toolkits
+from decouple.build.choices import Choices, Provenance
+from decouple.build.core_wheel import unpack_core
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
+from decouple.build.makings import layers_of, variables_of
 from decouple.build.rootfs import Root
-from decouple.build.stages import Choices, Provenance, layers_of, unpack_core, variables_of
 
 PROJECT = Path(__file__).parents[3]
 PINS = tomllib.loads((PROJECT / "third_device/torch_cuda/torch_cuda_build/requirements.toml").read_text())

@@ -17,10 +17,10 @@ import pytest
 import yaml
 
 from decouple.base.files import sha256_of
-from decouple.build import inputs, stages
+from decouple.build import core_wheel, inputs
 from decouple.build.environment import HostEnvironment, Places
 from decouple.cli import parser
-from decouple.flows.build import Build
+from decouple.flows.build_request import Build
 from decouple.syntax.globs import matches
 
 ROOT = Path(__file__).parents[3]
@@ -145,7 +145,7 @@ def test_what_a_stage_hands_over_is_what_the_next_one_looks_for(
     assert stamped(fresh[0], 1) == wheels[0]
     assert not list(fresh[0].dist.glob("torch_cuda-*"))
 
-    stages.unpack_core(HostEnvironment(built[0]), "2.6.0")
+    core_wheel.unpack_core(HostEnvironment(built[0]), "2.6.0")
     make_wheel(built[1], 2, wheels[1])
     hand_over(cuda, built[0].project, fresh[0].project)
     assert stamped(fresh[1], 2) == wheels[1]

@@ -8,7 +8,8 @@ import pytest
 
 from decouple.base.errors import UsageError
 from decouple.cli.wheel import KERNELS
-from decouple.flows.build import Build, build
+from decouple.flows.build import build
+from decouple.flows.build_request import Build
 
 
 def refused(tmp_path: Path, **request: object) -> str:

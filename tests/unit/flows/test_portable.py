@@ -9,9 +9,9 @@ import pytest
 
 from decouple.base.errors import UsageError
 from decouple.build.environment import Places
-from decouple.flows import build as flow
 from decouple.flows import portable
-from decouple.flows.build import Build, build, estimates
+from decouple.flows.build import build
+from decouple.flows.build_request import Build, choices_of, estimates
 from decouple.flows.environment import Work, need_tree
 from decouple.flows.listener import QUIET
 
@@ -89,11 +89,11 @@ def test_a_cuda_that_cannot_be_is_refused_before_anything_is_done(request_: Buil
 def test_the_official_wheels_cuda_is_taken_where_nobody_chooses() -> None:
     """Its objects are looked for where that CUDA's are, apart from those of another."""
     assert [cost.what for cost in estimates(Build(PROJECT, "2.6", portable.KIND, stage=2))] == ["stage 2"]
-    assert flow.choices_of(Build(PROJECT, "2.6", portable.KIND, stage=2)).cuda == "12.4"
-    assert flow.choices_of(Build(PROJECT, "2.6", portable.KIND, stage=2, cuda="11.8")).cuda == "11.8"
-    assert flow.choices_of(Build(PROJECT, "2.6", "rootfs", stage=2)).cuda == "", "the root's own, as ever"
-    assert flow.choices_of(Build(PROJECT, "2.6", "rootfs", stage=2, cuda="12.4")).cuda == "", "the same build"
-    assert flow.choices_of(Build(PROJECT, "2.6", "host", stage=2, cuda="11.8")).cuda == "11.8"
+    assert choices_of(Build(PROJECT, "2.6", portable.KIND, stage=2)).cuda == "12.4"
+    assert choices_of(Build(PROJECT, "2.6", portable.KIND, stage=2, cuda="11.8")).cuda == "11.8"
+    assert choices_of(Build(PROJECT, "2.6", "rootfs", stage=2)).cuda == "", "the root's own, as ever"
+    assert choices_of(Build(PROJECT, "2.6", "rootfs", stage=2, cuda="12.4")).cuda == "", "the same build"
+    assert choices_of(Build(PROJECT, "2.6", "host", stage=2, cuda="11.8")).cuda == "11.8"
 
 
 def test_the_timing_prefix_records_processor_time_and_passes_failures_on(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.verify.upstream_tests import UpstreamSuite, compare, load, outcomes, parse
+from decouple.build import systems
+from decouple.verify.upstream_tests import UpstreamSuite, alone, compare, load, outcomes, parse
 from decouple.verify.venvs import Tried
 
 TESTS = """
@@ -46,6 +47,21 @@ def test_a_file_that_does_not_import_has_failed(tmp_path: Path) -> None:
     assert set(outcomes(here(tmp_path), str(tmp_path), [UpstreamSuite("test_broken.py", "")]).values()) == {"failed"}
 
 
+def test_a_file_that_ends_by_a_signal_is_named_and_the_others_run(tmp_path: Path) -> None:
+    """Upstream's test_jit_fuser_te.py does so on Ubuntu 22.04, with the official wheel too."""
+    (tmp_path / "test_crash.py").write_text("import ctypes\ndef test_one(): ctypes.string_at(0)\n")
+    (tmp_path / "test_things.py").write_text("def test_two(): pass\n")
+    suites = [UpstreamSuite(name, "") for name in ("test_crash.py", "test_things.py")]
+    seen = outcomes(here(tmp_path), str(tmp_path), suites)
+    assert seen == {"test_crash.py": "SIGSEGV", "test_things.py::test_things::test_two": "passed"}
+    new, known = (alone(seen, {"test_crash.py": why}) for why in ("", "a reason"))
+    assert (new.ok, new.seen) == (False, "1 passed, 0 skipped, 1 failed\n       test_crash.py ended by SIGSEGV")
+    assert known.ok and "SIGSEGV, with the official wheel too: a reason" in known.seen
+    assert alone(seen | {"test_crash.py::X::y": "failed"}, {"test_crash.py": "a reason"}).ok is False
+    assert alone({"test_crash.py": "SIGSEGV"}, {"test_crash.py": "a reason"}).ok is False, "nothing passed"
+    assert compare(seen, seen).ok and not compare(seen, {**seen, "test_crash.py": "SIGABRT"}).ok
+
+
 def test_what_passes_on_stock_must_pass_on_ours() -> None:
     stock = {"a": "passed", "b": "skipped", "c": "failed"}
     assert compare(stock, stock).ok
@@ -63,3 +79,4 @@ def test_the_report_is_junit() -> None:
 
 def test_each_suite_is_a_file_of_upstream() -> None:
     assert all(suite.file.startswith("test_") for suite in load())
+    assert {name for suite in load() for name in suite.crashes} <= {system.name for system in systems.known()}

@@ -1,0 +1,43 @@
+"""What is built, and how: what a user chose, and what is known of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class Provenance(Struct, frozen=True):
+    """Where the source comes from: what ``cli`` knows of the release, the series and the overlay."""
+
+    version: str
+    upstream: Mapping[str, str]
+    sources: tuple[Mapping[str, Any], ...]
+    series_digest: str
+    patches: tuple[Mapping[str, str], ...]
+    overlay_digest: str
+    cuda: str | None
+
+
+class Choices(Struct, frozen=True):
+    """What the user chose: profile of stage 1, core and kernels of stage 2, architectures, jobs, part of stage 2.
+
+    ``python`` ("3.13") is the one that the wheel is for; "" leaves it to the core and the environment.
+    ``revision`` tells published builds of one release apart: the end of the local version (``+decoupled.2``); 0: none.
+    """
+
+    profile: str = "core"
+    core: str = "built"
+    kernels: str = "compiled"
+    archs: tuple[str, ...] = ("9.0",)
+    flash: bool = True
+    jobs: int | None = None
+    slice: str = "all"
+    revision: int = 0
+    python: str = ""
+    cuda: str = ""
+    """The CUDA that kernels are compiled with ("12.4"); "" leaves it to the environment."""
+    wheels: tuple[Mapping[str, Any], ...] = ()
+    """The wheels (name, url, size, sha256) that libraries with kernels are taken from; empty: they are compiled."""
+    variables: Mapping[str, str] = field(default_factory=dict)

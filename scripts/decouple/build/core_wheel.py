@@ -1,0 +1,47 @@
+"""The core that stage 2 is built against: a wheel of stage 1, unpacked, or a torch that is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from decouple.base.errors import DecoupleError
+from decouple.base.fault import step
+from decouple.base.files import sha256_of, write_atomically
+from decouple.build import inputs, settings
+from decouple.build.environment import Environment, RootEnvironment
+
+
+def unpack_core(environment: Environment, version: str) -> None:
+    """Unpack the newest stage-1 wheel for stage 2 to build against, unless it is there. Raises DecoupleError."""
+    places = environment.places
+    stamp = inputs.read_stamp(places.core_state / "stage1.json")
+    wheel = places.dist / stamp.wheel if stamp else None
+    if wheel is None or not wheel.exists():
+        raise DecoupleError(
+            f"{places.dist}: no core wheel of {version} to build stage 2 against",
+            next_step="build stage 1 first (--stage 1), or use --core stock",
+        )
+    if environment.kind == "portable" and "-manylinux" not in wheel.name:
+        raise DecoupleError(
+            f"{wheel}: the last core that was built is of another environment",
+            next_step="build stage 1 first (--env portable --stage 1)",
+        )
+    marker = places.core / "wheel.sha256"
+    digest = sha256_of(wheel)
+    if marker.exists() and marker.read_text() == digest:
+        return
+    marker.unlink(missing_ok=True)
+    step("unpack the core wheel")
+    inputs.unpack_changed(wheel, places.core)
+    write_atomically(marker, digest)
+
+
+def core_folder(environment: Environment, version: str, core: str) -> Path:
+    """Where this machine has what stage 2 builds against; the newest stage-1 wheel is unpacked. Raises
+    DecoupleError."""
+    if core == "built":
+        unpack_core(environment, version)
+    inside = settings.core(core).prefix.format_map(environment.names())
+    if inside == environment.names()["core"]:
+        return environment.places.core
+    return environment.root.tree / inside.lstrip("/") if isinstance(environment, RootEnvironment) else Path(inside)

@@ -1,0 +1,109 @@
+"""What a stage is made with: layers of a root, a Python, programs, variables, and files that are shown as upstream has
+them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from decouple.base.files import write_atomically
+from decouple.build import inputs, settings, toolkits
+from decouple.build.choices import Choices, Provenance
+from decouple.build.environment import Environment, Places, RootEnvironment, ask
+from decouple.build.sandbox import Bind
+from decouple.build.settings import Interpreter
+
+
+def layers_of(number: int, choices: Choices, kind: str) -> list[str]:
+    """The layers of a root that a stage which is compiled is built with in an environment of ``kind``."""
+    chosen = settings.layers(number, profile=choices.profile, core=choices.core)
+    if number == 2:
+        chosen = toolkits.layers(kind, choices.cuda, chosen)
+    return list(dict.fromkeys([*chosen, *interpreter(number, choices, kind).layers]))
+
+
+def bindings_layers(choices: Choices, kind: str) -> list[str]:
+    """The layers of a root that stage 2 over libraries with kernels is built with in an environment of ``kind``."""
+    facts, core = settings.facts(), settings.core(choices.core)
+    return list(dict.fromkeys([*facts.bindings.layers, *core.layers, *interpreter(2, choices, kind).layers]))
+
+
+def interpreter(number: int, choices: Choices, kind: str) -> Interpreter:
+    """The Python that a stage is configured with: the one chosen, else for stage 2 that of a core which is for another
+    than the environment's own."""
+    if choices.python:
+        return settings.facts().portable.interpreter(choices.python)
+    own = Interpreter("python3", ())
+    return own if number == 1 else settings.core(choices.core).interpreters.get(kind, own)
+
+
+def overrides(places: Places, kind: str = "rootfs") -> tuple[Bind, ...]:
+    """Files that an environment of ``kind`` shows as upstream has them; ``stages.toml`` gives the reasons."""
+    made = []
+    for one in settings.stage(1).override:
+        if one.environment == kind:
+            copy = places.state / "overrides" / one.path
+            content = inputs.upstream_file(places.tree, one.path)
+            if not copy.exists() or copy.read_bytes() != content:
+                write_atomically(copy, content)
+            made.append(Bind(copy, f"/decouple/{places.release}/src/{one.path}"))
+    return tuple(made)
+
+
+def variables_of(
+    environment: Environment, stage: int, provenance: Provenance, choices: Choices | None = None
+) -> dict[str, str]:
+    """The whole environment that a stage's commands run in."""
+    choices = choices or Choices()
+    names = environment.names()
+    revision = str(choices.revision or "")
+    if stage == 1:
+        profile = settings.profile(choices.profile)
+        local = ".".join(filter(None, (profile.local_version, revision)))
+        more = {**profile.environment, "PYTORCH_BUILD_VERSION": f"{provenance.version}+{local}"}
+    else:
+        core = settings.core(choices.core)
+        more = {
+            **core.environments.get(environment.kind, {}),
+            "TORCH_CUDA_ARCH_LIST": ";".join(choices.archs),
+            "TORCH_CUDA_CORE": "built" if choices.core == "built" else "stock",
+            "TORCH_CUDA_CORE_PREFIX": core.prefix.format_map(names),
+            "TORCH_CUDA_SLICE": choices.slice,
+            "USE_FLASH_ATTENTION": "1" if choices.flash else "0",
+            "USE_MEM_EFF_ATTENTION": "1" if choices.flash else "0",
+            **({"TORCH_CUDA_REVISION": revision} if revision else {}),
+            **toolkits.variables(environment.kind, choices.cuda, names),
+        }
+    return settings.environment(stage, environment.kind, names, more) | _shared(environment, choices)
+
+
+def _shared(environment: Environment, choices: Choices) -> dict[str, str]:
+    """Variables of both stages: job limit, time of the sources, the host's compilers, what the user set by hand."""
+    named = settings.facts().host.passes if environment.kind == "host" else ()
+    made = {name: os.environ[name] for name in named if name in os.environ}
+    made |= {"SOURCE_DATE_EPOCH": str(inputs.epoch_of(environment.places.tree))}
+    made |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+    if choices.jobs:
+        made["MAX_JOBS"] = str(choices.jobs)
+    return {**made, **choices.variables}
+
+
+def toolchain_of(
+    environment: Environment, stage: int, layers: Sequence[str], variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """The first line that each program says of its version; in a root also the versions of the packages in ``layers``.
+
+    What else is in the root does not count: a stage is the same wheel whether or not the other is built with it.
+    """
+    table = {**settings.facts().toolchain, **(settings.facts().toolchain_cuda if stage == 2 else {})}
+    made: dict[str, Any] = {}
+    for name, command in table.items():
+        said = ask(environment, command, variables)
+        made[name] = said.splitlines()[0] if said else None
+    if isinstance(environment, RootEnvironment):
+        root = environment.root
+        named = {package for layer in layers for package in root.description.layer(layer).packages}
+        versions = root.versions()
+        made["packages"] = {name: versions[name] for name in sorted(named) if name in versions}
+    return made

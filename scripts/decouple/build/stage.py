@@ -1,0 +1,277 @@
+"""Building a wheel. Every step may be interrupted; the next run goes on from there."""
+
+from __future__ import annotations
+
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import locked, sha256_of
+from decouple.base.mounts import remove_tree
+from decouple.base.process import run_logged
+from decouple.base.progress import SILENT, Progress
+from decouple.build import effort, inputs, makings, remote_cache, seconds, settings, shards, wheels
+from decouple.build.choices import Choices, Provenance
+from decouple.build.effort import Effort
+from decouple.build.environment import Environment, ask
+from decouple.build.estimate import objects_in
+from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
+
+HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", "CCACHE_DEPEND", *remote_cache.VARIABLES)
+"""Variables on which no wheel depends."""
+_INCLUDE = "CMAKE_PROJECT_Torch_INCLUDE"
+_OBJECT = re.compile(r"Building \S+ object (\S+)$")
+_STATUS = re.compile(r"^\s*\[(\d+)/(\d+)[ \]]")
+
+
+class StageWheel(Struct, frozen=True):
+    """A stage's wheel; ``built`` is False when it was up to date. Effort and objects are of the last build."""
+
+    stage: int
+    wheel: Path
+    built: bool
+    effort: Effort
+    objects: int
+
+    def line(self) -> str:
+        """In a line for the user: what was done, and the wheel."""
+        size, minutes = self.wheel.stat().st_size / (1 << 20), self.effort.seconds / 60
+        did = "built" if self.built else "up to date"
+        made = f"{size:.1f} MiB, {self.objects} objects, {minutes:.1f} min"
+        return f"stage {self.stage}: {did}: {self.wheel} ({made})"
+
+
+class Slice(Struct, frozen=True):
+    """What one machine compiled of a stage: ``objects`` of ``total``, and how long that took, configuring apart.
+
+    ``expected`` core-seconds of its objects and of all of them, as far as they are known.
+    """
+
+    stage: int
+    shard: shards.ObjectShard
+    objects: int
+    total: int
+    effort: Effort
+    expected: tuple[float, float]
+
+
+class Job(Struct, frozen=True):
+    """One build: where, of what and as chosen; ``progress`` and ``say`` are told how it goes."""
+
+    environment: Environment
+    provenance: Provenance
+    choices: Choices
+    progress: Progress = SILENT
+    say: Callable[[str], None] = lambda _: None
+
+
+class Stage(ABC):
+    """What both stages share: the check of the inputs, the manifest, the finished wheel, the stamp.
+
+    A stage of its own says what it is (``number``, ``project``, ``version``) and how its wheel is made (``make``).
+    """
+
+    number: int
+    project: str
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.environment, self.places = job, job.environment, job.environment.places
+        self.names = job.environment.names()
+        self.facts = settings.stage(self.number)
+        self.variables = makings.variables_of(job.environment, self.number, job.provenance, job.choices)
+        self.log = self.places.logs / f"stage{self.number}.log"
+        self.held: tuple[int, ...] = ()
+        """The lock of a build under way: what it starts holds it too."""
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """The version that the wheel is made for."""
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """Where its objects lie."""
+
+    @abstractmethod
+    def ready(self) -> None:
+        """Prepare and configure, as far as that is not done."""
+
+    @abstractmethod
+    def make(self) -> Path:
+        """Compile and pack what is ready: the wheel as the project's own packing left it."""
+
+    @abstractmethod
+    def said(self) -> dict[str, Any]:
+        """What the manifest says of this stage alone: ``flags``, and of stage 2 its CUDA."""
+
+    def core(self) -> str:
+        """What identifies the core wheel that it builds against; "" where that does not count."""
+        return ""
+
+    def layers(self) -> Sequence[str]:
+        """The layers of a root that it is built with."""
+        return makings.layers_of(self.number, self.job.choices, self.environment.kind)
+
+    def python(self) -> str:
+        """The command of the Python that the wheel is for."""
+        return makings.interpreter(self.number, self.job.choices, self.environment.kind).python
+
+    def toolchain(self) -> dict[str, Any]:
+        """What it is made with: see `makings.toolchain_of`."""
+        return makings.toolchain_of(self.environment, self.number, self.layers(), self.variables)
+
+    def build(self) -> StageWheel:
+        """The stage's wheel in ``dist``, made unless it is up to date. Raises DecoupleError naming the failing step."""
+        tree, dirty = inputs.tree_state(self.places.tree)
+        toolchain = self.toolchain()
+        relevant = {name: value for name, value in self.variables.items() if name not in HOW}
+        digest = inputs.digest_of(
+            {
+                "content": inputs.content_of(self.places.tree, self.facts.does_not_read),
+                "series": self.job.provenance.series_digest,  # stands in the wheel
+                "toolchain": toolchain,
+                "variables": relevant,
+                "included": self._included(),
+                "version": self.version,
+                "core": self.core(),
+            }
+        )
+        state, say, name = self.places.state, self.job.say, f"stage {self.number}"
+        stamp_path, effort_path = state / f"stage{self.number}.json", state / f"stage{self.number}.effort"
+        lock = self.places.locks / f"stage{self.number}.lock"
+        with locked(lock, lambda: say(f"{name}: waits for another run that builds it")) as held:
+            self.held = (held,)
+            stamp = inputs.up_to_date(stamp_path, digest, self.places.dist)
+            if stamp:
+                wheel = self.places.dist / stamp.wheel
+                return StageWheel(self.number, wheel, False, Effort(stamp.seconds), stamp.objects)
+            say(f"{name}: building, log {self.log}")
+            began, before = time.monotonic(), effort.counters(self.environment, self.variables)
+            try:
+                self.ready()
+                raw = self.make()
+            finally:  # an interrupted run's time counts too
+                after = effort.counters(self.environment, self.variables)
+                took = effort.accumulate(effort_path, digest, effort.since(time.monotonic() - began, before, after))
+            epoch = int(self.variables["SOURCE_DATE_EPOCH"])
+            provenance = self.job.provenance
+            manifest = WheelManifest(
+                release=self.places.release,
+                project=self.project,
+                version=raw.name.split("-")[1],
+                upstream=provenance.upstream,
+                sources=(*provenance.sources, *self.job.choices.wheels),
+                series=SeriesContent(provenance.series_digest, provenance.patches),
+                overlay=OverlayContent(provenance.overlay_digest),
+                tree=f"{tree}+{dirty[:12]}" if dirty else tree,
+                toolchain=toolchain | {"inputs": self.environment.inputs(self.layers())},
+                environment=dict(sorted(relevant.items())),
+                # How long it took differs each time; it stands in the stamp and ci/status, so that wheels can be equal.
+                times={"source_date_epoch": epoch},
+                **self.said(),
+            )
+            wheel = wheels.finish(raw, self.places.dist, manifest, epoch)
+            objects = objects_in(self.folder)
+            inputs.write_stamp(stamp_path, inputs.Stamp(digest, wheel.name, sha256_of(wheel), took.seconds, objects))
+            effort_path.unlink(missing_ok=True)  # finished: the next build starts counting anew
+        return StageWheel(self.number, wheel, True, took, objects)
+
+    def _included(self) -> str:
+        """SHA-256 of our file that upstream's CMake includes: a variable only names it. "" where there is none."""
+        named = self.variables.get(_INCLUDE, "")
+        inside = self.names["project"]
+        path = self.places.project / named.removeprefix(f"{inside}/") if named.startswith(f"{inside}/") else Path(named)
+        return sha256_of(path) if named and path.is_file() else ""
+
+    def compile_slice(self, shard: shards.ObjectShard) -> Slice:
+        """Compile ``shard`` of the objects, cut by the seconds of each as far as they are known, and pack nothing.
+
+        Raises DecoupleError naming the failing step.
+        """
+        name = f"stage {self.number}, shard {shard}"
+        with locked(self.places.locks / f"stage{self.number}.lock"):
+            self.job.say(f"{name}: building, log {self.log}")
+            self.ready()
+            began, before = time.monotonic(), effort.counters(self.environment, self.variables)
+            weights = self._expected()
+            chosen = shards.cut(weights, shard.of)[shard.number - 1]
+            if chosen:
+                self.compile(*chosen)
+            after = effort.counters(self.environment, self.variables)
+            took = effort.since(time.monotonic() - began, before, after)
+        expected = (sum(weights[one] for one in chosen), sum(weights.values()))
+        return Slice(self.number, shard, len(chosen), len(weights), took, expected)
+
+    def run(
+        self, what: str, command: Sequence[str], start: str, on_line: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Run one step of the stage into its log, in folder ``start``. Raises DecoupleError with its telling line."""
+        self.job.progress.start(what, None, "objects")
+        argv = self.environment.argv(command, self.variables, start)
+        run_logged(argv, log=self.log, what=what, on_line=on_line, held=self.held)
+        self.job.progress.finish()
+
+    def compile(self, *targets: str) -> None:
+        """Run ninja through wrapped_cmake: limits from memory, second tries."""
+        folder = self.names[f"stage{self.number}"]
+        expected = self._expected()
+        asked = expected.keys() & set(targets) or expected.keys()
+        left = {name: expected[name] for name in asked if not (self.folder / name).exists()}
+        toolkit = f"{self.names['project']}/third_device/tools/wrapped_cmake"
+        command = ["python3", toolkit, "build", folder, *targets, "--raw"]
+        name = f"stage {self.number}"
+        self.run(f"compile {name}", command, folder, _Follow(self.job.progress, name, self.job.say, left))
+
+    def _expected(self) -> dict[str, float]:
+        """Object -> the core-seconds that it is expected to take: as an earlier build recorded, else the usual mean."""
+        folder = self.names[f"stage{self.number}"]
+        database = ask(self.environment, ["ninja", "-C", folder, "-t", "compdb"], self.variables)
+        known = seconds.load(self.places.release, self.environment.kind, self.number)
+        return shards.weigh(shards.objects(database or "", folder), known, self.facts.object_seconds)
+
+    def pack(self, command: Sequence[str], start: str) -> Path:
+        """Run ``command`` and the folder that it is to leave one wheel in; that wheel."""
+        raw = self.places.raw / f"stage{self.number}"
+        remove_tree(raw)
+        raw.mkdir(parents=True)
+        self.run(f"wheel of stage {self.number}", [*command, f"{self.names['raw']}/stage{self.number}"], start)
+        found = sorted(raw.glob("*.whl"))
+        if len(found) != 1:
+            raise DecoupleError(f"{raw}: {len(found)} wheels, expected one", next_step="run the same command again")
+        return found[0]
+
+
+class _Follow:
+    """Turns ninja's status lines into progress, weighed by the core-seconds that each object is ``expected`` to take,
+    and passes on what wrapped_cmake says about a killed compiler."""
+
+    def __init__(
+        self, progress: Progress, what: str, say: Callable[[str], None], expected: Mapping[str, float]
+    ) -> None:
+        self._progress, self._what, self._say, self._expected = progress, what, say, expected
+        self._done = 0
+        self._total: int | None = None
+
+    def __call__(self, line: str) -> None:
+        match = _STATUS.search(line)
+        if match is None:
+            if "wrapped_cmake: " in line and "killed" in line:
+                self._say(line.strip())
+            return
+        done, total = int(match[1]), int(match[2])
+        if total != self._total:
+            if self._total is not None:
+                self._progress.finish()
+            self._progress.start(self._what, total, "objects", sum(self._expected.values()))
+            self._done, self._total = 0, total
+        if done > self._done:
+            built = _OBJECT.search(line)
+            self._progress.advance(done - self._done, self._expected.get(built[1], 0.0) if built else 0.0)
+            self._done = done

@@ -1,0 +1,96 @@
+"""The core: upstream's own ``setup.py`` on the applied tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
+from decouple.base.mounts import remove_tree
+from decouple.build import inputs
+from decouple.build.graft import graft
+from decouple.build.stage import HOW, Stage
+from decouple.release import projects
+
+
+class Stage1(Stage):
+    """The core."""
+
+    number, project = 1, projects.CORE
+
+    @property
+    def version(self) -> str:
+        return self.variables["PYTORCH_BUILD_VERSION"]
+
+    @property
+    def folder(self) -> Path:
+        return self.places.stage1
+
+    def said(self) -> dict[str, Any]:
+        return {"flags": {"profile": self.job.choices.profile}}
+
+    def ready(self) -> None:
+        self._clear_other_environment()
+        for prepare in self.facts.prepare:
+            made, needless = self.places.tree / prepare.makes, self.places.tree / prepare.unless
+            if prepare.environment == self.environment.kind and not made.exists() and not needless.exists():
+                made.parent.mkdir(parents=True, exist_ok=True)
+                self.run(prepare.what, prepare.command, self.names["tree"])
+        self._configure()
+
+    def make(self) -> Path:
+        tree = self.names["tree"]
+        self._uninstall()
+        self.compile("install")
+        raw = self.pack([self.python(), "setup.py", "-q", "bdist_wheel", "--dist-dir"], tree)
+        said = raw.name.split("-")[1]
+        if said != self.version:
+            raise DecoupleError(
+                f"{raw.name}: its version is {said}, expected {self.version}", next_step=f"read {self.log}"
+            )
+        if self.environment.kind != "portable":
+            return raw
+        return graft(raw, lambda what, command: self.run(what, command, f"{self.names['raw']}/stage1"), self.log)
+
+    def _clear_other_environment(self) -> None:
+        """Delete a build directory that another environment configured, or the same for another Python: CMake keeps
+        what it found there for good.
+
+        The environment's name lies in it; directories from before it was written are no portable ones.
+        """
+        note = self.folder / "decouple-environment"
+        name = " ".join(filter(None, (self.environment.kind, self.job.choices.python)))
+        before = note.read_text() if note.exists() else ""
+        if self.folder.exists() and (before != name if before else self.environment.kind == "portable"):
+            self.job.say(f"stage 1: the objects in {self.folder} are of another environment or Python: deleted")
+            self._uninstall()
+            remove_tree(self.folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(note, name)
+
+    def _configure(self) -> None:
+        """Run upstream's configure step unless the same variables were configured before."""
+        stamp = self.places.state / "stage1.configured"
+        digest = inputs.digest_of({name: value for name, value in self.variables.items() if name not in HOW})
+        if (self.folder / "build.ninja").exists() and stamp.exists() and stamp.read_text() == digest:
+            return
+        command = [self.python(), "setup.py", "build", "--cmake", "--cmake-only"]
+        self.run("configure stage 1", command, self.names["tree"])
+        write_atomically(stamp, digest)
+
+    def _uninstall(self) -> None:
+        """Remove what earlier runs installed into the tree and gathered for the wheel: setup.py packages what it finds.
+
+        The list is CMake's own; a file that git tracks stays.
+        """
+        tree, tracked = Path(self.names["tree"]), inputs.tracked(self.places.tree)
+        manifest = self.folder / "install_manifest.txt"
+        for line in manifest.read_text(encoding="utf-8").splitlines() if manifest.exists() else ():
+            if not Path(line).is_relative_to(tree):
+                continue
+            name = Path(line).relative_to(tree).as_posix()
+            if name not in tracked:
+                (self.places.tree / name).unlink(missing_ok=True)
+        for gathered in (*self.folder.glob("lib.*"), *self.folder.glob("bdist.*")):
+            remove_tree(gathered)

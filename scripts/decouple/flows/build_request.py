@@ -1,0 +1,183 @@
+"""What a user asks of a build, and what that comes to: places, stages, choices and cost.
+
+>>> from decouple.flows.build_request import Build, estimates
+>>> request = Build(project, "2.6", core="stock", archs="9.0", jobs=2)
+>>> [cost.what for cost in estimates(request)]
+['stage 2']
+"""
+
+from __future__ import annotations
+
+import os
+
+from msgspec.structs import replace
+
+from decouple.base.errors import UsageError
+from decouple.base.paths import cache_dir
+from decouple.build import seconds, settings, toolkits
+from decouple.build.choices import Choices
+from decouple.build.environment import Places
+from decouple.build.estimate import Estimate, cores, estimate, objects_in
+from decouple.build.probe import check_archs, split_archs
+from decouple.flows import portable
+from decouple.flows.environment import Work
+from decouple.prebuilt import folder, installed, pairing
+from decouple.upstream.manifests import load_release
+
+OFFICIAL = "official"
+"""For architectures: those of the release's official wheel."""
+HALF = "official-half"
+"""The folder below ``build/<release>/`` of stage 2 that is compiled for the CPU half of the official wheel."""
+SMOKE = "smoke"
+"""The folder below ``build/<release>/`` of a part of stage 2: never that of a whole build."""
+_PASSED = ("USE_", "CMAKE_", "BUILD_TEST")  # as upstream; other BUILD_* are mostly a CI host's own
+
+
+class Build(Work, frozen=True):
+    """What to build. Variables of the environment that upstream's build reads (USE_*, MAX_JOBS, …) count too."""
+
+    stage: int | None = None
+    """1 or 2; None: both, or with a stock core only 2."""
+    core: str = ""
+    """What stage 2 builds against: "built", "stock", or "official" (the CPU half of the official wheel). Empty:
+    "built", and "official" with the kernels of that wheel."""
+    kernels: str = "compiled"
+    """"compiled"; "official": taken from the release's official wheel; "monolith": from the root's single-stage build;
+    or the folder of an installed CUDA build of the same release."""
+    profile: str = "core"
+    archs: str = ""
+    """CUDA architectures, e.g. "8.0;9.0+PTX", or "official": those of the release's wheel on PyPI; empty:
+    TORCH_CUDA_ARCH_LIST, or what ``stages.toml`` says."""
+    flash: bool = True
+    python: str = ""
+    """In the portable root: which Python the wheels are for ("3.13"); empty: its own."""
+    part: str = "all"
+    """Of stage 2: "all" or "runtime"."""
+    jobs: int | None = None
+    """Compilers at once; None: what cores and memory allow."""
+    revision: int = 0
+    cuda: str = ""
+    """The CUDA that kernels are compiled with ("11.8"); empty: the environment's, in the portable root the one of the
+    official wheel."""
+    cache: str = ""
+    """The address of a compiler cache that machines share, ``redis://[USER:PASSWORD@]HOST[:PORT]/DB`` or
+    ``file:FOLDER``; empty: none."""
+
+    @property
+    def places(self) -> Places:
+        places = super().places
+        if self.python:
+            places = places.of_python(self.python)
+        if self.kernels != "compiled":  # its wheel goes where all go; its name tells it apart
+            names = (self.kind, *(["built"] if self.against == "built" else []), *self._elsewhere)
+            return replace(places.beside("-".join(names)), dist=places.dist)
+        if self.against == "official":  # a trial on a test bed: its wheel is named as one for the patched core
+            core = folder.place(pairing.pair_of(self.release), cache_dir())
+            return replace(places.beside(HALF), core=core)
+        return places.beside(SMOKE) if self.part != "all" else places
+
+    @property
+    def kind(self) -> str:
+        """Whose kernels, in a word: that of the wheel's version."""
+        return self.kernels if self.kernels in ("compiled", folder.KIND) else installed.KIND
+
+    @property
+    def _elsewhere(self) -> list[str]:
+        """CMake keeps what it found in one environment: another one's objects lie in a folder of their own."""
+        return [portable.KIND] if self.env == portable.KIND else []
+
+    @property
+    def against(self) -> str:
+        """What stage 2 builds against, where ``core`` leaves it open too."""
+        return self.core or {"compiled": "built", folder.KIND: "official"}.get(self.kind, "stock")
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """Which stages are built, in order."""
+        if self.stage:
+            return (self.stage,)
+        return (2,) if self.against != "built" or self.kernels != "compiled" else (1, 2)
+
+
+def estimates(request: Build) -> list[Estimate]:
+    """What each stage would still cost. Raises UsageError or DecoupleError where the request is wrong."""
+    settings.profile(request.profile)
+    choices, places = choices_of(request), request.places
+    made = []
+    for stage in request.stages:
+        part = choices.slice != "all"
+        cost = settings.cost(stage, request.env, arch_count=len(choices.archs), flash=choices.flash, part=part)
+        cost = seconds.cost(request.release, request.env, stage, cost)
+        if request.kernels != "compiled":
+            cost = settings.facts().bindings.cost
+        stage2 = places.of_cuda(request.env, choices.cuda).stage2 if choices.cuda else places.stage2
+        done = objects_in(places.stage1 if stage == 1 else stage2)
+        made.append(estimate(f"stage {stage}", cost, done=done, jobs=request.jobs or cores()))
+    return made
+
+
+def choices_of(request: Build) -> Choices:
+    """What the request leaves open, settled by the environment and the tables. Raises UsageError, DecoupleError."""
+    asked = request.archs or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.stage(2).arch_list
+    if asked == OFFICIAL:
+        asked = _official_archs(request)
+    archs = split_archs(asked)
+    if not archs:
+        raise UsageError("--arch is empty", next_step="name an architecture, e.g. --arch 9.0")
+    check_archs(archs, (), "")
+    if request.jobs is not None and request.jobs < 1:
+        raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
+    if request.revision < 0:
+        raise UsageError(
+            f"--revision {request.revision}: a number from 1 on", next_step="leave it out for the first build"
+        )
+    if request.python:
+        if request.env != portable.KIND:
+            raise UsageError(f"--python {request.python}: of --env portable alone", next_step="add --env portable")
+        if request.against == "official":
+            raise UsageError(
+                f"--python {request.python}: the Python of the official wheel is taken", next_step="leave --python out"
+            )
+        settings.facts().portable.interpreter(request.python)
+    cuda = _cuda(request)
+    most = os.environ.get("MAX_JOBS", "")
+    return Choices(
+        profile=request.profile,
+        core=request.against,
+        kernels=request.kind,
+        archs=archs,
+        flash=request.flash,
+        jobs=request.jobs or (int(most) if most.isdigit() else None),
+        slice=request.part,
+        revision=request.revision,
+        python=request.python,
+        cuda=cuda,
+        variables={name: value for name, value in os.environ.items() if name.startswith(_PASSED)},
+    )
+
+
+def _cuda(request: Build) -> str:
+    """The CUDA that kernels are compiled with, "" where the environment has but one. Raises UsageError."""
+    if request.cuda and (request.kernels != "compiled" or 2 not in request.stages):
+        raise UsageError(
+            f"--cuda {request.cuda}: of stage 2 with compiled kernels",
+            next_step="leave --cuda out: the core has none, and libraries with kernels have their own",
+        )
+    portably = request.env == portable.KIND
+    if request.kernels != "compiled" or 2 not in request.stages or not (request.cuda or portably):
+        return ""
+    usual = load_release(request.project, request.release).toolchain.cuda or ""
+    cuda = request.cuda or usual
+    toolkits.of_release(request.release, request.env, cuda)
+    return "" if cuda == usual and not portably else cuda
+
+
+def _official_archs(request: Build) -> str:
+    """Those of the release's official wheel. Raises UsageError where they are not known."""
+    archs = load_release(request.project, request.release).toolchain.archs
+    if not archs:
+        raise UsageError(
+            f"--arch {OFFICIAL}: series/{request.release}.toml does not say what the official wheel has code for",
+            next_step=f"decouple manifest fill {request.release} --write, or name the architectures",
+        )
+    return ";".join(archs)

@@ -1,0 +1,120 @@
+"""Stage 2 over libraries with kernels that others compiled: the official wheel's, Debian's, or those of a folder.
+
+>>> from decouple.flows.build_request import Build
+>>> Build(project, "2.6", kernels="official").against, Build(project, "2.6", kernels="/opt/torch").against
+('official', 'stock')
+
+``build_over_kernels(request)`` then makes torch_cuda for that half, or that CPU torch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from decouple.base.errors import UsageError
+from decouple.base.paths import cache_dir
+from decouple.build import inputs, makings, settings
+from decouple.build.core_wheel import core_folder
+from decouple.build.environment import Places, RootEnvironment
+from decouple.build.estimate import available_memory, refuse_if_too_small
+from decouple.build.stage import Job, StageWheel
+from decouple.build.stage2 import Bindings
+from decouple.flows import portable
+from decouple.flows.build_request import Build, choices_of, estimates
+from decouple.flows.environment import need_tree, open_environment
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.provenance import provenance
+from decouple.prebuilt import folder, installed, official, pairing, symbols
+from decouple.upstream.download import Downloader
+from decouple.verify import checks
+
+
+def build_over_kernels(request: Build, listener: Listener) -> StageWheel:
+    """Stage 2 without a kernel compiled. Whether the symbols and the ABI fit is asked before anything is."""
+    if request.part != "all" or request.stage == 1:
+        raise UsageError(
+            f"--kernels {request.kernels} builds stage 2, whole",
+            next_step="leave --slice out, and build stage 1 by itself",
+        )
+    if request.against == "official" and request.kind != folder.KIND:
+        raise UsageError(
+            f"--core official --kernels {request.kernels}: that half goes with its own kernels, or with compiled ones",
+            next_step="add --kernels official",
+        )
+    pair = pairing.pair_of(request.release)
+    choices, places = choices_of(request), request.places
+    if request.against == "built":
+        _need_core(request, places)
+    costs = estimates(request)
+    for cost in costs:
+        listener.say(cost.line())
+    refuse_if_too_small(costs, folder=places.dist, memory=available_memory())
+    need_tree(request, places, listener)
+    halves = _kernels(request, pair, listener)
+    origin = halves.origin()
+    places = replace(places, kernels=halves.kernels)
+    if request.against == "official":
+        places = replace(places, core=halves.folder)
+    places.make()
+    kind = portable.KIND if request.env == portable.KIND else "rootfs"
+    environment = open_environment(
+        request, places, makings.bindings_layers(choices, kind), listener, settings.facts().bindings.components
+    )
+    core = core_folder(environment, provenance(places).version, request.against)
+    offered = (
+        *official.of_folder(core, official.CORE),
+        *(installed.beside(core) if request.against == "stock" else ()),
+    )
+    taken = (*official.of_folder(halves.kernels, official.KERNELS), *installed.beside(halves.kernels / "lib"))
+    symbols.refuse(symbols.compare(taken, offered), origin["wheel"]["name"])
+    choices = replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"]))
+    known = provenance(places)
+    if request.env == portable.KIND:
+        bundled = portable.bundle(places, request.third_party, QUIET, settings.facts().bindings.components)
+        known = replace(known, sources=(*known.sources, *bundled.rows))
+    job = Job(environment, known, choices, listener.progress, listener.say)
+    outcome = Bindings(job).build()
+    listener.say(outcome.line())
+    return outcome
+
+
+def _need_core(request: Build, places: Places) -> None:
+    """Before anything is fetched. Raises UsageError without a core wheel of ours, naming what makes one."""
+    stamp = inputs.read_stamp(places.core_state / "stage1.json")
+    if stamp is None or not (places.dist / stamp.wheel).exists():
+        env = f"--env {portable.KIND}" if request.kind == folder.KIND else f"--env {request.env}"
+        raise UsageError(
+            f"{places.dist}: no core wheel of {request.release} for --core built",
+            next_step=f"decouple build {request.release} {env} --stage 1 (hours), or leave --core out",
+        )
+
+
+def _kernels(request: Build, pair: pairing.Pair, listener: Listener) -> folder.Halves:
+    """The folder of libraries with kernels: fetched, or taken from an installed build."""
+    if request.kind == folder.KIND:
+        return official_halves(pair, listener)
+    downloader = Downloader(cache_dir(), progress=listener.progress)
+    source = Path(request.kernels)
+    if request.kernels == "monolith":
+        environment = open_environment(request, request.places, ["core", "monolith"], listener)
+        if not isinstance(environment, RootEnvironment):
+            raise UsageError("--kernels monolith: it lies in the Debian root", next_step="add --env rootfs")
+        source = environment.root.tree / checks.MONOLITH.lstrip("/")
+    elif not source.is_dir():
+        raise UsageError(
+            f"--kernels {request.kernels}: no such folder",
+            next_step="compiled, official, monolith, or the folder of a torch that has CUDA",
+        )
+    halves = installed.make(source, pair, cache_dir(), downloader, listener.progress)
+    listener.say(f"kernels: those of {source}")
+    return halves
+
+
+def official_halves(pair: pairing.Pair, listener: Listener) -> folder.Halves:
+    """The official wheel as two halves, fetched unless it is there."""
+    halves = folder.make(pair, cache_dir(), Downloader(cache_dir(), progress=listener.progress), listener.progress)
+    fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
+    listener.say(f"official wheel: {pair.wheel.name}, {fetched}")
+    return halves
