@@ -3,18 +3,17 @@
     python scripts/bench/archs.py --release 2.6 --env portable --cuda 12.4 [--core official] [--files 8] [--json FILE]
 
 Stage 2 of that build is compiled already. Each file of the sample is compiled once for each list, one after the other,
-without a compiler cache; seconds and bytes are compared with those for the first list. The hours of the whole are those
-of the sample times all of stage 2's .cu files over its own: the larger the sample, the nearer. What the build itself
-took is no measure: its log tells the newest run of each compiler, which the cache may have answered.
+without a compiler cache; processor seconds and bytes are compared with those for the first list. The hours of the
+whole are those of the sample times all of stage 2's .cu files over its own: the larger the sample, the nearer. What the
+build itself took is no measure: its log tells the newest run of each compiler, which the cache may have answered.
 """
 
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
-from _timing import run
+from _timing import run, timed
 
 from decouple.base.paths import find_project
 from decouple.flows import stage2_commands
@@ -27,7 +26,7 @@ from decouple.verify.stage1_units import TranslationUnit, take
 
 
 def measure(release: str, env: str, python: str, cuda: str, core: str, files: int) -> dict[str, Any]:
-    """For each list: seconds and bytes of the sample, as multiples of those for one architecture, and hours of all."""
+    """For each list: processor seconds and bytes of the sample, and as multiples of those for 9.0; hours of all."""
     built = stage2_commands.opened(Build(find_project(), release, env=env, python=python, cuda=cuda, core=core))
     sample = take(list(built.objects), files)
     seen: dict[str, Any] = {"files": [unit.file.name for unit in sample], "of": len(built.objects)}
@@ -55,7 +54,7 @@ def lists(release: Manifest) -> dict[str, list[str]]:
 
 
 def compiled(built: Stage2Commands, unit: TranslationUnit, flags: list[str]) -> tuple[float, int]:
-    """Seconds of a compile for those architectures, and the object's bytes."""
+    """Processor seconds of a compile for those architectures, and the object's bytes."""
     words = list(unit.command)
     at = words.index("-gencode")
     while "-gencode" in words:
@@ -64,9 +63,7 @@ def compiled(built: Stage2Commands, unit: TranslationUnit, flags: list[str]) -> 
         number = flag.partition("_")[2]
         words[at:at] = ["-gencode", f"arch=compute_{number},code={flag}"]
     words[words.index("-o") + 1] = f"{built.environment.names()['stage2']}/archs.o"
-    began = time.perf_counter()
-    built.run(unit, words, cached=False)
-    spent = time.perf_counter() - began
+    spent = timed(lambda: built.run(unit, words, cached=False)).cpu
     made = built.folder / "archs.o"
     size = made.stat().st_size
     made.unlink()

@@ -60,6 +60,7 @@ def verify(
     """
     manifest = load_release(request.project, request.release)
     toolchain = other_cuda.toolchain(request.release, manifest.toolchain, request.cuda)
+    other = (toolchain.cuda or "") if toolchain.cuda != manifest.toolchain.cuda else ""
     python, version = _official(request, manifest.version)
     places = _places(request, version, toolchain.cuda or "")
     core, backend = _wheel(places, 1, version, request), _wheel(places, 2, version, request)
@@ -67,7 +68,7 @@ def verify(
     heard(reports)
     alone = _tried("core", unpacked(python, places.verify / "alone", [core]))
     found = [_same_core(places, core), *checks.core_alone(alone)]
-    both = _tried("both", _installed(python, places, [core, backend], other=toolchain.cuda != manifest.toolchain.cuda))
+    both = _tried("both", _installed(python, places, [core, backend], other=bool(other)))
     listener.progress.start("parity with the official wheel")
     ours, theirs = (parity.dump(one.prefix, both.folder) for one in (both, _tried("official", python)))
     listener.progress.finish()
@@ -75,7 +76,8 @@ def verify(
     code = None
     if request.kernels:
         code = kernels.of_backend(HostEnvironment(places), backend, "official", progress=listener.progress)
-    result = Verified(tuple(reports), tuple(found), tuple(parity.compare(ours, theirs)), code)
+    same = tuple(parity.explained(one, "built", other) for one in parity.compare(ours, theirs))
+    result = Verified(tuple(reports), tuple(found), same, code)
     _record(request, version, backend, ours["facts"], result)
     return result
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+from packaging.specifiers import SpecifierSet
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
@@ -65,12 +66,19 @@ class SymbolRules(Struct, frozen=True):
 
 
 class Without(Struct, frozen=True):
-    """What a kind of core is without, and why: names of a category that a pattern matches."""
+    """Names of a category that a pattern matches are missing, and why: on that kind of core, or with those CUDAs."""
 
-    core: str
     category: str
     name: re.Pattern[str]
     why: str
+    core: str = ""
+    cuda: str = ""
+
+    def concerns(self, core: str, cuda: str) -> bool:
+        """``cuda`` is the version that was compiled with, empty for the official wheel's own."""
+        if self.core:
+            return self.core == core
+        return bool(cuda) and SpecifierSet(self.cuda).contains(cuda)
 
 
 class ParityRules(Struct, frozen=True):
@@ -130,9 +138,9 @@ def compare(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Parity]:
     return made
 
 
-def explained(found: Parity, core: str) -> Parity:
-    """With the reasons of what a core of that kind ("built", "stock") is without by its nature."""
-    known = [one for one in rules().without if one.core == core and one.category == found.category]
+def explained(found: Parity, core: str, cuda: str = "") -> Parity:
+    """With the reasons of what that kind of core ("built", "stock") or another CUDA ("11.8") cannot have."""
+    known = [one for one in rules().without if one.concerns(core, cuda) and one.category == found.category]
     reasons = {name: one.why for name in found.missing for one in known if one.name.fullmatch(name)}
     return replace(found, reasons={**reasons, **found.reasons})
 

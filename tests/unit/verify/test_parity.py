@@ -54,6 +54,19 @@ def test_what_an_unmodified_core_is_without_has_its_reason_and_still_counts() ->
     assert not parity.explained(names, "built").reasons
 
 
+def test_what_another_cuda_is_without_has_its_reason_there_alone() -> None:
+    reduce, sparse = "symm_mem::one_shot_all_reduce", "_cusparselt.mm_search"
+    operators, names, _ = parity.compare(
+        offer(dispatcher={"CUDA": []}, bindings=[]), offer(dispatcher={"CUDA": [reduce]}, bindings=[sparse])
+    )
+    for found, why in ((operators, "from CUDA 12.3 on"), (names, "no registry has cuSPARSELt for CUDA 11")):
+        old = parity.explained(found, "built", "11.8")
+        assert old.ok
+        assert why in next(iter(old.reasons.values()))
+        assert not parity.explained(found, "built", "12.4").ok
+        assert not parity.explained(found, "built").ok, "the official wheel's own CUDA has it"
+
+
 def exported(*strong: str, vague: tuple[str, ...] = ()) -> parity.Exported:
     return parity.Exported(frozenset(strong), frozenset(vague))
 
