@@ -89,6 +89,8 @@ def register(subparsers: Any) -> None:
     _shared(shell)
     shell.add_argument("--stage", type=int, choices=[1, 2], default=1, help="whose variables the shell gets")
     shell.add_argument("--core", choices=["built", "stock"], default="built", help="what stage 2 builds against")
+    shell.add_argument("--cuda", default="", metavar="X.Y", help="the CUDA of stage 2 (default: the environment's)")
+    shell.add_argument("--python", default="", metavar="X.Y", help="with portable: which Python (default: its own)")
     shell.add_argument("--run", dest="command", metavar="COMMAND", help="run this by bash -c instead")
     shell.set_defaults(run=_shell)
 

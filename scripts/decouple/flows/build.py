@@ -17,22 +17,20 @@ from msgspec.structs import asdict, replace
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
-from decouple.build import makings, remote_cache
+from decouple.build import remote_cache
 from decouple.build.choices import Choices, Provenance
-from decouple.build.environment import Environment, Places, with_places
+from decouple.build.environment import Environment, Places
 from decouple.build.estimate import available_memory, cores, object_seconds, refuse_if_too_small
 from decouple.build.shards import ObjectShard
 from decouple.build.stage import Job, Slice, StageWheel
 from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import Stage2
 from decouple.flows import portable
-from decouple.flows.build_request import Build, choices_of, estimates
-from decouple.flows.environment import need_tree, open_environment
+from decouple.flows.build_environment import opened, with_stage
+from decouple.flows.build_request import Build, estimates
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.over_kernels import build_over_kernels, official_halves
-from decouple.flows.provenance import provenance
+from decouple.flows.over_kernels import build_over_kernels
 from decouple.patch import seriesfile
-from decouple.prebuilt import pairing
 from decouple.release import status
 
 _STAGES = {1: Stage1, 2: Stage2}
@@ -63,7 +61,7 @@ def build_shard(request: Build, shard: ObjectShard, listener: Listener = QUIET) 
     [number] = request.stages
     with _shared_cache(request, listener) as cache:
         environment, known, choices = _opened(request, listener, cache)
-        job = Job(_where(environment, number, choices), known, choices, listener.progress, listener.say)
+        job = Job(with_stage(environment, number, choices), known, choices, listener.progress, listener.say)
         made = _STAGES[number](job).compile_slice(shard)
     part, whole = made.expected
     listener.say(
@@ -90,8 +88,7 @@ def _shared_cache(request: Build, listener: Listener) -> Iterator[remote_cache.D
 def _opened(
     request: Build, listener: Listener, cache: remote_cache.Door | None
 ) -> tuple[Environment, Provenance, Choices]:
-    """Where the stages of ``request`` are built, of what and how; the tree is made if need be."""
-    choices, places = choices_of(request), request.places
+    """As `opened`, with the cost said before, and refused where the machine is too small; behind ``cache``."""
     if request.against == "official" and request.env != portable.KIND:
         raise UsageError(
             "--core official: kernels for it are compiled in an old userland and with its C++ ABI",
@@ -100,21 +97,8 @@ def _opened(
     costs = estimates(request)
     for cost in costs:
         listener.say(cost.line())
-    refuse_if_too_small(costs, folder=places.dist, memory=available_memory())
-    need_tree(request, places, listener)
-    if request.against == "official":
-        halves = official_halves(pairing.pair_of(request.release), listener)
-        choices = replace(choices, wheels=(halves.origin()["wheel"],))
-    places.make()
-    layers = [one for n in request.stages for one in makings.layers_of(n, choices, request.env)]
-    environment = open_environment(request, places, list(dict.fromkeys(layers)), listener)
-    known = provenance(places)
-    if choices.cuda:
-        known = replace(known, cuda=choices.cuda)
-    if request.env == portable.KIND:
-        bundled = portable.bundle(places, request.third_party, QUIET)
-        choices = replace(choices, variables={**bundled.variables, **choices.variables})
-        known = replace(known, sources=(*known.sources, *bundled.rows))
+    refuse_if_too_small(costs, folder=request.places.dist, memory=available_memory())
+    environment, known, choices = opened(request, listener)
     if cache is not None:
         environment, variables = cache.into(environment)
         choices = replace(choices, variables={**choices.variables, **variables})
@@ -128,7 +112,7 @@ def _build(request: Build, listener: Listener, cache: remote_cache.Door | None) 
     places = request.places
     made = []
     for stage in request.stages:
-        job = Job(_where(environment, stage, choices), known, choices, listener.progress, listener.say)
+        job = Job(with_stage(environment, stage, choices), known, choices, listener.progress, listener.say)
         outcome = _STAGES[stage](job).build()
         counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and not choices.cuda
         # the table has one row per stage: the usual environment's and CUDA's
@@ -137,15 +121,6 @@ def _build(request: Build, listener: Listener, cache: remote_cache.Door | None) 
         listener.say(outcome.line())
         made.append(outcome)
     return tuple(made)
-
-
-def _where(environment: Environment, stage: int, choices: Choices) -> Environment:
-    """The environment with the places of one stage: a CUDA version that was chosen has its own."""
-    if stage == 1 or not choices.cuda:
-        return environment
-    places = environment.places.of_cuda(environment.kind, choices.cuda)
-    places.make()
-    return with_places(environment, places)
 
 
 def _record(outcome: StageWheel, places: Places, known: Provenance, jobs: int) -> None:

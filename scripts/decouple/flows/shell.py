@@ -13,21 +13,17 @@ import sys
 from collections.abc import Callable
 
 from decouple.base.errors import DecoupleError
-from decouple.build import settings
-from decouple.build.choices import Choices
 from decouple.build.environment import Environment, shell
 from decouple.build.makings import variables_of
-from decouple.flows.environment import Work, need_tree, open_environment
+from decouple.flows.build_environment import opened, with_stage
+from decouple.flows.build_request import Build
 from decouple.flows.listener import QUIET, Listener
-from decouple.flows.provenance import provenance
 
 
-class Shell(Work, frozen=True):
-    """Whose environment, and what runs there."""
+class Shell(Build, frozen=True):
+    """The build whose environment it is, of one stage, and what runs there."""
 
-    stage: int = 1
-    core: str = "built"
-    """What stage 2 builds against: "built" or "stock"."""
+    stage: int | None = 1
     command: str | None = None
     """Given to ``bash -c``; None: a shell to type in."""
 
@@ -64,10 +60,8 @@ def runner(request: Shell, listener: Listener = QUIET) -> Callable[[str], int]:
     return command
 
 
-def _opened(request: Shell, listener: Listener) -> tuple[Environment, dict[str, str]]:
-    places = request.places
-    need_tree(request, places, listener)
-    places.make()
-    layers = settings.layers(request.stage, profile="core", core=request.core)
-    environment = open_environment(request, places, layers, listener)
-    return environment, variables_of(environment, request.stage, provenance(places), Choices(core=request.core))
+def _opened(request: Shell, listener: Listener = QUIET) -> tuple[Environment, dict[str, str]]:
+    environment, known, choices = opened(request, listener)
+    (stage,) = request.stages
+    environment = with_stage(environment, stage, choices)
+    return environment, variables_of(environment, stage, known, choices)

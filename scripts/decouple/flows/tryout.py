@@ -101,7 +101,7 @@ def tryout(request: Tryout, listener: Listener = QUIET) -> tuple[Promise, ...]:
         found = _installed(bare, system, wheels, [one.requirement for one in asked], listener)
         on = Tried(system.name, tuple(bare.argv([f"{_INSIDE}/venv/bin/python"], {}, "/")), folder, _INSIDE)
         site = next((folder / "venv/lib").glob("python3*/site-packages"))
-        cuda = _says(bare, "import torch; print(torch.version.cuda)")[1] != "None"
+        cuda = _says(bare, "import torch; print(torch.version.cuda or '')")[1]
         for one in asked:
             found += ecosystem.tried(on, one, site, cuda=cuda)
         if request.tests:
@@ -185,6 +185,7 @@ def _tests(bare: Bare, on: Tried, listener: Listener) -> Promise:
     run_logged(bare.online(command), log=log, what=f"pip install {' '.join(_TOOLS)}")
     listener.progress.start(f"upstream's CPU tests on {on.name}")
     suites = upstream_tests.load()
-    seen = upstream_tests.outcomes(on, _TEST, suites)
+    seen = upstream_tests.outcomes(on, _TEST, suites, log)
     listener.progress.finish()
-    return upstream_tests.alone(seen, {one.file: one.crashes.get(on.name, "") for one in suites})
+    found = upstream_tests.alone(seen, {one.file: one.crashes.get(on.name, "") for one in suites})
+    return found if found.ok else replace(found, seen=f"{found.seen}\n       read {log}")

@@ -216,7 +216,7 @@ class _Trial(Struct, frozen=True):
         seen = []
         for tried in (venvs.install(self.place, "core", [core]), stock):
             self.listener.progress.start(f"upstream's CPU tests on {tried.name}")
-            seen.append(upstream_tests.outcomes(tried, tests, suites))
+            seen.append(upstream_tests.outcomes(tried, tests, suites, self.place.log))
             self.listener.progress.finish()
         return upstream_tests.compare(*seen)
 

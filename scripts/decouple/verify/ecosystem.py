@@ -15,6 +15,7 @@ from decouple.base import toml
 from decouple.base.errors import UsageError
 from decouple.verify import audit, elsewhere
 from decouple.verify.checks import Promise
+from decouple.verify.elf import Library
 from decouple.verify.venvs import Tried
 
 _FILE = Path(__file__).with_name("ecosystem.toml")
@@ -62,21 +63,31 @@ def named(release: str, name: str) -> Project:
     raise UsageError(f"{name}: no project of {_FILE.name} for {release}", next_step=f"use one of: {known}")
 
 
-def tried(on: Tried, project: Project, site: Path, *, cuda: bool) -> list[Promise]:
+def tried(on: Tried, project: Project, site: Path, *, cuda: str) -> list[Promise]:
     """``project``, installed in ``site`` (the site-packages of ``on`` as this side sees it), used on the torch there:
-    its symbols, its program, and with ``cuda`` its operators."""
-    found = [_symbols(project, site), _program(on, project)]
+    its symbols, its program, and where that torch has a ``cuda`` ("12.4") its operators.
+
+    One that is linked with another CUDA's runtime can be used on no torch of that CUDA, nor on the official one: that
+    is said instead.
+    """
+    libraries = audit.libraries(site / project.name)
+    found = [_symbols(project, site, libraries)]
+    linked = {name.rpartition(".")[2] for one in libraries for name in one.needed if name.startswith("libcudart.so.")}
+    if cuda and linked and cuda.partition(".")[0] not in linked:
+        said = f"not, as on the official torch of CUDA {cuda}: this wheel needs libcudart.so.{min(linked)}"
+        return [*found, Promise(f"{project.requirement}: used", True, said)]
+    found.append(_program(on, project))
     if cuda:
         found.append(_operators(on, project))
     return found
 
 
-def _symbols(project: Project, site: Path) -> Promise:
+def _symbols(project: Project, site: Path, libraries: Sequence[Library]) -> Promise:
     """Every symbol of torch that its libraries name is in the libraries of torch and torch_cuda."""
     offered = [
         one for name in ("torch", "torch_cuda") if (site / name).is_dir() for one in audit.libraries(site / name)
     ]
-    report = elsewhere.audit_elsewhere(project.requirement, audit.libraries(site / project.name), offered)
+    report = elsewhere.audit_elsewhere(project.requirement, libraries, offered)
     said = f"{report.symbols} symbols of torch's, {len(report.faults)} missing"
     return Promise(
         f"{project.requirement}: symbols", not report.faults and report.symbols > 0, _with(said, report.faults)

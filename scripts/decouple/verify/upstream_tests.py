@@ -40,9 +40,10 @@ def load() -> tuple[UpstreamSuite, ...]:
     return toml.read(_FILE, _File, mend=f"git checkout {_FILE}").suite
 
 
-def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite]) -> dict[str, str]:
+def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite], log: Path) -> dict[str, str]:
     """Test -> "passed", "skipped" or "failed", with the torch of ``tried``; ``tests`` is upstream's ``test/`` in there.
     A file that ended by a signal is one entry under its own name, with that signal's ("SIGSEGV"); the others run.
+    What pytest says of a file where not all is well goes to the end of ``log``.
 
     Raises DecoupleError when a suite ran no test at all, so that an empty answer is never a pass.
     """
@@ -55,13 +56,17 @@ def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite]) -> dict[
             done = subprocess.run([*tried.prefix, *pytest], capture_output=True, text=True, stdin=subprocess.DEVNULL)
             report = Path(folder) / "answer.xml"
             seen = parse(report.read_text(encoding="utf-8"), suite.file) if report.exists() else {}
+        if done.returncode:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("a", encoding="utf-8") as kept:
+                kept.write(f"{suite.file} on {tried.name}:\n{done.stdout}{done.stderr}")
         if not seen and (name := _signal(done.returncode)):
             seen = {suite.file: name}
         if not seen:
             said = (done.stdout + done.stderr).strip().splitlines() or [f"exit status {done.returncode}"]
             raise DecoupleError(
                 f"{suite.file} on {tried.name}: no test ran: {said[-1]}",
-                next_step="run that file there by hand; --no-tests leaves these tests out",
+                next_step=f"read {log}; --no-tests leaves these tests out",
             )
         found |= seen
     return found

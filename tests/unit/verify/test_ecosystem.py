@@ -20,8 +20,8 @@ class _C:
 THING = Project("2.6", "thing", "1.0", "import thing; print(thing.sum())", "3", ("thing::there",))
 
 
-def library(path: Path, text: str) -> None:
-    subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-", "-o", path], input=text, text=True, check=True)
+def library(path: Path, text: str, *flags: str) -> None:
+    subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-", *flags, "-o", path], input=text, text=True, check=True)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def on(tmp_path: Path) -> Tried:
 
 
 def verdicts(on: Tried, project: Project) -> dict[str, bool]:
-    found = ecosystem.tried(on, project, on.folder, cuda=True)
+    found = ecosystem.tried(on, project, on.folder, cuda="12.4")
     return {one.name.partition(": ")[2]: one.ok for one in found}
 
 
@@ -47,7 +47,7 @@ def test_a_project_that_works(on: Tried) -> None:
 
 def test_a_symbol_that_torch_lacks_is_named(on: Tried) -> None:
     library(on.folder / "thing/_C.so", "int THPOther(void); int use(void) { return THPOther(); }")
-    (found, *_) = ecosystem.tried(on, THING, on.folder, cuda=False)
+    (found, *_) = ecosystem.tried(on, THING, on.folder, cuda="")
     assert not found.ok and found.seen.startswith("1 symbols of torch's, 1 missing") and "THPOther" in found.seen
 
 
@@ -61,6 +61,17 @@ def test_a_symbol_that_torch_lacks_is_named(on: Tried) -> None:
 )
 def test_one_that_does_not_is_named(on: Tried, project: Project, fails: str) -> None:
     assert verdicts(on, project)[fails] is False
+
+
+def test_one_that_is_linked_with_another_cuda_can_be_used_on_no_torch_of_this_one(on: Tried) -> None:
+    library(on.folder / "libcudart.so.12", "int cudaInit;", "-Wl,-soname,libcudart.so.12")
+    uses = "int THPThing(void); int use(void) { return THPThing(); }"
+    library(on.folder / "thing/_C.so", uses, "-Wl,--no-as-needed", f"-L{on.folder}", "-l:libcudart.so.12")
+    broken = replace(THING, trial="import gone")
+    symbols, used = ecosystem.tried(on, broken, on.folder, cuda="11.8")
+    assert symbols.ok and used.ok
+    assert used.seen == "not, as on the official torch of CUDA 11.8: this wheel needs libcudart.so.12"
+    assert verdicts(on, broken)["used"] is False, "with its own CUDA it is tried"
 
 
 def test_every_release_names_each_project_once() -> None:

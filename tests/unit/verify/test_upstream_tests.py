@@ -23,13 +23,17 @@ class TestThings:
 """
 
 
+def run(folder: Path, *suites: UpstreamSuite) -> dict[str, str]:
+    return outcomes(here(folder), str(folder), suites, folder / "tests.log")
+
+
 def here(folder: Path) -> Tried:
     return Tried("here", (sys.executable,), folder, str(folder))
 
 
 def test_outcomes_of_a_real_run(tmp_path: Path) -> None:
     (tmp_path / "test_things.py").write_text(TESTS)
-    assert outcomes(here(tmp_path), str(tmp_path), [UpstreamSuite("test_things.py", "")]) == {
+    assert run(tmp_path, UpstreamSuite("test_things.py", "")) == {
         "test_things.py::TestThings::test_good": "passed",
         "test_things.py::TestThings::test_bad": "failed",
         "test_things.py::TestThings::test_later": "skipped",
@@ -39,12 +43,14 @@ def test_outcomes_of_a_real_run(tmp_path: Path) -> None:
 def test_a_suite_that_runs_nothing_is_an_error_and_not_a_pass(tmp_path: Path) -> None:
     (tmp_path / "test_things.py").write_text(TESTS)
     with pytest.raises(DecoupleError, match=r"test_things\.py on here: no test ran"):
-        outcomes(here(tmp_path), str(tmp_path), [UpstreamSuite("test_things.py", "nothing_is_called_so")])
+        run(tmp_path, UpstreamSuite("test_things.py", "nothing_is_called_so"))
 
 
 def test_a_file_that_does_not_import_has_failed(tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text("import a_module_that_is_not_there\n")
-    assert set(outcomes(here(tmp_path), str(tmp_path), [UpstreamSuite("test_broken.py", "")]).values()) == {"failed"}
+    assert set(run(tmp_path, UpstreamSuite("test_broken.py", "")).values()) == {"failed"}
+    said = (tmp_path / "tests.log").read_text()
+    assert said.startswith("test_broken.py on here:") and "No module named 'a_module_that_is_not_there'" in said
 
 
 def test_a_file_that_ends_by_a_signal_is_named_and_the_others_run(tmp_path: Path) -> None:
@@ -52,7 +58,7 @@ def test_a_file_that_ends_by_a_signal_is_named_and_the_others_run(tmp_path: Path
     (tmp_path / "test_crash.py").write_text("import ctypes\ndef test_one(): ctypes.string_at(0)\n")
     (tmp_path / "test_things.py").write_text("def test_two(): pass\n")
     suites = [UpstreamSuite(name, "") for name in ("test_crash.py", "test_things.py")]
-    seen = outcomes(here(tmp_path), str(tmp_path), suites)
+    seen = run(tmp_path, *suites)
     assert seen == {"test_crash.py": "SIGSEGV", "test_things.py::test_things::test_two": "passed"}
     new, known = (alone(seen, {"test_crash.py": why}) for why in ("", "a reason"))
     assert (new.ok, new.seen) == (False, "1 passed, 0 skipped, 1 failed\n       test_crash.py ended by SIGSEGV")
