@@ -101,6 +101,23 @@ def test_no_file_of_the_core_includes_a_moved_header_where_stage_1_sees_it(tree:
     }
 
 
+def test_moved_bindings_name_constants_where_upstream_has_them(tree: Path) -> None:
+    """Also behind a switch that few builds turn on: UCC's looked for the timeout of process groups in c10d, where it is
+    not, and did not compile."""
+    text = series_patches()[0].read_text()
+    moved = dict(zip(*(re.findall(rf"^rename {way} (.*)$", text, re.MULTILINE) for way in ("from", "to")), strict=True))
+    named = 0
+    for binding in sorted((tree / MOVED / "csrc/pybinding/registrations").glob("*.cpp")):
+        text = binding.read_text(encoding="utf-8")
+        included = re.findall(r"^\s*#\s*include\s*<(torch/[^>]+)>", text, re.MULTILINE)
+        headers = [(tree / moved.get(header, header)).read_text(encoding="utf-8") for header in included]
+        within = "".join(header.partition("\nnamespace c10d {")[2] for header in headers)
+        constants = set(re.findall(r"\bc10d::(k[A-Z]\w+)", text))
+        assert constants <= set(re.findall(r"^constexpr\s.*?\b(k[A-Z]\w+)\s*=", within, re.MULTILINE)), binding.name
+        named += len(constants)
+    assert named, "the bindings of c10d name their timeouts"
+
+
 def test_patched_python_compiles_and_is_packaged_from_where_it_lies(tree: Path) -> None:
     touched = {
         line.removeprefix("+++ b/")

@@ -98,14 +98,17 @@ def tryout(request: Tryout, listener: Listener = QUIET) -> tuple[Promise, ...]:
         shutil.copy2(wheel, folder)
     bare = Bare(_root(system, listener), (Bind(folder, _INSIDE), *shown))
     try:
-        found = _installed(bare, system, wheels, [one.requirement for one in asked], listener)
+        pip = _installed(bare, system, wheels, listener)
         on = Tried(system.name, tuple(bare.argv([f"{_INSIDE}/venv/bin/python"], {}, "/")), folder, _INSIDE)
         site = next((folder / "venv/lib").glob("python3*/site-packages"))
+        before = _version(bare)
+        # first, for upstream's tests use a torchvision that is there, and one for another CUDA cannot be imported
+        tests = [_tests(bare, on, listener)] if request.tests else []
+        found = _on_top(bare, system, pip, [one.requirement for one in asked], before, listener)
         cuda = _says(bare, "import torch; print(torch.version.cuda or '')")[1]
         for one in asked:
             found += ecosystem.tried(on, one, site, cuda=cuda)
-        if request.tests:
-            found.append(_tests(bare, on, listener))
+        found += tests
     finally:
         if not request.keep:
             remove_tree(folder)
@@ -136,11 +139,9 @@ def _root(system: System, listener: Listener) -> Root:
     return rootfs.ensure(cache_dir(), described, [], log=log, progress=listener.progress)
 
 
-def _installed(
-    bare: Bare, system: System, wheels: Sequence[Path], requirements: Sequence[str], listener: Listener
-) -> list[Promise]:
-    """pip installs the wheels and then, on top, what others made: the torch of ours stays, and pip is content."""
-    log = cache_dir() / "logs" / f"tryout-{system.name}.log"
+def _installed(bare: Bare, system: System, wheels: Sequence[Path], listener: Listener) -> list[str]:
+    """A virtual environment with the wheels; returns the command of its pip."""
+    log = _log(system.name)
     listener.progress.start(f"pip install on {system.name}")
     run_logged(
         bare.argv([f"python{system.python}", "-m", "venv", f"{_INSIDE}/venv"], {}, "/"), log=log, what="python -m venv"
@@ -152,10 +153,27 @@ def _installed(
     run_logged(
         bare.online([*pip, "install", "-q", *files]), log=log, what=f"pip install {' '.join(map(_project, wheels))}"
     )
-    before = _version(bare)
-    for requirement in requirements:
-        run_logged(bare.online([*pip, "install", "-q", requirement]), log=log, what=f"pip install {requirement}")
     listener.progress.finish()
+    return pip
+
+
+def _on_top(
+    bare: Bare,
+    system: System,
+    pip: Sequence[str],
+    requirements: Sequence[str],
+    before: tuple[bool, str],
+    listener: Listener,
+) -> list[Promise]:
+    """pip installs what others made: the torch of ours stays as it was ``before``, and pip is content."""
+    for requirement in requirements:
+        listener.progress.start(f"pip install {requirement} on {system.name}")
+        run_logged(
+            bare.online([*pip, "install", "-q", requirement]),
+            log=_log(system.name),
+            what=f"pip install {requirement}",
+        )
+        listener.progress.finish()
     after = _version(bare)
     content = subprocess.run(bare.argv([*pip, "check"], {}, "/"), capture_output=True, text=True)
     glibc = subprocess.run(bare.argv(["getconf", "GNU_LIBC_VERSION"], {}, "/"), capture_output=True, text=True)
@@ -164,6 +182,10 @@ def _installed(
         Promise(f"{where}: import torch", before[0] and before == after, after[1]),
         Promise("pip check", content.returncode == 0, (content.stdout + content.stderr).strip().splitlines()[-1]),
     ]
+
+
+def _log(system: str) -> Path:
+    return cache_dir() / "logs" / f"tryout-{system}.log"
 
 
 def _version(bare: Bare) -> tuple[bool, str]:
@@ -180,7 +202,7 @@ def _says(bare: Bare, program: str) -> tuple[bool, str]:
 
 
 def _tests(bare: Bare, on: Tried, listener: Listener) -> Promise:
-    log = cache_dir() / "logs" / f"tryout-{on.name}.log"
+    log = _log(on.name)
     command = [f"{_INSIDE}/venv/bin/python", "-m", "pip", "install", "-q", *_TOOLS]
     run_logged(bare.online(command), log=log, what=f"pip install {' '.join(_TOOLS)}")
     listener.progress.start(f"upstream's CPU tests on {on.name}")
