@@ -13,6 +13,7 @@ import pytest
 from packaging.utils import parse_wheel_filename
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import git
 from decouple.base.paths import cache_dir, find_project
 from decouple.build import description, remote_cache, rootfs, settings, wheels
 from decouple.build.environment import Places, RootEnvironment
@@ -20,6 +21,8 @@ from decouple.build.graft import graft
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import Bind, clean_environment
 from decouple.device import reuse
+from decouple.flows import shell
+from decouple.flows.shell import Shell
 from decouple.upstream.fetching import fetch
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit
@@ -170,6 +173,18 @@ def test_nvcc_compiles_with_the_roots_own_compiler_and_c_library(root: Root, too
     assert {*names, "libcudnn.so.9", "libcuda.so.1"} <= set(needed)
     versions = [int(one) for one in re.findall(r"GLIBC_2\.(\d+)", inside(root, tmp_path, "readelf", "-V", "a.so"))]
     assert versions and max(versions) <= 31
+
+
+def test_a_shell_of_stage_2_has_the_variables_of_that_toolkit(toolkit: str, tmp_path: Path) -> None:
+    """`decouple shell --env portable --stage 2` asked the root for a layer of another root."""
+    tree = tmp_path / "src"
+    git("init", "-q", str(tree), cwd=tmp_path)
+    (tree / "third_party").mkdir()
+    cuda = toolkit.rpartition("-")[2]
+    asked = Shell(find_project(), "2.6", env="portable", tree=tree, stage=2, cuda=cuda)
+    here = shell.runner(asked)
+    assert here(f'test "$CUDA_HOME" = {toolkit} && $CUDACXX --version | grep -q "release {cuda}"') == 0
+    assert here('test "$USE_TENSORPIPE" = OFF') == 0, "what the root lacks is off, as in a build"
 
 
 def test_a_toolkit_has_each_header_that_the_moved_files_include(root: Root, toolkit: str) -> None:

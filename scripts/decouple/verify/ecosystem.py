@@ -72,9 +72,9 @@ def tried(on: Tried, project: Project, site: Path, *, cuda: str) -> list[Promise
     """
     libraries = audit.libraries(site / project.name)
     found = [_symbols(project, site, libraries)]
-    linked = {name.rpartition(".")[2] for one in libraries for name in one.needed if name.startswith("libcudart.so.")}
-    if cuda and linked and cuda.partition(".")[0] not in linked:
-        said = f"not, as on the official torch of CUDA {cuda}: this wheel needs libcudart.so.{min(linked)}"
+    runtimes = {name for one in libraries for name in one.needed if name.startswith("libcudart.so.")}
+    if cuda and runtimes and cuda.partition(".")[0] not in {name.split(".")[2] for name in runtimes}:
+        said = f"not, as on the official torch of CUDA {cuda}: this wheel needs {', '.join(sorted(runtimes))}"
         return [*found, Promise(f"{project.requirement}: used", True, said)]
     found.append(_program(on, project))
     if cuda:

@@ -63,15 +63,19 @@ def test_one_that_does_not_is_named(on: Tried, project: Project, fails: str) -> 
     assert verdicts(on, project)[fails] is False
 
 
-def test_one_that_is_linked_with_another_cuda_can_be_used_on_no_torch_of_this_one(on: Tried) -> None:
-    library(on.folder / "libcudart.so.12", "int cudaInit;", "-Wl,-soname,libcudart.so.12")
+@pytest.mark.parametrize(("runtime", "own", "other"), [("12", "12.4", "11.8"), ("11.0", "11.8", "12.4")])
+def test_one_that_is_linked_with_another_cuda_can_be_used_on_no_torch_of_this_one(
+    on: Tried, runtime: str, own: str, other: str
+) -> None:
+    name = f"libcudart.so.{runtime}"
+    library(on.folder / name, "int cudaInit;", f"-Wl,-soname,{name}")
     uses = "int THPThing(void); int use(void) { return THPThing(); }"
-    library(on.folder / "thing/_C.so", uses, "-Wl,--no-as-needed", f"-L{on.folder}", "-l:libcudart.so.12")
+    library(on.folder / "thing/_C.so", uses, "-Wl,--no-as-needed", f"-L{on.folder}", f"-l:{name}")
     broken = replace(THING, trial="import gone")
-    symbols, used = ecosystem.tried(on, broken, on.folder, cuda="11.8")
+    symbols, used = ecosystem.tried(on, broken, on.folder, cuda=other)
     assert symbols.ok and used.ok
-    assert used.seen == "not, as on the official torch of CUDA 11.8: this wheel needs libcudart.so.12"
-    assert verdicts(on, broken)["used"] is False, "with its own CUDA it is tried"
+    assert used.seen == f"not, as on the official torch of CUDA {other}: this wheel needs {name}"
+    assert not ecosystem.tried(on, broken, on.folder, cuda=own)[1].ok, "with its own CUDA it is tried"
 
 
 def test_every_release_names_each_project_once() -> None:
