@@ -127,6 +127,7 @@ class Stack:
             lambda name: name.rsplit("/", 1)[-1] == wanted,
             lambda name: name.rsplit("/", 1)[-1].removesuffix(".patch") == wanted,
             lambda name: name.rsplit("/", 1)[-1].startswith(wanted + "-"),
+            lambda name: name in self.series.names and self.patch(name).header.decouple_id == wanted,
         )
         for fits in ways:
             found = [name for name in names if fits(name)]

@@ -69,7 +69,9 @@ def test_one_by_one_by_number_and_by_name(world: World) -> None:
         assert stack.applied == ("2.6/0001-relocate.patch",)
         stack.push("0002-hooks")
         assert stack.top == "2.6/0002-hooks.patch"
-        stack.pop(2)
+        stack.push("split")
+        assert stack.top == "2.6/0003-split.patch", "by its Decouple-Id"
+        stack.pop(3)
         assert stack.applied == ()
         with pytest.raises(UsageError, match="no patch '0009'"):
             stack.push("0009")
