@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -114,9 +116,25 @@ def version_of(python: Path) -> str:
 
 def install(wheels: Sequence[Wheel], python: Path) -> None:
     """Have pip install the verified files for the interpreter ``python``, which need not have a pip of its own; their
-    other dependencies pip takes from where it is configured to. Raises DecoupleError."""
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install"]
-    if subprocess.run([*pip, *(str(wheel.path) for wheel in wheels)]).returncode:
+    other dependencies pip takes from where it is configured to. Raises DecoupleError.
+
+    NVIDIA's wheels for two CUDAs write the same files (cuDNN, NCCL): where those of another are installed too, the ones
+    that the wheels ask for are installed again, so that the files are theirs.
+    """
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    _run([*pip, "install", *(str(wheel.path) for wheel in wheels)], wheels, python)
+    if own := {wheel.manifest.cuda.partition(".")[0] for wheel in wheels if wheel.manifest.cuda}:
+        listed = subprocess.run([*pip, "list", "--format=json"], capture_output=True, text=True, check=True).stdout
+        ours, others = list[str](), list[str]()
+        for one in json.loads(listed):
+            if found := re.fullmatch(r"nvidia-.+-cu(\d+)", one["name"]):
+                (ours if found[1] in own else others).append(f"{one['name']}=={one['version']}")
+        if ours and others:
+            _run([*pip, "install", "--force-reinstall", "--no-deps", *ours], wheels, python)
+
+
+def _run(command: Sequence[str], wheels: Sequence[Wheel], python: Path) -> None:
+    if subprocess.run(command).returncode:
         raise DecoupleError(
             f"pip could not install {', '.join(wheel.path.name for wheel in wheels)} for {python}",
             next_step=f"the files are verified and kept in {wheels[0].path.parent}",
