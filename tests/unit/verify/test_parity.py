@@ -10,6 +10,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.verify import parity
+from decouple.verify.inside.dump import describe_thing
 
 
 def offer(**changes: Any) -> dict[str, Any]:
@@ -65,6 +66,20 @@ def test_what_another_cuda_is_without_has_its_reason_there_alone() -> None:
         assert why in next(iter(old.reasons.values()))
         assert not parity.explained(found, "built", "12.4").ok
         assert not parity.explained(found, "built").ok, "the official wheel's own CUDA has it"
+
+
+@pytest.mark.parametrize("order", ["'aten::a', 'prim::b', 'c'", "'c', 'prim::b', 'aten::a'"])
+def test_a_set_in_a_signature_is_the_same_in_any_order(order: str) -> None:
+    """Its order is that of the hashes under which pip compiled the module, and not of this process."""
+
+    class Printed:
+        def __repr__(self) -> str:
+            return f"frozenset({{{order}}})"
+
+    def kinds(wanted: Any = Printed(), by: Any = {"b": 1, "a": 2}) -> None: ...  # noqa: B006, B008
+
+    said = "(wanted: 'Any' = frozenset({'aten::a', 'c', 'prim::b'}), by: 'Any' = {'b': 1, 'a': 2}) -> 'None'"
+    assert describe_thing(kinds) == f"def{said}"
 
 
 def exported(*strong: str, vague: tuple[str, ...] = ()) -> parity.Exported:

@@ -161,13 +161,21 @@ def describe(module: Any, name: str) -> str:
     return describe_thing(thing)
 
 
+_SET = re.compile(r"\{((?:(?!: )[^{}])+)\}")
+"""A set as it is printed: in the order of whoever compiled the module, whose hashes its .pyc keeps."""
+
+
+def _sorted(found: re.Match[str]) -> str:
+    return "{" + ", ".join(sorted(found[1].split(", "))) + "}"
+
+
 def describe_thing(thing: Any) -> str:
     """The same, of what the name stands for."""
     if inspect.isclass(thing):
         return f"class({', '.join(part for part in dir(thing) if not part.startswith('_'))})"
     if callable(thing):
         try:
-            return f"def{inspect.signature(thing)}"
+            return f"def{_SET.sub(_sorted, str(inspect.signature(thing)))}"
         except (TypeError, ValueError):
             return "callable"
     return type(thing).__name__
