@@ -124,7 +124,7 @@ def install(wheels: Sequence[Wheel], python: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--python", str(python)]
     _run([*pip, "install", *(str(wheel.path) for wheel in wheels)], wheels, python)
     if own := {wheel.manifest.cuda.partition(".")[0] for wheel in wheels if wheel.manifest.cuda}:
-        listed = subprocess.run([*pip, "list", "--format=json"], capture_output=True, text=True, check=True).stdout
+        listed = _run([*pip, "list", "--format=json"], wheels, python, stdout=subprocess.PIPE)
         ours, others = list[str](), list[str]()
         for one in json.loads(listed):
             if found := re.fullmatch(r"nvidia-.+-cu(\d+)", one["name"]):
@@ -133,9 +133,11 @@ def install(wheels: Sequence[Wheel], python: Path) -> None:
             _run([*pip, "install", "--force-reinstall", "--no-deps", *ours], wheels, python)
 
 
-def _run(command: Sequence[str], wheels: Sequence[Wheel], python: Path) -> None:
-    if subprocess.run(command).returncode:
+def _run(command: Sequence[str], wheels: Sequence[Wheel], python: Path, stdout: int | None = None) -> str:
+    done = subprocess.run(command, stdout=stdout, text=True)
+    if done.returncode:
         raise DecoupleError(
             f"pip could not install {', '.join(wheel.path.name for wheel in wheels)} for {python}",
             next_step=f"the files are verified and kept in {wheels[0].path.parent}",
         )
+    return done.stdout

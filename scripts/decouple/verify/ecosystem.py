@@ -67,15 +67,14 @@ def tried(on: Tried, project: Project, site: Path, *, cuda: str) -> list[Promise
     """``project``, installed in ``site`` (the site-packages of ``on`` as this side sees it), used on the torch there:
     its symbols, its program, and where that torch has a ``cuda`` ("12.4") its operators.
 
-    One that is linked with another CUDA's runtime can be used on no torch of that CUDA, nor on the official one: that
-    is said instead.
+    One that is linked with another CUDA's runtime than that torch brings is not used: that is said instead.
     """
     libraries = audit.libraries(site / project.name)
     found = [_symbols(project, site, libraries)]
     runtimes = {name for one in libraries for name in one.needed if name.startswith("libcudart.so.")}
     if cuda and runtimes and cuda.partition(".")[0] not in {name.split(".")[2] for name in runtimes}:
-        said = f"not, as on the official torch of CUDA {cuda}: this wheel needs {', '.join(sorted(runtimes))}"
-        return [*found, Promise(f"{project.requirement}: used", True, said)]
+        said = f"it needs {', '.join(sorted(runtimes))}, and this torch is of CUDA {cuda}"
+        return [*found, Promise(f"{project.requirement}: not used", True, said)]
     found.append(_program(on, project))
     if cuda:
         found.append(_operators(on, project))

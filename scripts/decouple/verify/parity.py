@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import tempfile
@@ -109,8 +108,7 @@ def dump(
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".json") as answer:
         target = f"{inside}/{Path(answer.name).name}" if inside else answer.name
         argv = [*prefix, "-c", _DUMP.read_text(encoding="utf-8"), json.dumps(wanted), target]
-        ordered = {**os.environ, "PYTHONHASHSEED": "0"}  # so that a set prints the same twice
-        done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=ordered)
+        done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         text = Path(answer.name).read_text()
     if done.returncode or not text:
         said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]

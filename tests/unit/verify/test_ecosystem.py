@@ -64,7 +64,7 @@ def test_one_that_does_not_is_named(on: Tried, project: Project, fails: str) -> 
 
 
 @pytest.mark.parametrize(("runtime", "own", "other"), [("12", "12.4", "11.8"), ("11.0", "11.8", "12.4")])
-def test_one_that_is_linked_with_another_cuda_can_be_used_on_no_torch_of_this_one(
+def test_one_that_is_linked_with_another_cuda_is_said_to_be_and_not_used(
     on: Tried, runtime: str, own: str, other: str
 ) -> None:
     name = f"libcudart.so.{runtime}"
@@ -72,9 +72,9 @@ def test_one_that_is_linked_with_another_cuda_can_be_used_on_no_torch_of_this_on
     uses = "int THPThing(void); int use(void) { return THPThing(); }"
     library(on.folder / "thing/_C.so", uses, "-Wl,--no-as-needed", f"-L{on.folder}", f"-l:{name}")
     broken = replace(THING, trial="import gone")
-    symbols, used = ecosystem.tried(on, broken, on.folder, cuda=other)
-    assert symbols.ok and used.ok
-    assert used.seen == f"not, as on the official torch of CUDA {other}: this wheel needs {name}"
+    symbols, unused = ecosystem.tried(on, broken, on.folder, cuda=other)
+    assert symbols.ok and unused.name == "thing==1.0: not used"
+    assert unused.seen == f"it needs {name}, and this torch is of CUDA {other}"
     assert not ecosystem.tried(on, broken, on.folder, cuda=own)[1].ok, "with its own CUDA it is tried"
 
 

@@ -20,6 +20,8 @@ import warnings
 from typing import Any
 
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+#: A set as it is printed, in the order of this process's hashes, or of those of whoever compiled the module.
+SET = re.compile(r"\{((?:(?!: )[^{}])+)\}")
 
 
 def registrations(torch: Any, keys: list[str] | None) -> dict[str, list[str]]:
@@ -161,10 +163,6 @@ def describe(module: Any, name: str) -> str:
     return describe_thing(thing)
 
 
-_SET = re.compile(r"\{((?:(?!: )[^{}])+)\}")
-"""A set as it is printed: in the order of whoever compiled the module, whose hashes its .pyc keeps."""
-
-
 def _sorted(found: re.Match[str]) -> str:
     return "{" + ", ".join(sorted(found[1].split(", "))) + "}"
 
@@ -175,7 +173,7 @@ def describe_thing(thing: Any) -> str:
         return f"class({', '.join(part for part in dir(thing) if not part.startswith('_'))})"
     if callable(thing):
         try:
-            return f"def{_SET.sub(_sorted, str(inspect.signature(thing)))}"
+            return f"def{SET.sub(_sorted, str(inspect.signature(thing)))}"
         except (TypeError, ValueError):
             return "callable"
     return type(thing).__name__
