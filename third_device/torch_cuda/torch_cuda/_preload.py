@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from torch_cuda import _libraries, build_info, library_dir
 from torch_cuda._after_import import before_body, when_imported
 from torch_cuda._extensions import extend_paths
+from torch_cuda._overwritten import overwritten, site_folders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +48,7 @@ def preload() -> str:
     folders = _libraries.search_folders(torch_folder)
     check_whole(build_info(), library_dir())
     check_kind(build_info(), library_dir().parent, torch_folder)
+    _warn_of_overwritten(build_info(), folders)
     for name in ("libc10_cuda.so", "libtorch_cuda.so", *_apart()):
         try:
             _libraries.open_library(library_dir() / name, folders)
@@ -132,6 +134,18 @@ def _release(version: str) -> str:
     """The X.Y.Z of a PEP 440 version with whatever suffix."""
     found = re.match(r"\d+\.\d+\.\d+", version)
     return found.group() if found else version
+
+
+def _warn_of_overwritten(built: Mapping[str, Any], folders: list[Path]) -> None:
+    """Say which of NVIDIA's wheels have another CUDA's files, before one of those is opened or found missing."""
+    for site in site_folders(folders):
+        if again := overwritten(site, str(built.get("cuda", ""))):
+            warnings.warn(
+                f"torch-cuda {built['version']} finds files of another CUDA in {site / 'nvidia'}, or none, where these "
+                f"wheels have theirs; pip install --force-reinstall --no-deps {' '.join(again)}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 def _apart() -> list[str]:

@@ -1,0 +1,52 @@
+"""Finds files of NVIDIA's wheels that the wheel of another CUDA wrote over, or took along when it was uninstalled.
+
+cuDNN, NCCL, cuRAND and cuSOLVER of ``nvidia-*-cu11`` and ``nvidia-*-cu12`` lie in one folder under one name. pip takes
+a wheel for installed when its metadata are there, so a change of CUDA and back leaves the other CUDA's libraries.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["overwritten", "site_folders"]
+
+_INFO = re.compile(r"(?P<project>nvidia_.+_cu(?P<cuda>\d+))-(?P<version>[^-]+)\.dist-info")
+_LIBRARY = re.compile(r"\.so(\.\d+)*$")
+
+
+def site_folders(library_folders: Iterable[Path]) -> list[Path]:
+    """The folders that pip installed into, of *library_folders* such as ``site-packages/nvidia/cudnn/lib``."""
+    found = [folder.parents[2].resolve() for folder in library_folders if folder.parent.parent.name == "nvidia"]
+    return list(dict.fromkeys(found))
+
+
+def overwritten(site: Path, cuda: str) -> list[str]:
+    """What pip must install again below *site* for CUDA *cuda* ("12.4"), such as ``nvidia-cudnn-cu12==9.1.0.70``.
+
+    A wheel is named when a library of its RECORD is gone, or, with a wheel for another CUDA beside it, has another
+    size than RECORD says. A wheel without RECORD (not of pip's making) is left alone.
+    """
+    infos = [(found, path) for path in sorted(site.glob("nvidia_*.dist-info")) if (found := _INFO.match(path.name))]
+    major = cuda.partition(".")[0]
+    mixed = any(found["cuda"] != major for found, _ in infos)
+    return [
+        f"{found['project'].replace('_', '-')}=={found['version']}"
+        for found, path in infos
+        if found["cuda"] == major and _differs(site, path / "RECORD", mixed)
+    ]
+
+
+def _differs(site: Path, record: Path, mixed: bool) -> bool:
+    lines = record.read_text("utf-8").splitlines() if record.is_file() else []
+    for name, _, size in (line.rsplit(",", 2) for line in lines if line.count(",") >= 2):
+        if not _LIBRARY.search(name):
+            continue
+        file = site / name
+        if not file.is_file() or (mixed and size.isdigit() and file.stat().st_size != int(size)):
+            return True
+    return False
