@@ -17,8 +17,10 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
-from decouple.build.environment import Environment, RootEnvironment
+from decouple.build import description
+from decouple.build.environment import Environment
 from decouple.build.wheels import read_manifest
+from decouple.flows import portable
 from decouple.flows.listener import QUIET, Listener
 from decouple.release.manifest import Manifest
 from decouple.upstream.download import Downloader
@@ -85,7 +87,8 @@ def of_backend(
     kept: bool = False,
     progress: Progress = SILENT,
 ) -> KernelComparison:
-    """The machine code of the wheel ``backend`` against ``against``: "official", "monolith" (the root's), or a file.
+    """The machine code of the wheel ``backend`` against ``against``: "official", "monolith" (of the Debian root, which
+    is made where it is not there), or a file. Against others the official wheel is the witness, where it is kept here.
 
     ``part`` compares only the sources that the wheel has, and those of the attention kernels are left out where it was
     asked for without them; the architectures are those of the wheel, or of these the
@@ -100,9 +103,8 @@ def of_backend(
     if against == "official":
         word = f"{OFFICIAL}{places.release}"
     elif against == "monolith":
-        if not isinstance(environment, RootEnvironment):
-            raise UsageError("--kernels monolith: it lies in the Debian root", next_step="add --env rootfs")
-        folder = environment.root.tree / checks.MONOLITH.lstrip("/") / "lib"
+        root = portable.made_root(description.load(), "Debian", ["monolith"], Listener(progress=progress))
+        folder = root.tree / checks.MONOLITH.lstrip("/") / "lib"
         word = str(next(iter(sorted(folder.rglob("libtorch_cuda.so*"))), folder))
     attention = read_manifest(backend).flags.get("flash", True) is not False
     whole = "built" if attention else "built without attention"
@@ -113,7 +115,11 @@ def of_backend(
             looked = next(stack.enter_context(audit.opened(backend)).rglob("libtorch_cuda.so"))
         ours = dump([looked], backend.name, archs, progress)
     theirs = _side(places.project, word, archs, progress)
-    return comparing.compare(ours, theirs, part=part, attention=attention, sides=sides)
+    witness = None
+    if against != "official" and len(archs) == 1:
+        path = official.kept(load_release(places.project, places.release).version, archs[0])
+        witness = dumps.read(path) if path.exists() else None
+    return comparing.compare(ours, theirs, part=part, attention=attention, sides=sides, witness=witness)
 
 
 def official_kept(release: Manifest, backend: Path) -> bool:

@@ -28,7 +28,7 @@ from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.parity import unpacked
 from decouple.flows.tryout import fitting
-from decouple.flows.verify import Verified, audits, section
+from decouple.flows.verify import Verified, audits, record_kernels, section
 from decouple.release import status
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks, facts, parity
@@ -46,8 +46,8 @@ class VerifyPortable(Work, frozen=True):
     """Has the official torch of the release, with all that it requires."""
     cuda: str = ""
     """The CUDA that torch_cuda was compiled with; empty: the official wheel's."""
-    kernels: bool = False
-    """Compare the machine code with the official wheel's."""
+    kernels: str | None = None
+    """Compare the machine code with that of "official", "monolith" (Debian's), or a file."""
 
 
 def verify(
@@ -75,7 +75,7 @@ def verify(
     found += checks.together(both, ours, facts.expected(toolchain, wheels.read_manifest(backend).arch_list, "host", {}))
     code = None
     if request.kernels:
-        code = kernels.of_backend(HostEnvironment(places), backend, "official", progress=listener.progress)
+        code = kernels.of_backend(HostEnvironment(places), backend, request.kernels, progress=listener.progress)
     same = tuple(parity.explained(one, "built", other) for one in parity.compare(ours, theirs))
     result = Verified(tuple(reports), tuple(found), same, code)
     _record(request, version, backend, ours["facts"], result)
@@ -140,9 +140,15 @@ def _same_core(places: Places, core: Path) -> Promise:
 
 
 def _record(request: VerifyPortable, version: str, backend: Path, seen: Mapping[str, Any], result: Verified) -> None:
-    """A section per Python and CUDA."""
+    """A section per Python and CUDA, with the comparison with the official machine code. That with another's stands
+    beside those of all builds, and the section keeps what was seen of the same wheel."""
     path, made = status.path_of(request.project, request.release), wheels.read_manifest(backend)
+    before, label = status.read(path), f"py{version}-cu{made.cuda}"
     code = status.KernelsSection(**result.kernels.to_dict()) if result.kernels else None
+    if result.kernels and request.kernels != "official":
+        if request.kernels == "monolith":
+            record_kernels(request.project, request.release, label + status.MONOLITH, result.kernels)
+        one = before.portable.get(label)
+        code = one.kernels if one and (one.wheel, one.series) == (backend.name, made.series.digest) else None
     found = status.WheelSection(backend.name, made.series.digest, section("built", seen, result), code)
-    label = f"py{version}-cu{made.cuda}"
-    status.update(path, portable={**status.read(path).portable, label: found})
+    status.update(path, portable={**before.portable, label: found})

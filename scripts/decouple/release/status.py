@@ -111,6 +111,9 @@ class ParitySection(Struct, frozen=True):
 UNPATCHED = "unpatched"
 """Among ``kernels``: a sample of ours against the same sources of the release's own tree."""
 
+MONOLITH = "/monolith"
+"""Ends the labels among ``kernels`` of wheels of ours against Debian's single-stage build."""
+
 
 class KernelsSection(Struct, frozen=True):
     """Machine code against that of ``theirs``: decouple.verify.kernels.compare.KernelComparison in figures."""
@@ -426,6 +429,11 @@ def _kernels(status: ReleaseStatus) -> str:
     percent = 100 * found.same / found.total  # cut, not rounded: 100.00 only when all are
     part = f" in {found.sources} of {found.of_sources} sources" if found.sources < found.of_sources else ""
     cell = f"{int(100 * percent) / 100:.2f} % of {found.total}{part} ({', '.join(found.archs)}){rest}"
+    cell += "".join(
+        f"<br>Debian's monolith: {one.same} of {one.total}, {len(one.unexplained)} unexplained"
+        for label, one in sorted(status.kernels.items())
+        if label.endswith(MONOLITH)
+    )
     if sample := status.kernels.get(UNPATCHED):
         cell += f"<br>unpatched tree: {sample.same} of {sample.total} in {sample.sources} files"
     return cell

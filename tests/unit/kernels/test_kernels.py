@@ -191,6 +191,24 @@ def test_one_more_than_was_explained_explains_none(tmp_path: Path, monkeypatch: 
     assert not compare.compare(both, theirs, sides="built/official").ok
 
 
+def test_what_a_third_build_has_as_ours_is_the_other_sides_difference(tmp_path: Path) -> None:
+    """Debian's monolith differs from ours in hundreds of functions, the official wheel in nearly none of them."""
+    mine, more = Made("_Z4minev", b"m" * 16), Made("_Z4morev", b"c" * 16)
+    sides = {
+        "ours": [*ONE, mine],
+        "theirs": [Made(OTHER[0].name, b"!" * 32), OTHER[1], more],
+        "official": [*OTHER, mine],
+    }
+    ours, theirs, official = (dump.of_libraries([built(tmp_path, name, made)], name) for name, made in sides.items())
+    assert {one.what for one in compare.compare(ours, theirs).found} == {"code", "missing", "extra"}
+    found = compare.compare(ours, theirs, witness=official)
+    assert found.ok and {one.reason for one in found.found} == {"official is as ours"} and found.same == 1
+    planted = dump.of_libraries([built(tmp_path, "planted", [Made(ONE[0].name, b"?" * 32), ONE[1], mine])], "planted")
+    (fault,) = [one for one in compare.compare(planted, theirs, witness=official).found if not one.reason]
+    assert (fault.what, fault.file) == ("code", "SummaryOps.cu")
+    assert not compare.compare(ours, theirs, witness=theirs).ok
+
+
 def test_what_two_hosts_ask_for_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     image = [cubins.fatbin([("sm_90", cubins.cubin(ONE))])]
     one, other = (

@@ -173,9 +173,11 @@ def test_kernels_of_a_portable_wheel_count_and_so_does_a_sample_of_the_unpatched
     official = {"theirs": "official 2.6.0", "same": 90, "total": 100, "missing": 0, "extra": 0, "archs": ["sm_90"]}
     sample = {**official, "theirs": "the unpatched tree", "same": 20, "total": 20, "sources": 2, "of_sources": 2}
     portable = {"wheel": "torch_cuda.whl", "series": "", "verify": {}, "kernels": official}
-    kernels = {"smoke": {**official, "same": 10, "total": 10}, "unpatched": sample}
+    monolith = {**official, "theirs": "libtorch_cuda.so.2.6", "same": 80, "unexplained": ["one"]}
+    kernels = {"smoke": {**official, "same": 10, "total": 10}, "unpatched": sample, "py3.9-cu12.4/monolith": monolith}
     (row,) = table(_2_6={"kernels": kernels, "portable": {"py3.13-cu12.4": portable}}).splitlines()[2:]
-    assert "| 90.00 % of 100 (sm_90)<br>unpatched tree: 20 of 20 in 2 files |" in row
+    others = "<br>Debian's monolith: 80 of 100, 1 unexplained<br>unpatched tree: 20 of 20 in 2 files"
+    assert f"| 90.00 % of 100 (sm_90){others} |" in row
 
 
 def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None:

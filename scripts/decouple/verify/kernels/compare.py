@@ -92,13 +92,20 @@ class _Pair(Struct, frozen=True):
 
 
 def compare(
-    ours: Dump, theirs: Dump, *, part: bool = False, attention: bool = True, sides: str = ""
+    ours: Dump,
+    theirs: Dump,
+    *,
+    part: bool = False,
+    attention: bool = True,
+    sides: str = "",
+    witness: Dump | None = None,
 ) -> KernelComparison:
     """Every function of ``theirs`` in the architectures that both have, against ``ours``.
 
     ``part`` leaves out the files that ours has not at all, for a build of a part; without ``attention`` the files of
     the attention kernels are left out, for a build that was asked for without them; ``sides`` names both
-    for the explanations ("built/official"). Raises DecoupleError when the two share no architecture.
+    for the explanations ("built/official"). What differs and is as in ``witness``, a third build, is explained by
+    that: it is ``theirs`` that is different. Raises DecoupleError when the two share no architecture.
     """
     archs = tuple(sorted(set(ours.architectures()) & set(theirs.architectures())))
     if not archs:
@@ -138,7 +145,7 @@ def compare(
         renamed=sum(pair.renamed for pair in same),
         data=data[1].total(),
         data_same=(data[0] & data[1]).total(),
-        found=tuple(_explained(sorted(found, key=_where), sides)),
+        found=tuple(_seen(_explained(sorted(found, key=_where), sides), ours, witness)),
     )
 
 
@@ -238,6 +245,23 @@ def _demangler() -> Any:
 @cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
+
+
+def _seen(found: Iterable[KernelDifference], ours: Dump, witness: Dump | None) -> Iterable[KernelDifference]:
+    """``found``, with ``witness`` as the reason for what it has, or has not, as ours."""
+    if witness is None:
+        return found
+    mine, its = (
+        {(unit.arch, unit.file): {one.name: (one.code, one.launch) for one in unit.kernels} for unit in side.units}
+        for side in (ours, witness)
+    )
+
+    def as_ours(one: KernelDifference) -> bool:
+        where = one.arch, one.file  # a function that neither has is missing in both
+        return where in mine and where in its and mine[where].get(one.name) == its[where].get(one.name)
+
+    said = f"{witness.label} is as ours"
+    return [replace(one, reason=said) if not one.reason and as_ours(one) else one for one in found]
 
 
 class Explained(Struct, frozen=True):
