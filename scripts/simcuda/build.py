@@ -86,7 +86,7 @@ def recorder(site: Path, version: str = "12.4", out: Path | None = None) -> Path
         return folder / RECORDER
     kit = vendor.find(site, cache_folder() / "wheels", version)
     part = folder.with_name(folder.name + f".part{os.getpid()}")
-    shared = ("entries", "ledger", "addresses", "kernel_images", "kernel_names", "unset")
+    shared = ("entries", "ledger", "addresses", "kernel_images", "kernel_names", "unset", "defined")
     sources = [NATIVE / "record/record.cpp", *(NATIVE / f"runtime/{name}.cpp" for name in shared)]
     include = [f"-I{path}" for path in (NATIVE, NATIVE / "runtime", *kit.include())]
     parts = compile.objects(sources, part / "work", ["-O2", "-Wall", *include])

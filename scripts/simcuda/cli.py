@@ -63,9 +63,17 @@ def arguments() -> argparse.ArgumentParser:
     )
     run.add_argument("--no-shadows", action="store_true", help="host calls only: device memory holds no values")
     run.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
-    learn = commands.add_parser("unset", help="learn from shaken runs of one build which argument bytes nobody sets")
+    learn = commands.add_parser(
+        "unset", help="learn from runs of one build, shaken or under valgrind, which argument bytes nobody sets"
+    )
     learn.add_argument("out", type=Path, help="the file to write")
-    learn.add_argument("results", type=Path, nargs="+", help="what the plug-in wrote, with entries: two files or more")
+    learn.add_argument(
+        "results",
+        type=Path,
+        nargs="+",
+        help="what the plug-in wrote, with entries: of two shaken runs or more, of any under valgrind",
+    )
+    learn.add_argument("--known", type=Path, help="a file of this kind, all of which stays in the new one")
     record = commands.add_parser("record", parents=[common], help="run a command on a real GPU, and keep the ledger")
     record.add_argument("--ledger", type=Path, help="file for what is asked of the GPU; .PID is appended")
     record.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
@@ -122,7 +130,8 @@ def record(options: argparse.Namespace) -> int:
 def learn_unset(options: argparse.Namespace) -> int:
     """``unset``."""
     found = unset.learn([unset.launches(path) for path in options.results])
-    options.out.write_text(unset.text(found), encoding="utf-8")
+    known = unset.read(options.known) if options.known else {}
+    options.out.write_text(unset.text(found, known), encoding="utf-8")
     print(f"{options.out}: {len(found)} kernels, {sum(len(one) for one in found.values())} bytes")
     return 0
 

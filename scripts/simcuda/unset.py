@@ -10,6 +10,12 @@ the same kernel for the same test is one that nobody set, or part of an address 
     python -m simcuda unset unset.txt 1.jsonl 2.jsonl
     python -m simcuda run --unset unset.txt pytest ...
 
+What lies in a gap because of the operator's own earlier calls is the same in all runs of one build, and not in another
+build's. That is seen under valgrind, whose memcheck knows of each bit whether it was ever set: then a ledger has "??"
+for such a byte, and one run is enough::
+
+    python -m simcuda run valgrind -q --leak-check=no python -m pytest -p simcuda.plugin ... --simcuda-entries TESTS
+
 What was learned holds for any build of the same release: it is the kernels' arguments that have the gaps.
 """
 
@@ -22,8 +28,10 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-#: An entry's argument: device pointers as "[allocation,offset]", known gaps as "..", the rest hexadecimal digits.
-_PART = re.compile(r"\[\d+,\d+\]|H|[0-9a-f.]{2}")
+#: An entry's argument: device pointers as "[allocation,offset]", known gaps as "..", those that memcheck saw as "??",
+#: the rest hexadecimal digits.
+_PART = re.compile(r"\[\d+,\d+\]|H|[0-9a-f.?]{2}")
+_NEVER_SET = "??"
 _WORD = 8
 Launch = tuple[str, tuple[str, ...]]
 #: Kernel -> (argument, byte) of those that nobody sets.
@@ -46,12 +54,17 @@ def launches(path: Path) -> dict[str, list[Launch]]:
 
 
 def learn(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
-    """The bytes that differ between any two of ``runs`` in the same launch of the same test.
+    """The bytes that memcheck saw, and those that differ between two of ``runs`` in the same launch of the same test.
 
     A test that launched other kernels in one of them is left out: its launches cannot be laid side by side.
     """
     gaps: Gaps = {}
     seen: set[int] = set()
+    for kernel, arguments in {launch for run in runs for launched in run.values() for launch in launched}:
+        for number, argument in enumerate(arguments):
+            if _NEVER_SET in argument:
+                found = {(number, at) for at, part in enumerate(spread(argument)) if part == _NEVER_SET}
+                gaps.setdefault(kernel, set()).update(found)
     for one, other in itertools.combinations(runs, 2):
         for test in one.keys() & other.keys():
             if [name for name, _ in one[test]] != [name for name, _ in other[test]]:
@@ -112,15 +125,29 @@ def _is_address(word: Sequence[str]) -> bool:
 _HIGH = frozenset(f"{value:02x}" for value in (0x55, 0x56, 0x7E, 0x7F))
 
 
-def text(gaps: Mapping[str, Iterable[tuple[int, int]]]) -> str:
-    """The file: a line of digest of a kernel's name, argument, first byte and byte after the last, per range."""
+def read(path: Path) -> Gaps:
+    """What `text` wrote, by digests of names."""
+    gaps: Gaps = {}
+    for kernel, number, first, last in (line.split() for line in path.read_text(encoding="utf-8").splitlines()):
+        gaps.setdefault(kernel, set()).update((int(number), at) for at in range(int(first), int(last)))
+    return gaps
+
+
+def text(gaps: Mapping[str, Iterable[tuple[int, int]]], known: Mapping[str, Iterable[tuple[int, int]]] = {}) -> str:
+    """The file: a line of digest of a kernel's name, argument, first byte and byte after the last, per range.
+
+    ``known`` is what `read` read, and stays in it.
+    """
+    every = {kernel: set(found) for kernel, found in known.items()}
+    for kernel, found in gaps.items():
+        every.setdefault(digest(kernel), set()).update(found)
     lines = []
-    for kernel in gaps:
-        for number, group in itertools.groupby(sorted(gaps[kernel]), lambda one: one[0]):
+    for kernel, found in every.items():
+        for number, group in itertools.groupby(sorted(found), lambda one: one[0]):
             bytes_ = [at for _, at in group]
             starts = [at for at in bytes_ if at - 1 not in bytes_]
             ends = [at + 1 for at in bytes_ if at + 1 not in bytes_]
-            lines += [f"{digest(kernel)} {number} {a} {b}" for a, b in zip(starts, ends, strict=True)]
+            lines += [f"{kernel} {number} {a} {b}" for a, b in zip(starts, ends, strict=True)]
     return "".join(f"{line}\n" for line in sorted(lines))
 
 

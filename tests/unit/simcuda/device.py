@@ -81,11 +81,13 @@ class Runtime:
         *,
         grid: int = 4,
         stream: c.c_void_p | None = None,
-        rest: bytes = b"",
+        rest: bytes | int = b"",
     ) -> None:
-        """Launch it; ``rest`` is its structure, of 24 bytes."""
-        values = [x, y, c.c_int(n), c.create_string_buffer(rest.ljust(24, b"\0"), 24)]
-        arguments = (c.c_void_p * 4)(*(c.addressof(value) for value in values))
+        """Launch it; ``rest`` is its structure, of 24 bytes, or where that lies."""
+        values = [x, y, c.c_int(n)]
+        own = c.create_string_buffer(rest.ljust(24, b"\0"), 24) if isinstance(rest, bytes) else None
+        where = c.addressof(own) if own else rest
+        arguments = (c.c_void_p * 4)(*(c.addressof(value) for value in values), where)
         launch = self.rt.cudaLaunchKernel
         launch.argtypes = [c.c_void_p, Dim, Dim, c.c_void_p, c.c_size_t, c.c_void_p]
         self.check(launch(c.addressof(self.function), Dim(grid, 1, 1), Dim(32, 1, 1), arguments, 0, stream))

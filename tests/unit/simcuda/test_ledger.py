@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,12 @@ book.reset(keep_entries=True)
 """
 
 
-def run(built: Path, program: str, **env: str) -> str:
-    """What ``program`` printed on the simulated device."""
+def run(built: Path, program: str, under: Sequence[str] = (), **env: str) -> str:
+    """What ``program`` printed on the simulated device, started by the command ``under``."""
     path = f"{HERE}:{SCRIPTS}"
     variables = {**os.environ, "LD_LIBRARY_PATH": str(built), "LD_PRELOAD": str(built / "libcudart.so.12"), **env}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM + program],
+        [*under, sys.executable, "-c", PROGRAM + program],
         env=variables | {"PYTHONPATH": path, "SIMCUDA_MEMORY": str(64 << 20)},
         capture_output=True,
         text=True,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from simcuda import unset
 from tests.unit.simcuda.test_ledger import run
 
+MEMCHECK = Path("/usr/include/valgrind/memcheck.h")
 LAUNCH = """
 cuda.axpy(x, y, 7, rest={rest})
 print(json.dumps(entries()))
@@ -36,6 +39,31 @@ def test_what_nobody_sets_is_left_out_and_what_is_set_is_not(built: Path, tmp_pa
     )
     assert "6162....6364" in one and one == other != set_otherwise
     assert ledger(built, b"ab12cdef") != ledger(built, b"ab34cdef")
+
+
+@pytest.mark.skipif(not MEMCHECK.exists(), reason="valgrind is not installed: nobody knows what was never set")
+def test_memcheck_knows_in_one_run_what_nobody_set(built: Path, tmp_path: Path) -> None:
+    """A structure of 24 bytes out of malloc, of which six were never written."""
+    program = """
+malloc = c.CDLL(None).malloc
+malloc.restype = c.c_void_p
+half = malloc(24)
+c.memmove(half, b"ab", 2)
+c.memmove(half + 8, bytes(range(16)), 16)
+cuda.axpy(x, y, 7, rest=half)
+print(json.dumps(entries()))
+"""
+    (launch,) = json.loads(run(built, program, under=("valgrind", "-q", "--log-file=/dev/null", "--leak-check=no")))
+    assert launch[-1].split(" ")[3].startswith("6162" + "??" * 6 + "0001")
+    gaps = unset.learn([{"t": [(launch[1], tuple(launch[-1].split(" ")))]}])
+    assert gaps == {"axpy": {(3, at) for at in range(2, 8)}}
+
+
+def test_what_was_known_before_is_kept(tmp_path: Path) -> None:
+    before = tmp_path / "before.txt"
+    before.write_text(unset.text({"axpy": {(3, 2), (3, 3)}, "gone": {(0, 1)}}))
+    after = unset.text({"axpy": {(3, 4), (1, 7)}}, unset.read(before))
+    assert after == unset.text({"axpy": {(3, 2), (3, 3), (3, 4), (1, 7)}, "gone": {(0, 1)}})
 
 
 def test_a_pointer_that_is_stale_in_a_gap_gives_no_allocation_its_number(built: Path, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 #include "entries.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "addresses.h"
+#include "defined.h"
 #include "ledger.h"
 
 namespace sim {
@@ -15,19 +17,28 @@ bool unset(const Kernel& kernel, unsigned number, unsigned first, unsigned last)
   return false;
 }
 
-// Argument bytes as hexadecimal digits, ".." where nobody sets one; a word that is an address of device memory is written
-// as its place.
+// Argument bytes as hexadecimal digits, ".." where nobody sets one, "??" where memcheck saw that nobody did; a word that is
+// an address of device memory is written as its place.
 void write_argument(const Kernel& kernel, unsigned number, const unsigned char* bytes, std::string* exact,
                     std::string* loose) {
   static const char* digits = "0123456789abcdef";
   const unsigned size = kernel.arguments[number].size;
+  const std::vector<bool> seen = never_set(bytes, size);
+  auto open = [&](unsigned first, unsigned last) {
+    return !seen.empty() && std::find(seen.begin() + first, seen.begin() + last, true) != seen.begin() + last;
+  };
   for (unsigned i = 0; i < size;) {
     if (unset(kernel, number, i, i + 1)) {
       *exact += "..", *loose += "..";
       i++;
       continue;
     }
-    if (i % 8 == 0 && size - i >= 8 && !unset(kernel, number, i, i + 8)) {
+    if (open(i, i + 1)) {
+      *exact += "??", *loose += "??";
+      i++;
+      continue;
+    }
+    if (i % 8 == 0 && size - i >= 8 && !unset(kernel, number, i, i + 8) && !open(i, i + 8)) {
       const void* word;
       memcpy(&word, bytes + i, 8);
       std::string place = word ? ledger::place(word) : "";
