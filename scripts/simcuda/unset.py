@@ -46,6 +46,8 @@ def launches(path: Path) -> dict[str, list[Launch]]:
     found = {}
     with path.open(encoding="utf-8") as lines:
         for line in lines:
+            if not line.endswith("\n"):  # of a run that was stopped
+                break
             row: dict[str, Any] = json.loads(line)
             if "entries" in row:
                 launched = [entry for entry in row["entries"] if entry[0] == "launch"]

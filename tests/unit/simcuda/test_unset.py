@@ -59,6 +59,13 @@ print(json.dumps(entries()))
     assert gaps == {"axpy": {(3, at) for at in range(2, 8)}}
 
 
+def test_a_run_that_was_stopped_teaches_what_it_wrote(tmp_path: Path) -> None:
+    row = json.dumps({"id": "t", "entries": [["launch", "axpy", "00 ??"]]})
+    path = tmp_path / "run.jsonl"
+    path.write_text(f"{row}\n{row[:30]}")
+    assert unset.learn([unset.launches(path)]) == {"axpy": {(1, 0)}}
+
+
 def test_what_was_known_before_is_kept(tmp_path: Path) -> None:
     before = tmp_path / "before.txt"
     before.write_text(unset.text({"axpy": {(3, 2), (3, 3)}, "gone": {(0, 1)}}))
