@@ -15,6 +15,7 @@ slow for it is skipped there. A test that ended the process has a line ``{"id": 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import inspect
 import json
@@ -99,6 +100,7 @@ class Recorder:
         self.current = {"id": item.nodeid, "outcome": "started", "seconds": 0.0, "why": None, "ledger": None}
         self.write({"id": item.nodeid, "outcome": "started"})
         if self.ledger:
+            give_back()
             self.ledger.reset(keep_entries=self.entries)
         yield
         self.current["known"] = known.reason(item.nodeid, self.known)
@@ -127,6 +129,20 @@ class Recorder:
                 self.current["why"] = reason(report)[:400]
         if call.excinfo and report.outcome == "failed":
             release(call.excinfo.value)
+
+
+def give_back() -> None:
+    """Have the allocators give back what the tests before left in their caches.
+
+    Whichever test empties a cache first frees it, and that would stand in its ledger: how much it is, hangs on the
+    order and the timing of others. After a sticky error nothing can be freed.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        gc.collect()
+        with contextlib.suppress(RuntimeError):
+            torch.cuda.empty_cache()
+            torch._C._host_emptyCache()
 
 
 def release(error: BaseException | None) -> None:

@@ -6,10 +6,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from simcuda import known
+from simcuda import known, plugin
 
 SCRIPTS = Path(known.__file__).parents[1]
 LEAKY = """
@@ -58,3 +59,25 @@ def test_a_failed_test_holds_nothing(tmp_path: Path) -> None:
 def test_a_test_that_fails_is_reported_in_its_own_words(tmp_path: Path, error: str) -> None:
     found = outcomes(tmp_path, f"import unittest\nclass TestOne(unittest.TestCase):\n    def test_it(self): {error}\n")
     assert found["test_it"][0] == "failed"
+
+
+@pytest.mark.parametrize("sticky", [False, True])
+def test_what_the_tests_before_left_in_a_cache_is_given_back_before_the_next(
+    monkeypatch: pytest.MonkeyPatch, sticky: bool
+) -> None:
+    """Else it is freed in the ledger of whichever test empties the cache, and which that is was chance."""
+    asked = []
+
+    def empty() -> None:
+        asked.append("device")
+        if sticky:
+            raise RuntimeError("CUDA error: device-side assert triggered")
+
+    cuda = SimpleNamespace(is_initialized=lambda: True, empty_cache=empty)
+    core = SimpleNamespace(_host_emptyCache=lambda: asked.append("host"))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=core))
+    plugin.give_back()
+    assert asked == (["device"] if sticky else ["device", "host"])
+    cuda.is_initialized = lambda: False
+    plugin.give_back()
+    assert len(asked) < 3
