@@ -139,7 +139,9 @@ def give_back() -> None:
     """
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
-        gc.collect()
+        for _ in range(4):  # what a node in C++ holds is garbage when the node is gone
+            if not gc.collect():
+                break
         with contextlib.suppress(RuntimeError):
             torch.cuda.empty_cache()
             torch._C._host_emptyCache()
