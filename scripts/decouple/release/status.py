@@ -456,6 +456,8 @@ def _suite_run(suites: SuitesSection) -> str:
     cell, against = f"{whose} ({suites.device}; {which}): {said}", suites.against
     if against:
         cell += f"; {against.tests - against.outcomes} of {against.tests} not as {against.label}"
+        if against.ledgers:
+            cell += f", {against.loose} of {against.ledgers} ledgers the same"
     return cell
 
 

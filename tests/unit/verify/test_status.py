@@ -185,12 +185,15 @@ def test_cuda_suites_are_told_torch_by_torch_and_against_another_build() -> None
         "device": "simulated",
         "outcomes": ["passed", "failed"],
         "tally": {"cuda": {"passed": 200, "failed": 3}, "torch": {"passed": 700, "failed": 0}},
-        "against": {"label": "official", "tests": 903, "outcomes": 901},
+        "against": {"label": "official", "tests": 903, "outcomes": 901, "ledgers": 900, "exact": 890, "loose": 899},
     }
     official = suites | {"label": "official", "against": None}
     (row,) = table(_2_6={"suites": {"official": official, "built": suites}}).splitlines()[2:]
     ours, theirs = next(cell for cell in row.split(" | ") if "passed" in cell).split("<br>")
-    assert ours == "our wheels (simulated; cuda, torch): 900 passed, 3 failed; 2 of 903 not as official"
+    assert (
+        ours
+        == "our wheels (simulated; cuda, torch): 900 passed, 3 failed; 2 of 903 not as official, 899 of 900 ledgers the same"
+    )
     assert (
         theirs == "official (simulated; cuda, torch): 900 passed, 3 failed"
     )  # nobody takes another's results for ours
