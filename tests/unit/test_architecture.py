@@ -20,7 +20,7 @@ from decouple.device import items
 from decouple.inventory.rules import load as load_rules
 from decouple.patch import faults
 from decouple.patch import lint as patch_lint
-from decouple.release import status
+from decouple.release import status, status_table
 from decouple.release.render import render
 from decouple.series import lint as series_lint
 from decouple.upstream import manifests
@@ -99,8 +99,8 @@ def test_a_made_up_flag_of_a_build_is_a_line_under_its_stage(tmp_path: Path, mon
 
 
 def test_a_made_up_column_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(status.COLUMNS, "made up", lambda release: "yes")  # type: ignore[arg-type]
-    head, _, row = status.table({"2.6": status.ReleaseStatus()}).splitlines()
+    monkeypatch.setitem(status_table.COLUMNS, "made up", lambda release: "yes")  # type: ignore[arg-type]
+    head, _, row = status_table.table({"2.6": status.ReleaseStatus()}).splitlines()
     assert head.endswith("| made up |") and row.endswith("| yes |")
 
 

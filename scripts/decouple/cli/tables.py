@@ -7,7 +7,7 @@ import argparse
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.paths import find_project
 from decouple.device import items
-from decouple.release import status
+from decouple.release import status, status_table
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -22,15 +22,19 @@ def _status(arguments: argparse.Namespace) -> int:
     """Write the tables; with ``--check`` 1 when one is out of date."""
     project = find_project()
     found = {path.stem: status.read(path) for path in sorted((project / "ci" / "status").glob("*.json"))}
-    pages = {project / "README.md": status.table(found), project / "docs" / "status.md": status.matrix(found)}
+    pages = {
+        project / "README.md": status_table.table(found),
+        project / "docs" / "status.md": status_table.matrix(found),
+        project / "docs" / "suites.md": status_table.suites(found),
+    }
     code = OK
     for page, text in pages.items():
         if arguments.check:
-            same = not status.insert_table(page, text, write=False)
+            same = not status_table.insert_table(page, text, write=False)
             print(f"{page.name}:", "up to date" if same else "not what ci/status says; decouple status-table")
             code = code if same else CHECK_FAILED
         else:
-            changed = status.insert_table(page, text)
+            changed = status_table.insert_table(page, text)
             print(f"{page.name}:", "table written" if changed else "already up to date")
     return code
 

@@ -11,7 +11,7 @@ import pytest
 from decouple import cli
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
-from decouple.release import status
+from decouple.release import status, status_table
 from decouple.series import check
 from decouple.verify import patches
 from decouple.verify.patches import PatchQuestion, Told
@@ -135,7 +135,7 @@ def test_on_the_command_line_with_the_result_in_the_status(
         True,
         "RuntimeError: CUDA is not available",
     )
-    assert "| mine (unpatched; gpu): 1 of 1 |" in status.table({"2.6": document})
+    assert "| mine (unpatched; gpu): 1 of 1 |" in status_table.table({"2.6": document})
     (tmp_path / "site/torch/__init__.py").write_text(TORCH.format(said="another"))
     assert cli.main(words[:-1]) == 1
     assert "FAILED storage-cuda-ipc" in capsys.readouterr().out

@@ -11,13 +11,15 @@ from msgspec.structs import asdict, replace
 
 from decouple.base.errors import DecoupleError
 from decouple.cli import main
-from decouple.release import status
+from decouple.release import status, status_table
 
 STAGE = status.StageSection("torch.whl", 100 << 20, objects=1528, cores=2, seconds=7260, object_seconds=14400.0)
 
 
 def table(**documents: dict[str, Any]) -> str:
-    return status.table({name.strip("_").replace("_", "."): status.of(known) for name, known in documents.items()})
+    return status_table.table(
+        {name.strip("_").replace("_", "."): status.of(known) for name, known in documents.items()}
+    )
 
 
 def test_sections_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -75,25 +77,38 @@ def test_built_is_said_only_of_the_series_that_was_built() -> None:
     level, stage = "applied to the full tree", replace(STAGE, series="aa")
     series = status.SeriesSection(2, "aa")
     document = status.ReleaseStatus(series, proven=proven(level), stage1=stage, stage2=stage)
-    assert status.levels(document) == {"one": "built", "cpp": "not proven"}
+    assert status_table.levels(document) == {"one": "built", "cpp": "not proven"}
     for other in (replace(STAGE, series="an older one"), STAGE, None):  # one that does not say so proves nothing
-        assert status.levels(replace(document, stage2=other))["one"] == level
+        assert status_table.levels(replace(document, stage2=other))["one"] == level
+
+
+def test_portable_wheels_are_built_wheels_too() -> None:
+    """The table said "configured" of patches whose portable wheels ran upstream's tests."""
+    seen = status.VerifySection(
+        "built", audit=(status.AuditSection(9, ()),), checks=(status.CheckSection("one core", True, "it is"),)
+    )
+    pair = status.WheelSection("w.whl", "aa", seen)
+    document = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("configured"), portable={"py3": pair})
+    assert status_table.levels(document) == {"one": "built", "cpp": "not proven"}
+    wrong = status.CheckSection("one core", False, "it is not")
+    for other in (replace(pair, series="older"), replace(pair, verify=replace(seen, checks=(wrong,)))):
+        assert status_table.levels(replace(document, portable={"py3": other}))["one"] == "configured"
 
 
 def test_figures_of_wheels_that_another_series_made_say_so() -> None:
     stages = (replace(STAGE, series="aa"), replace(STAGE, series="an older one"))
     document = status.ReleaseStatus(status.SeriesSection(2, "aa"), stage1=stages[0], stage2=stages[1])
-    row = status.table({"1.0": document}).splitlines()[2]
+    row = status_table.table({"1.0": document}).splitlines()[2]
     assert row.count("MiB |") == 1 and row.count("MiB, of an earlier series |") == 1
     audited = status.VerifySection(audit=(status.AuditSection(9, ()),))
-    assert "clean (9 files), of an earlier series" in status.table({"1.0": replace(document, verify=audited)})
+    assert "clean (9 files), of an earlier series" in status_table.table({"1.0": replace(document, verify=audited)})
 
 
 def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
     whole = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("applied to the full tree"))
     partial = status.ReleaseStatus(status.SeriesSection(1, "bb", 1), proven=proven("Python only"))
-    assert "| 1.1 | 1 of 2 | 1 Python only, 1 not proven |" in status.table({"1.0": whole, "1.1": partial})
-    lines = status.matrix({"1.10": partial, "1.0": whole}).splitlines()
+    assert "| 1.1 | 1 of 2 | 1 Python only, 1 not proven |" in status_table.table({"1.0": whole, "1.1": partial})
+    lines = status_table.matrix({"1.10": partial, "1.0": whole}).splitlines()
     assert lines[0] == "| patch | 1.0 | 1.10 |"
     assert lines[2] == "| one | applied to the full tree | Python only |"
     assert lines[3] == "| cpp | not proven | not proven |"
@@ -101,11 +116,11 @@ def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
 
 def test_the_command_leaves_no_status_file_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A series with a name of its own was left out without a word."""
-    pages = [tmp_path / "README.md", tmp_path / "docs/status.md"]
+    pages = [tmp_path / "README.md", tmp_path / "docs/status.md", tmp_path / "docs/suites.md"]
     for folder in ("series", "patches", "docs"):
         (tmp_path / folder).mkdir()
     for page in pages:
-        page.write_text(f"{status.BEGIN}\n{status.END}\n")
+        page.write_text(f"{status_table.BEGIN}\n{status_table.END}\n")
     for name in ("2.6", "acme"):
         status.update(status.path_of(tmp_path, name), verify=status.VerifySection("built"))
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
@@ -114,26 +129,41 @@ def test_the_command_leaves_no_status_file_out(tmp_path: Path, monkeypatch: pyte
     assert "| patch | acme | 2.6 |" in pages[1].read_text()
 
 
+def test_the_suites_have_a_row_per_torch_and_suite_our_wheels_first() -> None:
+    against = status.Against("official", tests=3, outcomes=2, ledgers=2, loose=1)
+    found = ("passed", "failed")
+    ours = status.SuitesSection("simulated", found, {"cuda": {"passed": 2}, "nn": {"failed": 1}}, "built", against)
+    theirs = status.SuitesSection("simulated", found, {"cuda": {"passed": 3}}, "a-monolith")
+    document = status.ReleaseStatus(suites={"a-monolith-simulated": theirs, "built-simulated": ours})
+    assert status_table.suites({"1.0": document, "1.1": status.ReleaseStatus()}).splitlines() == [
+        "| release | torch | suite | passed | failed | compared |",
+        "|---|---|---|---|---|---|",
+        "| 1.0 | our wheels (simulated) | cuda | 2 | 0 | 1 of 3 not as official, 1 of 2 ledgers the same |",
+        "| 1.0 | our wheels (simulated) | nn | 0 | 1 |  |",
+        "| 1.0 | a-monolith (simulated) | cuda | 3 | 0 |  |",
+    ]
+
+
 def test_a_series_with_a_name_of_its_own_is_a_row_and_says_how_near_its_tree_is_to_the_release() -> None:
     fork = status.SeriesSection(
         2, "aa", made_on="e926e51a", likeness="91.1 % official text: 3414 of 3746 files as in torch"
     )
     known = {name: status.ReleaseStatus(fork, proven=proven("applied to the full tree")) for name in ("acme", "b-2.7")}
-    rows = status.table({**known, "2.6": status.ReleaseStatus()}).splitlines()[2:]
+    rows = status_table.table({**known, "2.6": status.ReleaseStatus()}).splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows] == ["| 2.6", "| b-2.7", "| acme"]
     assert "; tried on a tree of which 91.1 % is the official text |" in rows[1]
-    assert status.matrix(known).splitlines()[0] == "| patch | acme | b-2.7 |"
+    assert status_table.matrix(known).splitlines()[0] == "| patch | acme | b-2.7 |"
 
 
 def test_the_table_goes_between_the_markers_and_nowhere_else(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{status.BEGIN}\nold\n{status.END}\nafter\n")
-    assert status.insert_table(readme, "new\n")
-    assert readme.read_text() == f"before\n{status.BEGIN}\nnew\n{status.END}\nafter\n"
-    assert not status.insert_table(readme, "new\n")
+    readme.write_text(f"before\n{status_table.BEGIN}\nold\n{status_table.END}\nafter\n")
+    assert status_table.insert_table(readme, "new\n")
+    assert readme.read_text() == f"before\n{status_table.BEGIN}\nnew\n{status_table.END}\nafter\n"
+    assert not status_table.insert_table(readme, "new\n")
     readme.write_text("no markers\n")
     with pytest.raises(DecoupleError, match="no <!-- status:begin"):
-        status.insert_table(readme, "new\n")
+        status_table.insert_table(readme, "new\n")
 
 
 def test_a_file_of_another_schema_is_not_overwritten(tmp_path: Path) -> None:
@@ -151,7 +181,9 @@ def test_a_short_build_on_a_warm_cache_does_not_hide_what_the_stage_costs(tmp_pa
         status.update(path, stage1=status.costliest(again, status.read(path).stage1))
     stage = status.read(path).stage1
     assert stage and (stage.seconds, stage.object_seconds) == (60.0, 14400.0)
-    assert "1528 objects, at least 120 min of compiling on 2 cores, 100 MiB" in status.table({"2.6": status.read(path)})
+    assert "1528 objects, at least 120 min of compiling on 2 cores, 100 MiB" in status_table.table(
+        {"2.6": status.read(path)}
+    )
 
 
 def test_kernels_are_a_hundred_percent_only_when_all_are_the_official_ones() -> None:
@@ -225,7 +257,7 @@ def test_upstreams_own_kernels_never_stand_in_the_column_of_ours() -> None:
     code = status.KernelsSection("official:2.6", same=7, total=7, archs=("sm_90",), missing=0, extra=0)
     over = status.WheelSection("w.whl", "aa", seen, code)
     known = status.ReleaseStatus(over_official=over, over_installed=over)
-    columns = {name: cell(known) for name, cell in status.COLUMNS.items()}
+    columns = {name: cell(known) for name, cell in status_table.COLUMNS.items()}
     assert columns["kernels identical to the official"] == "not compared"
     assert columns["parity with Debian's monolith"] == columns["ELF audit"] == "not checked"
     said = columns["over the official kernels"]
