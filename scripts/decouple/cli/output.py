@@ -7,6 +7,7 @@ import sys
 import time
 
 from decouple.base.progress import Progress
+from decouple.cli.eta import Eta
 from decouple.cli.shown import bare, escaped
 from decouple.flows.listener import Listener
 
@@ -29,27 +30,26 @@ class _Lines:
     def __init__(self) -> None:
         self._what, self._unit = "", "items"
         self._total: float | None = None
-        self._effort = self._done = self._spent = 0.0
         self._began = self._said = time.monotonic()
+        self._eta = Eta(self._began)
 
     def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None:
-        self._what, self._total, self._unit, self._effort = what, total, unit, effort
-        self._done = self._spent = 0.0
+        self._what, self._total, self._unit = what, total, unit
         self._began = self._said = time.monotonic()
+        self._eta = Eta(self._began, total, effort)
 
     def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
-        self._done += amount
-        self._spent += effort
         now = time.monotonic()
+        self._eta.advance(now, amount, effort)
         if now - self._said < self.EVERY:
             return
         self._said = now
-        line = f"{self._what}: {_amount(self._done, self._unit)}"
+        done, left = self._eta.done, self._eta.left()
+        line = f"{self._what}: {_amount(done, self._unit)}"
         if self._total:
-            # a run that links alone has nothing of that effort to spend: then the number says more
-            spent, all_of_it = (self._spent, self._effort) if self._spent else (self._done, self._total)
-            left = (now - self._began) / max(spent, 1e-9) * max(all_of_it - spent, 0)
-            line += f" of {_amount(self._total, self._unit)} ({self._done / self._total:.0%}), ETA {_span(left)}"
+            line += f" of {_amount(self._total, self._unit)} ({done / self._total:.0%})"
+        if left is not None:
+            line += f", ETA {_span(left)}"
         print(line, file=sys.stderr, flush=True)
 
     def finish(self, note: str = "") -> None:
@@ -63,33 +63,35 @@ class _Bar:
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TaskID, TextColumn
         from rich.progress import Progress as Bars
 
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[amount]}"),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             console=Console(file=bare(sys.stderr)),
             transient=True,
         )
         self._task: TaskID | None = None
-        self._unit = "items"
-        self._effort = self._done = 0.0
+        self._unit, self._effort = "items", 0.0
+        self._eta = Eta(time.monotonic())
         # An error or an interrupt may come between start and finish: rich has hidden the cursor then.
         atexit.register(self._bars.stop)
 
     def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None:
-        self._unit, self._effort, self._done = unit, effort, 0.0
+        self._unit, self._effort = unit, effort
+        self._eta = Eta(time.monotonic(), total, effort)
         self._bars.start()
-        self._task = self._bars.add_task(escaped(what), total=effort or total, amount="")
+        self._task = self._bars.add_task(escaped(what), total=effort or total, amount="", left="")
 
     def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
         if self._task is not None:
-            self._done += amount
-            step = effort if self._effort else amount
-            self._bars.update(self._task, advance=step, amount=_amount(self._done, self._unit))
+            self._eta.advance(time.monotonic(), amount, effort)
+            left, step = self._eta.left(), effort if self._effort else amount
+            said = "" if left is None else f"ETA {_span(left)}"
+            self._bars.update(self._task, advance=step, amount=_amount(self._eta.done, self._unit), left=said)
 
     def finish(self, note: str = "") -> None:
         if self._task is not None:
