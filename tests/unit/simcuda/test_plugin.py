@@ -65,7 +65,8 @@ def test_a_test_that_fails_is_reported_in_its_own_words(tmp_path: Path, error: s
 def test_what_the_tests_before_left_in_a_cache_is_given_back_before_the_next(
     monkeypatch: pytest.MonkeyPatch, sticky: bool
 ) -> None:
-    """Else it is freed in the ledger of whichever test empties the cache, and which that is was chance."""
+    """Else it is freed in the ledger of whichever test empties the cache, and which that is was chance. Some segment
+    is there as before: upstream's test_cuda_graph_allocator_propagates_stream failed on a device without any."""
     asked = []
 
     def empty() -> None:
@@ -75,9 +76,11 @@ def test_what_the_tests_before_left_in_a_cache_is_given_back_before_the_next(
 
     cuda = SimpleNamespace(is_initialized=lambda: True, empty_cache=empty)
     core = SimpleNamespace(_host_emptyCache=lambda: asked.append("host"))
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=core))
+    fill = lambda size, *, device: asked.append(f"{size} on {device}")  # noqa: E731
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda, _C=core, empty=fill))
     plugin.give_back()
-    assert asked == (["device"] if sticky else ["device", "host"])
+    assert asked == (["device"] if sticky else ["device", "host", "1 on cuda"])
+    asked.clear()
     cuda.is_initialized = lambda: False
     plugin.give_back()
-    assert len(asked) < 3
+    assert not asked
