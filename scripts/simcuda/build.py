@@ -43,7 +43,12 @@ def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
     return digest.hexdigest()[:16]
 
 
-def stand_ins(site: Path, version: str = "12.4", say: Callable[[str], None] = print) -> Path:
+def cuda_of(torch: TorchBuild) -> str:
+    """The CUDA version whose runtime ``torch`` needs, as ``vendor.toml`` names it."""
+    return vendor.version_of(symbols.needed(torch.library("c10_cuda")))
+
+
+def stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None] = print) -> Path:
     """The folder with every stand-in, for any torch; made if it is not there.
 
     ``site`` is a site-packages folder that may have NVIDIA's wheels installed, ``version`` NVIDIA's CUDA version;
@@ -55,17 +60,19 @@ def stand_ins(site: Path, version: str = "12.4", say: Callable[[str], None] = pr
     if (folder / "done").exists():
         return folder
     part = folder.with_name(folder.name + f".part{os.getpid()}")
-    libraries, fills = library.load()
+    libraries, fills = library.load(kit.sonames)
     for one in libraries:
         say(f"{one.soname}: {stand_in(one, fills, kit, part)}")
     (part / "preload").write_text("\n".join(one.soname for one in libraries) + "\n", encoding="utf-8")
     return _finished(part, folder)
 
 
-def build(
-    torch: TorchBuild, version: str = "12.4", out: Path | None = None, say: Callable[[str], None] = print
-) -> Path:
-    """The folder with every stand-in and ``libsimcuda_shadow.so`` for ``torch``; made if it is not there."""
+def build(torch: TorchBuild, version: str = "", out: Path | None = None, say: Callable[[str], None] = print) -> Path:
+    """The folder with every stand-in and ``libsimcuda_shadow.so`` for ``torch``; made if it is not there.
+
+    ``version``: another CUDA than the one whose runtime that torch needs.
+    """
+    version = version or cuda_of(torch)
     folder = out or cache_folder() / "built" / fingerprint(version, torch)
     if (folder / "done").exists():
         return folder
@@ -79,7 +86,7 @@ def build(
     return _finished(part, folder)
 
 
-def recorder(site: Path, version: str = "12.4", out: Path | None = None) -> Path:
+def recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) -> Path:
     """The library that records what a program asks of a real GPU; made if it is not there."""
     folder = out or cache_folder() / "recorder" / fingerprint(version)
     if (folder / "done").exists():
@@ -155,7 +162,7 @@ def stand_in(one: library.Library, fills: tuple[library.Fill, ...], kit: vendor.
 
 def prefixed(declared: dict[str, declarations.Function], one: library.Library) -> frozenset[str]:
     """Where no library is at hand (the driver's): what its own header declares."""
-    prefix = {"libcuda.so.1": "cu", "libnvidia-ml.so.1": "nvml"}.get(one.soname)
+    prefix = {"cuda": "cu", "nvml": "nvml"}.get(one.name)
     return frozenset(name for name in declared if prefix and name.startswith(prefix) and not name.startswith("cuda"))
 
 
@@ -169,7 +176,7 @@ def shadow(torch: TorchBuild, kit: vendor.Kit, out: Path) -> None:
     # torch's own libraries are in the process already, and those that they need are not looked for here
     links += [
         f"-L{out}",
-        "-l:libcudart.so.12",
+        f"-l:{kit.sonames['cudart']}",
         "-l:libsimcuda_threads.so",
         "-Wl,--unresolved-symbols=ignore-in-shared-libs",
     ]

@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from simcuda import build, launch, torchbuild, unset
+from simcuda import build, launch, torchbuild, unset, vendor
 from simcuda.errors import SimcudaError
 
 
@@ -38,7 +38,9 @@ def arguments() -> argparse.ArgumentParser:
     )
     common.add_argument("--torch-include", type=Path, action="append", default=[], help="a folder of torch's headers")
     common.add_argument("--torch-lib", type=Path, action="append", default=[], help="a folder of torch's libraries")
-    common.add_argument("--cuda", default="12.4", help="version of the CUDA libraries to stand in for")
+    common.add_argument(
+        "--cuda", default="", help="version of the CUDA libraries to stand in for (default: that of torch)"
+    )
     make = commands.add_parser("build", parents=[common], help="make the stand-ins for one torch; prints their folder")
     make.add_argument("--out", type=Path, help="the folder (default: in the cache)")
     make.add_argument("--no-torch", action="store_true", help="the stand-ins only, which every torch shares")
@@ -99,7 +101,7 @@ def make(options: argparse.Namespace) -> int:
     """``build``."""
     say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
     if options.no_torch:
-        print(build.stand_ins(Path("/nowhere"), options.cuda, say))
+        print(build.stand_ins(Path("/nowhere"), options.cuda or vendor.CUDA, say))
     else:
         print(build.build(look(options, Path(sys.executable)), options.cuda, options.out, say))
     return 0
@@ -121,7 +123,7 @@ def program_of(options: argparse.Namespace) -> tuple[str, list[str]]:
 def record(options: argparse.Namespace) -> int:
     """``record``: replaces this process."""
     program, command = program_of(options)
-    env = launch.recording(build.recorder(Path("/nowhere"), options.cuda), ledger=options.ledger)
+    env = launch.recording(build.recorder(Path("/nowhere"), options.cuda or vendor.CUDA), ledger=options.ledger)
     launch.fixed_addresses()
     os.execve(program, command, env)
     return 0
@@ -141,7 +143,7 @@ def made(options: argparse.Namespace, python: Path) -> Path:
     say = lambda line: print(line, file=sys.stderr)  # noqa: E731 - one line of a progress report
     torch = look(options, python)
     return (
-        build.stand_ins(torch.site, options.cuda, say)
+        build.stand_ins(torch.site, options.cuda or build.cuda_of(torch), say)
         if options.no_shadows
         else build.build(torch, options.cuda, say=say)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,9 @@ class Fill:
 
 @dataclass(frozen=True)
 class Library:
-    """One stand-in."""
+    """One stand-in of one CUDA; ``needs`` has SONAMEs."""
 
+    name: str
     soname: str
     wheel: str
     headers: tuple[str, ...]
@@ -38,7 +40,7 @@ class Library:
     not_supported: int
     success: tuple[str, ...]
     needs: tuple[str, ...]
-    version: str = ""
+    versioned: bool = False
     export: tuple[str, ...] = ("*",)
     own_export: tuple[str, ...] = ()
     defines: tuple[str, ...] = ()
@@ -57,18 +59,29 @@ class Library:
     def version_script(self) -> str:
         """For the linker: the version that the real library gives its symbols, and nothing else exported."""
         exported = "".join(f" {pattern};" for pattern in self.export)
-        name = f"{self.version} " if self.version else ""
+        name = f"{self.soname} " if self.versioned else ""
         own = "".join(f" {pattern};" for pattern in self.own_export)
         if own:
             return f"{name}{{ global:{exported} }};\nSIMCUDA {{ global:{own} local: *; }};\n"
         return f"{name}{{ global:{exported} }};\n"
 
 
-def load(path: Path = HERE / "libraries.toml") -> tuple[tuple[Library, ...], tuple[Fill, ...]]:
-    """Every stand-in in link order, and the rules for what they write."""
+def load(
+    sonames: Mapping[str, str], path: Path = HERE / "libraries.toml"
+) -> tuple[tuple[Library, ...], tuple[Fill, ...]]:
+    """Every stand-in in link order, and the rules for what they write.
+
+    ``sonames``: of the libraries that one CUDA has, by their names here; the others are left out.
+    """
     table = tables.read(path)
-    libraries = tuple(Library(**frozen(entry)) for entry in table["library"])
-    return libraries, tuple(Fill(**entry) for entry in table["fill"])
+    every = {entry["name"]: entry for entry in table["library"]}
+    known = {name: entry.get("soname", sonames.get(name)) for name, entry in every.items()}
+    libraries = []
+    for name, entry in every.items():
+        if known[name]:
+            needs = [known[other] for other in entry["needs"]]
+            libraries.append(Library(**frozen({**entry, "soname": known[name], "needs": needs})))
+    return tuple(libraries), tuple(Fill(**entry) for entry in table["fill"])
 
 
 def frozen(entry: dict[str, Any]) -> dict[str, Any]:

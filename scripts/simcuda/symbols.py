@@ -1,7 +1,9 @@
-"""Dynamic symbols of a library, as ``nm`` prints them."""
+"""What the symbol tables of a library say: what it defines, and what it needs."""
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -19,3 +21,15 @@ def defined(path: Path, *, dynamic: bool = True) -> frozenset[str]:
     rows = (line.split() for line in done.stdout.splitlines())
     names = (row[2].partition("@")[0] for row in rows if len(row) == 3 and row[1] in "TWi")
     return frozenset(names)
+
+
+def needed(path: Path) -> tuple[str, ...]:
+    """The SONAMEs that the library names as needed, as ``readelf`` prints them."""
+    done = subprocess.run(
+        ["readelf", "-d", "-W", str(path)], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}
+    )
+    if done.returncode:
+        raise SimcudaError(
+            f"readelf cannot read {path}: {done.stderr.strip()}", next_step="install binutils, or fetch it anew"
+        )
+    return tuple(re.findall(r"\(NEEDED\).*\[(.+)\]", done.stdout))

@@ -13,8 +13,10 @@ from pathlib import Path
 from simcuda import symbols, tables
 from simcuda.errors import SimcudaError
 
-HERE = Path(__file__).parent
-BASE = ("nvidia-cuda-runtime-cu12", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-cccl-cu12")
+TABLE = Path(__file__).with_name("vendor.toml")
+CUDA = "12.4"
+"""Where nothing says which version is meant."""
+BASE = ("cuda-runtime", "cuda-nvcc", "cuda-cccl")
 """Headers that every other header includes."""
 
 
@@ -23,6 +25,7 @@ class Kit:
     """One CUDA version's headers and symbol names; a wheel is fetched when it is first asked for.
 
     ``site`` is a site-packages folder that may have the wheels installed, ``wheels`` one that pip looks into first.
+    ``pins``, ``sonames`` and ``inside`` are rows of ``vendor.toml``.
     """
 
     version: str
@@ -30,14 +33,17 @@ class Kit:
     cache: Path
     wheels: Path | None
     pins: dict[str, str]
+    sonames: dict[str, str]
     inside: dict[str, str]
 
     def folder(self, wheel: str) -> Path:
         """The folder that has the wheel's ``include`` and ``lib``."""
         installed = self.site / self.inside[wheel]
-        if (installed / "include").is_dir():
+        # NVIDIA's wheels for CUDA 11 and for 12 have the same folder
+        recorded = self.pins[wheel].partition("==")[0].replace("-", "_")
+        if (installed / "include").is_dir() and any(self.site.glob(f"{recorded}-*.dist-info")):
             return installed
-        return fetched(wheel, self.pins[wheel], self.cache, self.wheels) / self.inside[wheel]
+        return fetched(self.pins[wheel], self.cache, self.wheels) / self.inside[wheel]
 
     def include(self, wheels: Iterable[str] = ()) -> list[Path]:
         """Include folders of these wheels and of what all of them need."""
@@ -45,7 +51,7 @@ class Kit:
 
     def exported(self, wheel: str, soname: str) -> frozenset[str]:
         """The functions that NVIDIA's library of that name exports."""
-        listed = listing(self.cache, wheel, self.pins[wheel], soname)
+        listed = listing(self.cache, self.pins[wheel], soname)
         if not listed.exists():
             folder = self.folder(wheel)
             if not listed.exists():  # an installed wheel; one that is fetched is listed when it is unpacked
@@ -53,9 +59,9 @@ class Kit:
         return frozenset(listed.read_text(encoding="utf-8").split())
 
 
-def listing(cache: Path, wheel: str, pin: str, soname: str) -> Path:
-    """The file with the names that a library exports."""
-    return cache / f"{wheel}-{pin}-{soname}.symbols"
+def listing(cache: Path, pin: str, soname: str) -> Path:
+    """The file with the names that a library exports; ``pin`` is its wheel's, ``name==version``."""
+    return cache / f"{pin.replace('==', '-')}-{soname}.symbols"
 
 
 def write_listing(library: Path, listed: Path) -> None:
@@ -67,40 +73,60 @@ def write_listing(library: Path, listed: Path) -> None:
     part.rename(listed)
 
 
-def find(site: Path, cache: Path, version: str = "12.4", wheels: Path | None = None) -> Kit:
+def find(site: Path, cache: Path, version: str = CUDA, wheels: Path | None = None) -> Kit:
     """The kit of ``version``; ``SIMCUDA_WHEELS`` names ``wheels`` where it is not given."""
-    table = tables.read(HERE / "vendor.toml")
+    table = tables.read(TABLE)
     if version not in table["cuda"]:
-        raise SimcudaError(f"no wheels are known for CUDA {version}", next_step="add its pins to vendor.toml")
+        raise SimcudaError(
+            f"no wheels are known for CUDA {version}", next_step=f"one of {', '.join(table['cuda'])}, or vendor.toml"
+        )
     given = os.environ.get("SIMCUDA_WHEELS")
     cache.mkdir(parents=True, exist_ok=True)
-    return Kit(
-        version, site, cache, wheels or (Path(given) if given else None), table["cuda"][version], table["folder"]
-    )
+    own = table["cuda"][version]
+    wheels = wheels or (Path(given) if given else None)
+    return Kit(version, site, cache, wheels, own["wheels"], own["soname"], table["folder"])
 
 
-def fetched(wheel: str, pin: str, cache: Path, wheels: Path | None) -> Path:
+def version_of(needed: Iterable[str]) -> str:
+    """The CUDA version whose runtime is among the SONAMEs that a library needs; `CUDA` where none of them is one."""
+    found = tables.read(TABLE)["cuda"]
+    wanted = [name for name in needed if name.startswith("libcudart.so.")]
+    for version, own in found.items():
+        if own["soname"]["cudart"] in wanted:
+            return str(version)
+    if wanted:
+        known = ", ".join(own["soname"]["cudart"] for own in found.values())
+        raise SimcudaError(
+            f"this torch needs {wanted[0]}, and there are stand-ins for {known}",
+            next_step="add its wheels to vendor.toml",
+        )
+    return CUDA
+
+
+def fetched(pin: str, cache: Path, wheels: Path | None) -> Path:
     """The wheel's headers, from the cache or from PyPI. Of its libraries only the names that they export are kept."""
-    folder = cache / f"{wheel}-{pin}"
+    named = pin.replace("==", "-")
+    folder = cache / named
     if folder.is_dir():
         return folder
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
     command += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux1_x86_64", "-d", str(cache)]
     if wheels:
         command += ["--find-links", str(wheels)]
-    done = subprocess.run([*command, f"{wheel}=={pin}"], capture_output=True, text=True)
-    archives = sorted(cache.glob(f"{wheel.replace('-', '_')}-{pin}-*.whl"))
+    done = subprocess.run([*command, pin], capture_output=True, text=True)
+    wheel, _, version = pin.partition("==")
+    archives = sorted(cache.glob(f"{wheel.replace('-', '_')}-{version}-*.whl"))
     if done.returncode or not archives:
         reason = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
         raise SimcudaError(
-            f"pip download {wheel}=={pin} failed: {reason}", next_step="set SIMCUDA_WHEELS to a folder that has it"
+            f"pip download {pin} failed: {reason}", next_step="set SIMCUDA_WHEELS to a folder that has it"
         )
     part = folder.with_name(f"{folder.name}.part{os.getpid()}")
     with zipfile.ZipFile(archives[0]) as archive:
         archive.extractall(part, [n for n in archive.namelist() if "/include/" in n or "/lib/lib" in n])
     archives[0].unlink()
     for library in part.rglob("lib*.so.*"):
-        write_listing(library, listing(cache, wheel, pin, library.name))
+        write_listing(library, listing(cache, pin, library.name))
         library.unlink()
     part.rename(folder)
     return folder

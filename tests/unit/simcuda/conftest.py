@@ -13,14 +13,17 @@ from simcuda.errors import SimcudaError
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-ins for the runtime and the driver: need a C++ compiler and three of NVIDIA's wheels with headers."""
-    out = tmp_path_factory.mktemp("built")
-    libraries, fills = library.load()
+    return stand_ins(tmp_path_factory.mktemp("built"), vendor.CUDA, "cudart", "cuda")
+
+
+def stand_ins(out: Path, version: str, *names: str) -> Path:
+    """The stand-ins of these names for a version of CUDA; a test is skipped, with the reason, where there are none."""
     try:
-        kit = vendor.find(Path("/nowhere"), build.cache_folder() / "wheels")
-        kit.include()
+        kit = vendor.find(Path("/nowhere"), build.cache_folder() / "wheels", version)
+        libraries, fills = library.load(kit.sonames)
+        for one in libraries:
+            if one.name in names:
+                build.stand_in(one, fills, kit, out)
     except SimcudaError as error:
         pytest.skip(str(error))
-    for one in libraries:
-        if one.soname in {"libcudart.so.12", "libcuda.so.1"}:
-            build.stand_in(one, fills, kit, out)
     return out

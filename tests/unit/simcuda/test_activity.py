@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from simcuda import build, library, vendor
-from simcuda.errors import SimcudaError
+from simcuda import vendor
+from tests.unit.simcuda.conftest import stand_ins
 
 HERE = Path(__file__).parent
 SCRIPTS = HERE.parents[2] / "scripts"
@@ -71,13 +71,7 @@ x, y = cuda.malloc(1024), cuda.malloc(1024)
 @pytest.fixture(scope="module")
 def profiled(built: Path) -> Path:
     """The stand-ins with CUPTI's."""
-    libraries, fills = library.load()
-    (cupti,) = [one for one in libraries if one.soname == "libcupti.so.12"]
-    try:
-        build.stand_in(cupti, fills, vendor.find(Path("/nowhere"), build.cache_folder() / "wheels"), built)
-    except SimcudaError as error:
-        pytest.skip(str(error))
-    return built
+    return stand_ins(built, vendor.CUDA, "cupti")
 
 
 def run(built: Path, program: str) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from simcuda import tables, vendor
 from simcuda.declarations import Function, Parameter
 from simcuda.generate import sources
 from simcuda.library import Fill, Library, load
 
-ACME = Library("libacme.so.1", "", ("acme.h",), (), not_supported=15, success=("acmeGemm",), needs=())
+ACME = Library("acme", "libacme.so.1", "", ("acme.h",), (), not_supported=15, success=("acmeGemm",), needs=())
 HANDLE, SIZE = Parameter("acmeHandle_t", "handle"), Parameter("size_t *", "size")
 DECLARED = {
     "acmeGemm": Function("acmeGemm", "acmeStatus_t", (HANDLE, SIZE)),
@@ -27,12 +30,17 @@ def test_every_other_one_says_not_supported_and_names_itself() -> None:
     assert 'int acmeInternal(void) { simcuda_not_supported("acmeInternal"); return 15; }' in text["undeclared.cpp"]
 
 
-def test_the_real_table_names_every_library_once_and_after_those_it_needs() -> None:
-    libraries, fills = load()
+@pytest.mark.parametrize(("version", "lacks"), [("12.4", set()), ("11.8", {"cusparseLt"})])
+def test_the_real_table_names_every_library_once_and_after_those_it_needs(version: str, lacks: set[str]) -> None:
+    table = tables.read(vendor.TABLE)
+    sonames = table["cuda"][version]["soname"]
+    libraries, fills = load(sonames)
     seen: set[str] = set()
     for library in libraries:
         assert library.soname not in seen and set(library.needs) <= seen, library.soname
         seen.add(library.soname)
+        assert set(library.header_wheels) <= table["cuda"][version]["wheels"].keys() & table["folder"].keys()
+    assert sonames.keys() | lacks | {"threads", "cuda", "nvml"} == {one.name for one in libraries} | lacks
     assert fills
 
 

@@ -230,12 +230,22 @@ DRIVER_API cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, uns
 
 // ---- functions by name ----
 #undef cuGetProcAddress
-DRIVER_API cuGetProcAddress_v2(const char* name, void** out, int, cuuint64_t, CUdriverProcAddressQueryResult* status) {
+static bool by_name(const char* name, void** out) {
   *out = nullptr;
   for (const char* version : {"_v3", "_v2", ""}) {
     *out = dlsym(RTLD_DEFAULT, (std::string(name) + version).c_str());
     if (*out) break;
   }
-  if (status) *status = *out ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  return *out ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  return *out;
 }
+#if CUDA_VERSION >= 12000
+DRIVER_API cuGetProcAddress_v2(const char* name, void** out, int, cuuint64_t, CUdriverProcAddressQueryResult* status) {
+  bool found = by_name(name, out);
+  if (status) *status = found ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+#else
+DRIVER_API cuGetProcAddress(const char* name, void** out, int, cuuint64_t) {
+  return by_name(name, out) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+#endif

@@ -7,7 +7,7 @@
 
 #define API extern "C" __attribute__((visibility("default")))
 API size_t cublasLtGetVersion(void) { return CUBLAS_VERSION; }
-API size_t cublasLtGetCudartVersion(void) { return CUDART_VERSION; }
+API size_t cublasLtGetCudartVersion(void) { return SIMCUDA_CUDA_VERSION; }
 API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                                   cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                                   cublasLtMatmulPreference_t, int wanted,

@@ -12,7 +12,7 @@ struct cudnnContext {
 
 #define API extern "C" __attribute__((visibility("default")))
 API size_t cudnnGetVersion(void) { return CUDNN_VERSION; }
-API size_t cudnnGetCudartVersion(void) { return CUDART_VERSION; }
+API size_t cudnnGetCudartVersion(void) { return SIMCUDA_CUDA_VERSION; }
 API const char* cudnnGetErrorString(cudnnStatus_t status) {
   return status == CUDNN_STATUS_SUCCESS ? "CUDNN_STATUS_SUCCESS" : "CUDNN_STATUS_NOT_SUPPORTED";
 }

@@ -20,6 +20,12 @@
 
 namespace {
 
+#if SIMCUDA_CUDA_VERSION >= 12000
+using KernelRecord = CUpti_ActivityKernel9;
+#else
+using KernelRecord = CUpti_ActivityKernel8;
+#endif
+
 uint64_t clock_of(clockid_t clock) {
   timespec t;
   clock_gettime(clock, &t);
@@ -83,7 +89,7 @@ Buffers& buffers() {
 
 size_t size_of(CUpti_ActivityKind kind) {
   switch (kind) {
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: return sizeof(CUpti_ActivityKernel9);
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: return sizeof(KernelRecord);
     case CUPTI_ACTIVITY_KIND_MEMCPY: return sizeof(CUpti_ActivityMemcpy5);
     case CUPTI_ACTIVITY_KIND_MEMSET: return sizeof(CUpti_ActivityMemset4);
     case CUPTI_ACTIVITY_KIND_RUNTIME: return sizeof(CUpti_ActivityAPI);
@@ -206,7 +212,7 @@ void on_work(const simcuda_work* work) {
   std::lock_guard<std::mutex> lock(buffers().lock);
   correlate(work->correlation);
   if (work->kind == 'K') {
-    CUpti_ActivityKernel9 record{};
+    KernelRecord record{};
     record.name = buffers().names.insert(work->name).first->c_str();
     record.gridX = int32_t(work->grid[0]), record.gridY = int32_t(work->grid[1]), record.gridZ = int32_t(work->grid[2]);
     record.blockX = int32_t(work->block[0]), record.blockY = int32_t(work->block[1]), record.blockZ = int32_t(work->block[2]);

@@ -7,6 +7,9 @@
 
 SIM_API cudaError_t cudaProfilerStart() { return cudaSuccess; }
 SIM_API cudaError_t cudaProfilerStop() { return cudaSuccess; }
+#if CUDART_VERSION < 12000
+SIM_API cudaError_t cudaProfilerInitialize(const char*, const char*, int) { return cudaSuccess; }
+#endif
 
 // The newest version of a driver function, as cuda.h names it: cuFoo_v3, cuFoo_v2 or cuFoo.
 static void* driver_function(const char* name) {

@@ -132,6 +132,11 @@ SIM_API cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t handle, cudaStreamC
   if (count) *count = stream->tail.size();
   return cudaSuccess;
 }
+#if CUDART_VERSION < 12000
+SIM_API cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long* id) {
+  return cudaStreamGetCaptureInfo_v2(handle, status, id, nullptr, nullptr, nullptr);
+}
+#endif
 SIM_API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t handle, cudaGraphNode_t* nodes, size_t count,
                                                         unsigned flags) {
   ENTER;
@@ -177,27 +182,41 @@ static cudaError_t instantiate(cudaGraphExec_t* out, cudaGraph_t graph) {
 SIM_API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
   return instantiate(out, graph);
 }
-#if CUDART_VERSION >= 12000
-SIM_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
-  return instantiate(out, graph);
-}
 // An update must leave the number and the types of the nodes as they are.
-SIM_API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t program, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* info) {
+static cudaError_t update(cudaGraphExec_t program, cudaGraph_t graph, cudaGraphExecUpdateResult* result, cudaGraphNode_t* wrong) {
   ENTER;
   GRAPH(graph);
   if (!programs().count(program)) FAIL(cudaErrorInvalidValue);
-  memset(info, 0, sizeof *info);
+  *wrong = nullptr;
   bool same = program->steps->size() == graph->nodes.size();
-  info->result = same ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged;
+  *result = same ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged;
   for (size_t i = 0; same && i < graph->nodes.size(); i++)
     if ((*program->steps)[i].type != graph->nodes[i]->type) {
       same = false;
-      info->result = cudaGraphExecUpdateErrorNodeTypeChanged;
-      info->errorNode = graph->nodes[i].get();
+      *result = cudaGraphExecUpdateErrorNodeTypeChanged;
+      *wrong = graph->nodes[i].get();
     }
   if (!same) FAIL(cudaErrorGraphExecUpdateFailure);
   compile(program, *graph);
   return cudaSuccess;
+}
+#if CUDART_VERSION >= 12000
+SIM_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
+  return instantiate(out, graph);
+}
+SIM_API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t program, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* info) {
+  memset(info, 0, sizeof *info);
+  return update(program, graph, &info->result, &info->errorNode);
+}
+#else
+SIM_API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, cudaGraphNode_t* wrong, char* log, size_t room) {
+  if (wrong) *wrong = nullptr;
+  if (log && room) *log = 0;
+  return instantiate(out, graph);
+}
+SIM_API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t program, cudaGraph_t graph, cudaGraphNode_t* wrong,
+                                        cudaGraphExecUpdateResult* result) {
+  return update(program, graph, result, wrong);
 }
 #endif
 SIM_API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t program) {

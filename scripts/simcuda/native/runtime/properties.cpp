@@ -48,10 +48,10 @@ void fill(cudaDeviceProp* p, int number) {
   p->deviceOverlap = p->concurrentKernels = p->ECCEnabled = p->canMapHostMemory = p->unifiedAddressing = 1;
   p->streamPrioritiesSupported = p->globalL1CacheSupported = p->localL1CacheSupported = 1;
   p->managedMemory = p->pageableMemoryAccess = p->concurrentManagedAccess = p->computePreemptionSupported = 1;
-  p->canUseHostPointerForRegisteredMem = p->hostRegisterSupported = 1;
+  p->canUseHostPointerForRegisteredMem = 1;
   p->cooperativeLaunch = p->cooperativeMultiDeviceLaunch = 1;
-  p->memoryPoolsSupported = p->memoryPoolSupportedHandleTypes = 1;
 #if CUDART_VERSION >= 12000
+  p->hostRegisterSupported = p->memoryPoolsSupported = p->memoryPoolSupportedHandleTypes = 1;
   p->clusterLaunch = options().major >= 9;
   p->unifiedFunctionPointers = 1;
 #endif
