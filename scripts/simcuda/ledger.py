@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 KINDS = ("launches", "copies", "sets", "allocations", "calls", "graphs", "events")
@@ -15,10 +18,13 @@ class Totals:
 
     ``exact`` has each device pointer as (allocation, offset), allocations numbered as they first appear; ``loose``
     has all device pointers alike. ``plain`` is over launches without their argument bytes, copies, fills, events and
-    graphs: what a real GPU is asked for too. ``device`` says which it was: "simulated" or "gpu".
+    graphs: what a real GPU is asked for too. ``device`` says which it was: "simulated" or "gpu". ``unset`` tells one
+    list of argument bytes that are left out (``run --unset``) from another; ledgers with different ones say nothing of
+    each other.
     """
 
     device: str
+    unset: str
     exact: str
     loose: str
     plain: str
@@ -59,7 +65,7 @@ class Ledger:
         self._library.simcuda_ledger_totals(out)
         digests = (f"{out[0]:016x}", f"{out[1]:016x}", f"{out[2]:016x}")
         device = "simulated" if hasattr(self._library, "simcuda_device_count") else "gpu"
-        return Totals(device, *digests, *(int(n) for n in out[3:]))
+        return Totals(device, _unset(), *digests, *(int(n) for n in out[3:]))
 
     def entries(self) -> list[str]:
         """What was kept: a JSON array each, for example ``["copy","HD",1024,0,[0,512]]``."""
@@ -71,3 +77,9 @@ class Ledger:
     def flush(self) -> None:
         """Write what the file of ``--ledger`` still lacks."""
         self._library.simcuda_ledger_flush()
+
+
+def _unset() -> str:
+    """A digest of the file that the runtime read, empty when there was none."""
+    path = os.environ.get("SIMCUDA_UNSET")
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16] if path and Path(path).exists() else ""

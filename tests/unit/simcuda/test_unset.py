@@ -106,3 +106,14 @@ def test_a_device_pointer_counts_as_its_eight_bytes_and_two_of_them_were_set() -
 def test_a_number_that_was_measured_is_left_out_whole_and_a_field_before_padding_is_not() -> None:
     assert unset.differing(unset.spread("a6d1a90b00000000"), unset.spread("281fa90b00000000")) == set(range(8))
     assert unset.differing(unset.spread("062c275d04000000"), unset.spread("0610305d04000000")) == {1, 2}
+
+
+def test_a_ledger_says_which_bytes_it_left_out(built: Path, tmp_path: Path) -> None:
+    """Two with different lists say nothing of each other, and `decouple test-cuda --against` refuses them."""
+    known = tmp_path / "unset.txt"
+    digests = []
+    for gaps in ({"axpy": {(3, 2)}}, {"axpy": {(3, 3)}}):
+        known.write_text(unset.text(gaps))
+        digests.append(run(built, "print(book.totals().unset)", SIMCUDA_UNSET=str(known)).strip())
+    assert digests[0] != digests[1] and all(digests)
+    assert run(built, "print(book.totals().unset)").strip() == ""
