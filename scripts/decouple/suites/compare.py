@@ -80,7 +80,7 @@ def compare(ours: Mapping[str, SuiteResult], theirs: Mapping[str, SuiteResult], 
             continue
         if one.ledger.get("unset") != other.ledger.get("unset") and _digests(one.ledger, other.ledger) != _PLAIN:
             raise DecoupleError(
-                f"{test}: its two ledgers leave out other bytes of arguments (suites/unset has changed since one of them)",
+                f"{test}: its two ledgers leave out other bytes (suites/unset has changed since one of them)",
                 next_step="decouple test-cuda … --again on the older one",
             )
         ledgers += 1

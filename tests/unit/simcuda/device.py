@@ -44,18 +44,19 @@ class Dim(c.Structure):
 
 
 class Runtime:
-    """The runtime with one kernel, ``axpy(double*, double*, int, struct of 24 bytes)``."""
+    """The runtime with one kernel, ``axpy(double*, double*, int, struct of 24 bytes)``, mangled as ``symbol``."""
 
-    def __init__(self) -> None:
+    def __init__(self, symbol: str = "axpy") -> None:
         self.rt = c.CDLL(None)  # what is preloaded
-        image = fat_binary(cubin("axpy", [8, 8, 4, 24]), 90)
+        image = fat_binary(cubin(symbol, [8, 8, 4, 24]), 90)
         self.data = c.create_string_buffer(image)
         self.wrapper = Wrapper(0x466243B1, 1, c.addressof(self.data), None)
         getattr(self.rt, "__cudaRegisterFatBinary").restype = c.c_void_p
         self.handle = c.c_void_p(getattr(self.rt, "__cudaRegisterFatBinary")(c.byref(self.wrapper)))
         self.function = c.create_string_buffer(8)  # its address stands for the kernel, as a host's stub does
         register = getattr(self.rt, "__cudaRegisterFunction")
-        register(self.handle, self.function, b"axpy", b"axpy", -1, None, None, None, None, None)
+        self.name = symbol.encode()  # the runtime keeps its address, as of a literal
+        register(self.handle, self.function, self.name, self.name, -1, None, None, None, None, None)
 
     def check(self, code: int) -> None:
         """Any error is one of this program."""

@@ -184,6 +184,25 @@ def results(built: Path, folder: Path, fault: str) -> Mapping[str, Any]:
     return store.read(out)
 
 
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        (
+            "_ZN2at46_GLOBAL__N__780f21a8_13_SummaryOps_cu_68b272b83fooEv",
+            "_ZN2at32_GLOBAL__N__#_13_SummaryOps_cu_#3fooEv",
+        ),
+        (  # the first hash ends in a digit, and the length of what follows begins with one
+            "_ZN37_INTERNAL_9825796f_7_Loss_cu_5b0651e139_GLOBAL__N__9825796f_7_Loss_cu_5b0651e13fooEv",
+            "_ZN23_INTERNAL_#_7_Loss_cu_#25_GLOBAL__N__#_7_Loss_cu_#3fooEv",
+        ),
+        ("_ZN3cub21CUB_200302_500_600_NS3fooEv", "_ZN3cub6CUB_NS3fooEv"),
+    ],
+)
+def test_a_kernel_s_name_has_nothing_of_the_build(built: Path, symbol: str, name: str) -> None:
+    launched = f"cuda = Runtime({symbol!r})\nentries()\ncuda.axpy(x, y, 7)\nprint(entries()[0][1])"
+    assert run(built, launched) == name
+
+
 @pytest.fixture(scope="module")
 def good(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """The program without a fault."""

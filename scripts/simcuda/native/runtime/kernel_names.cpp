@@ -58,14 +58,15 @@ std::string plain(const std::string& name) {
 
 std::string normalised(const std::string& mangled) {
   std::string out;
+  size_t behind = 0;  // the name that ended there may have ended in a digit
   for (size_t i = 0; i < mangled.size();) {
     size_t text, length;
-    bool starts = isdigit((unsigned char)mangled[i]) && (i == 0 || !isdigit((unsigned char)mangled[i - 1]));
+    bool starts = isdigit((unsigned char)mangled[i]) && (i == behind || !isdigit((unsigned char)mangled[i - 1]));
     if (starts && source_name(mangled, i, &text, &length)) {
       std::string name = mangled.substr(text, length), short_name = plain(name);
       if (short_name != name) {
         out += std::to_string(short_name.size()) + short_name;
-        i = text + length;
+        i = behind = text + length;
         continue;
       }
     }
