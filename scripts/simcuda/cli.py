@@ -76,6 +76,12 @@ def arguments() -> argparse.ArgumentParser:
         help="what the plug-in wrote, with entries: of two shaken runs or more, of any under valgrind",
     )
     learn.add_argument("--known", type=Path, help="a file of this kind, all of which stays in the new one")
+    doubt = commands.add_parser(
+        "doubt",
+        help="which tests to run under valgrind for `unset`: they meet every byte in which two builds differ",
+    )
+    doubt.add_argument("ours", type=Path, help="what the plug-in wrote, with entries")
+    doubt.add_argument("theirs", type=Path, help="the same of another build")
     record = commands.add_parser("record", parents=[common], help="run a command on a real GPU, and keep the ledger")
     record.add_argument("--ledger", type=Path, help="file for what is asked of the GPU; .PID is appended")
     record.add_argument("argv", nargs=argparse.REMAINDER, metavar="COMMAND")
@@ -86,7 +92,9 @@ def main(argv: list[str] | None = None) -> int:
     """Exit code: 0 ok, 1 the build failed, 2 usage; ``run`` becomes the command."""
     options = arguments().parse_args(argv)
     try:
-        return {"build": make, "run": run, "record": record, "unset": learn_unset}[options.command](options)
+        return {"build": make, "run": run, "record": record, "unset": learn_unset, "doubt": ask}[options.command](
+            options
+        )
     except SimcudaError as error:
         print(f"simcuda: {error}", file=sys.stderr)
         return 1
@@ -126,6 +134,12 @@ def record(options: argparse.Namespace) -> int:
     env = launch.recording(build.recorder(Path("/nowhere"), options.cuda or vendor.CUDA), ledger=options.ledger)
     launch.fixed_addresses()
     os.execve(program, command, env)
+    return 0
+
+
+def ask(options: argparse.Namespace) -> int:
+    """``doubt``."""
+    print("\n".join(unset.doubt(options.ours, options.theirs)))
     return 0
 
 

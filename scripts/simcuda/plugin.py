@@ -17,18 +17,16 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import inspect
 import json
 import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
 
-from simcuda import known
+from simcuda import harness, known
 from simcuda.ledger import Ledger
 
 
@@ -52,7 +50,10 @@ class Recorder:
     def __init__(self, config: pytest.Config) -> None:
         self.path: Path = config.getoption("--simcuda-results").resolve()
         self.entries: bool = config.getoption("--simcuda-entries")
-        self.only: Path | None = config.getoption("--simcuda-only")
+        self.only: dict[str, None] | None = None
+        if only := config.getoption("--simcuda-only"):
+            self.only = dict.fromkeys(filter(None, only.read_text(encoding="utf-8").split("\n")))
+            harness.only_operators(self.only, config.rootpath)
         self.ledger = Ledger.here()
         self.known = known.load() if self.ledger and self.ledger.totals().device == "simulated" else ()
         self.current: dict[str, Any] = {}
@@ -64,30 +65,21 @@ class Recorder:
         """
         if self.only is None:
             return
-        asked = self.only.read_text(encoding="utf-8").split("\n")
-        wanted = dict.fromkeys(filter(None, asked))
-        items[:] = [item for item in items if item.nodeid in wanted]
+        items[:] = [item for item in items if item.nodeid in self.only]
         there = {item.nodeid for item in items}
-        for name in wanted.keys() - there:
+        for name in self.only.keys() - there:
             self.write(
                 {"id": name, "outcome": "failed", "seconds": 0.0, "why": "there is no such test", "ledger": None}
             )
 
     def pytest_collection_finish(self) -> None:
-        """Spare upstream's harness most of its time.
+        """Set the objects of imports and of the collection aside.
 
-        Every capture of a graph collects garbage first, and would look through half a million objects of imports and of
-        the collection (0.3 s), unless they are set aside once. And the harness asks for the whole stack before every
-        sample, with the lines of source around each frame (four fifths of ``test_unary_ufuncs.py``), and reads the
-        frames only.
+        Every capture of a graph collects garbage first, and would look through half a million of them (0.3 s).
         """
         gc.collect()
         gc.freeze()
-        harness = sys.modules.get("torch.testing._internal.common_utils")
-        if harness and getattr(harness, "inspect", None) is inspect:
-            quick = ModuleType("inspect")
-            quick.__dict__.update(inspect.__dict__ | {"stack": stack})
-            harness.inspect = quick  # type: ignore[attr-defined]
+        harness.frames_without_source()
 
     def write(self, row: dict[str, Any]) -> None:
         """Append one line."""
@@ -160,18 +152,6 @@ def release(error: BaseException | None) -> None:
         for frame, _ in traceback.walk_tb(error.__traceback__):
             frame.f_locals  # noqa: B018 - before Python 3.13 a copy for those who asked, made anew by asking again
         error = error.__context__
-
-
-def stack(context: int = 1) -> list[inspect.FrameInfo]:
-    """As `inspect.stack`, without source."""
-    found: list[inspect.FrameInfo] = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame:
-        found.append(
-            inspect.FrameInfo(frame, frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, None, None)
-        )
-        frame = frame.f_back
-    return found
 
 
 def reason(report: pytest.TestReport) -> str:

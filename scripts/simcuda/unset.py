@@ -14,7 +14,12 @@ What lies in a gap because of the operator's own earlier calls is the same in al
 build's. That is seen under valgrind, whose memcheck knows of each bit whether it was ever set: then a ledger has "??"
 for such a byte, and one run is enough::
 
-    python -m simcuda run valgrind -q --leak-check=no python -m pytest -p simcuda.plugin ... --simcuda-entries TESTS
+    python -m simcuda doubt ours.jsonl theirs.jsonl > tests.txt
+    python -m simcuda run valgrind -q --leak-check=no python -m pytest -p simcuda.plugin ... --simcuda-entries \\
+        --simcuda-only tests.txt FILES
+
+``doubt`` chooses the tests that are worth it: of two builds' entries the fewest seconds of tests in which every byte
+that differs between the two is met.
 
 What was learned holds for any build of the same release: it is the kernels' arguments that have the gaps.
 """
@@ -79,6 +84,44 @@ def learn(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
                         differ = differing(spread(mine), spread(yours), {at for where, at in known if where == number})
                         known.update((number, at) for at in differ)
     return {kernel: found for kernel, found in gaps.items() if found}
+
+
+def doubt(one: Path, other: Path) -> list[str]:
+    """Tests to ask memcheck about, of two builds' files with entries; ``one`` says how long each took.
+
+    Together they meet every byte of an argument in which the builds differ in the same launch of the same test, at the
+    least seconds, as far as choosing the best next one tells. Tests that launched other kernels on ``other`` are left
+    out.
+    """
+    ours, theirs = launches(one), launches(other)
+    seconds = _seconds(one)
+    met: dict[str, set[tuple[str, int, int]]] = {}
+    looked: dict[tuple[str, str], frozenset[int]] = {}
+    for test in ours.keys() & theirs.keys():
+        if [name for name, _ in ours[test]] != [name for name, _ in theirs[test]]:
+            continue
+        for (kernel, mine), (_, yours) in zip(ours[test], theirs[test], strict=True):
+            for number, pair in enumerate(zip(mine, yours, strict=False)):
+                if pair[0] != pair[1]:
+                    if pair not in looked:
+                        looked[pair] = frozenset(differing(spread(pair[0]), spread(pair[1])))
+                    met.setdefault(test, set()).update((kernel, number, at) for at in looked[pair])
+    chosen: list[str] = []
+    left: set[tuple[str, int, int]] = set().union(*met.values())
+    while left:
+        best = max(sorted(met), key=lambda test: len(met[test] & left) / (_START + seconds[test]))
+        chosen.append(best)
+        left -= met.pop(best)
+    return chosen
+
+
+#: Seconds that a test costs besides its own.
+_START = 0.3
+
+
+def _seconds(path: Path) -> dict[str, float]:
+    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line[-1] == "\n")
+    return {row["id"]: row["seconds"] for row in rows if "entries" in row}
 
 
 def spread(argument: str) -> list[str]:

@@ -13,6 +13,30 @@ import pytest
 from simcuda import known, plugin
 
 SCRIPTS = Path(known.__file__).parents[1]
+HARNESS = """
+class ops:
+    def __init__(self, op_list): self.op_list = op_list
+    def _parametrize_test(self, test, cls, device):
+        for one in self.op_list:
+            yield f"{test.__name__}_{one.formatted_name}_cuda"
+"""
+MANY = """
+from torch.testing._internal.common_device_type import ops
+from types import SimpleNamespace
+MADE = []
+
+def made(test):
+    every = [SimpleNamespace(formatted_name=name) for name in ("add", "add_out", "sub", "mul")]
+    for name in ops(every)._parametrize_test(test, None, None):
+        MADE.append(name)
+        globals()[name] = lambda: test(MADE)
+
+@made
+def test_it(found): assert found == ["test_it_add_cuda", "test_it_sub_cuda", "test_other_add_cuda"]
+@made
+def test_other(found): pass
+def test_cuda_plain(): pass
+"""
 LEAKY = """
 import unittest, weakref
 
@@ -38,13 +62,13 @@ class TestMemory(unittest.TestCase):
 """
 
 
-def outcomes(folder: Path, tests: str) -> dict[str, tuple[str, str | None]]:
+def outcomes(folder: Path, tests: str, *words: str) -> dict[str, tuple[str, str | None]]:
     """Name -> outcome and reason of the ``tests``, a file's text."""
     file, out = folder / "test_program.py", folder / "results.jsonl"
     file.write_text(tests)
     command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--noconftest", "-p", "no:cacheprovider"]
-    command += ["--rootdir", str(folder), "-p", "simcuda.plugin", "--simcuda-results", str(out), str(file)]
-    subprocess.run(command, env={"PYTHONPATH": str(SCRIPTS), "PATH": ""}, capture_output=True, timeout=60)
+    command += ["--rootdir", str(folder), "-p", "simcuda.plugin", "--simcuda-results", str(out), *words, str(file)]
+    subprocess.run(command, env={"PYTHONPATH": f"{SCRIPTS}:{folder}", "PATH": ""}, capture_output=True, timeout=60)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     return {row["id"].rpartition("::")[2]: (row["outcome"], row["why"]) for row in rows if row["outcome"] != "started"}
 
@@ -59,6 +83,18 @@ def test_a_failed_test_holds_nothing(tmp_path: Path) -> None:
 def test_a_test_that_fails_is_reported_in_its_own_words(tmp_path: Path, error: str) -> None:
     found = outcomes(tmp_path, f"import unittest\nclass TestOne(unittest.TestCase):\n    def test_it(self): {error}\n")
     assert found["test_it"][0] == "failed"
+
+
+def test_of_upstream_s_operators_only_those_are_made_that_were_asked_for(tmp_path: Path) -> None:
+    """Making all of test_ops.py takes two minutes."""
+    package = tmp_path / "torch" / "testing" / "_internal"
+    package.mkdir(parents=True)
+    (package / "common_device_type.py").write_text(HARNESS)
+    (tmp_path / "asked.txt").write_text(
+        "test_program.py::test_it_add_cuda\ntest_program.py::test_it_sub_cuda\ntest_program.py::test_cuda_plain\n"
+    )
+    found = outcomes(tmp_path, MANY, "--simcuda-only", str(tmp_path / "asked.txt"))
+    assert found == dict.fromkeys(("test_it_add_cuda", "test_it_sub_cuda", "test_cuda_plain"), ("passed", None))
 
 
 @pytest.mark.parametrize("sticky", [False, True])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simcuda import unset
+from simcuda import cli, unset
 from tests.unit.simcuda.test_ledger import run
 
 MEMCHECK = Path("/usr/include/valgrind/memcheck.h")
@@ -57,6 +57,30 @@ print(json.dumps(entries()))
     assert launch[-1].split(" ")[3].startswith("6162" + "??" * 6 + "0001")
     gaps = unset.learn([{"t": [(launch[1], tuple(launch[-1].split(" ")))]}])
     assert gaps == {"axpy": {(3, at) for at in range(2, 8)}}
+
+
+def test_the_tests_that_are_asked_of_memcheck_meet_every_byte_that_differs(tmp_path: Path) -> None:
+    """One quick test meets what two slow ones do; one that is the same on both builds, or launched other kernels, says
+    nothing."""
+    rows = {
+        "slow": (9.0, ["axpy", "00aa"], ["axpy", "00bb"]),
+        "slower": (9.9, ["dot", "0011"], ["dot", "0022"]),
+        "quick": (0.1, ["axpy", "01aa", "dot", "0011"], ["axpy", "01bb", "dot", "0022"]),
+        "other": (0.1, ["sum", "05"], ["sum", "06"]),
+        "same": (0.1, ["axpy", "03"], ["axpy", "03"]),
+        "not alike": (0.1, ["axpy", "04"], ["dot", "05"]),
+    }
+    files = []
+    for side in (1, 2):
+        files.append(tmp_path / f"{side}.jsonl")
+        lines = []
+        for test, row in rows.items():
+            words = row[side]
+            entries = [["launch", *pair] for pair in zip(words[::2], words[1::2], strict=True)]
+            lines.append(json.dumps({"id": test, "seconds": row[0], "entries": entries}))
+        files[-1].write_text("\n".join(lines) + "\n")
+    assert sorted(unset.doubt(*files)) == ["other", "quick"]
+    assert cli.main(["doubt", str(files[0]), str(files[0])]) == 0
 
 
 def test_a_run_that_was_stopped_teaches_what_it_wrote(tmp_path: Path) -> None:

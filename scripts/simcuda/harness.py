@@ -1,0 +1,72 @@
+"""What upstream's test harness (``torch.testing._internal``) spends most of its time with, spared."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+_MODULE = "torch.testing._internal.common_device_type"
+
+
+def only_operators(asked: Collection[str], root: Path) -> None:
+    """Have the harness make tests of those operators only that the ``asked`` ids (below ``root``) name.
+
+    ``test_ops.py`` has some forty thousand tests, and to make and collect them takes two minutes, under memcheck an
+    hour. What is made otherwise than by ``@ops`` stays. Where upstream changed the harness nothing is spared.
+    """
+    if not any(_uses_harness(root / file) for file in {one.partition("::")[0] for one in asked}):
+        return
+    try:
+        ops: Any = importlib.import_module(_MODULE).ops
+        everything = ops._parametrize_test
+    except (ImportError, AttributeError):
+        return
+    names = [one.rpartition("::")[2] for one in asked]
+
+    def chosen(self: Any, test: Any, *classes: Any) -> Iterator[Any]:
+        mine = [name for name in names if name.startswith(test.__name__)]
+        whole = list(self.op_list)
+        some = [one for one in whole if any(f"_{one.formatted_name}_" in name for name in mine)]
+        self.op_list = some or whole[:1]  # the harness refuses an empty list
+        try:
+            yield from everything(self, test, *classes)
+        finally:
+            self.op_list = whole
+
+    ops._parametrize_test = chosen
+
+
+def _uses_harness(file: Path) -> bool:
+    try:
+        return "common_device_type" in file.read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+def frames_without_source() -> None:
+    """Before every sample the harness asks for the whole stack, and reads the frames only.
+
+    The lines of source around each frame are four fifths of the time of ``test_unary_ufuncs.py``.
+    """
+    harness = sys.modules.get("torch.testing._internal.common_utils")
+    if harness and getattr(harness, "inspect", None) is inspect:
+        quick = ModuleType("inspect")
+        quick.__dict__.update(inspect.__dict__ | {"stack": stack})
+        harness.inspect = quick  # type: ignore[attr-defined]
+
+
+def stack(context: int = 1) -> list[inspect.FrameInfo]:
+    """As `inspect.stack`, without source."""
+    found: list[inspect.FrameInfo] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame:
+        found.append(
+            inspect.FrameInfo(frame, frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, None, None)
+        )
+        frame = frame.f_back
+    return found
