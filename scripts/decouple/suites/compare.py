@@ -97,7 +97,7 @@ def compare(ours: Mapping[str, SuiteResult], theirs: Mapping[str, SuiteResult], 
         loose=loose,
         only_ours=len(ours.keys() - theirs.keys()),
         only_theirs=len(theirs.keys() - ours.keys()),
-        found=tuple(replace(one, reason=reason(one.test, one.what, sides)) for one in found),
+        found=tuple(replace(one, reason=reason(one.test, one.what, sides, one.ours)) for one in found),
     )
 
 
@@ -124,12 +124,14 @@ class Known(Struct, frozen=True):
     """Tests (a pattern on their ids) of which it is known, and why, that they differ or fail.
 
     ``what`` is "outcome", "ledger" or "failure"; ``sides`` two builds ("built/official"), or of a failure the devices.
+    ``said`` is a pattern on what the first of the sides said of it: why it skipped the test, for example.
     """
 
     tests: re.Pattern[str]
     what: tuple[Literal["outcome", "ledger", "failure"], ...]
     sides: tuple[str, ...]
     reason: str
+    said: re.Pattern[str] | None = None
 
 
 class _File(Struct, frozen=True):
@@ -142,10 +144,18 @@ def known() -> tuple[Known, ...]:
     return toml.read(_FILE, _File, mend="git checkout it").known
 
 
-def reason(test: str, what: str, sides: str) -> str:
-    """Why ``test`` is known to differ in this way between ``sides``, or why it fails on a device; else empty."""
+def reason(test: str, what: str, sides: str, said: str = "") -> str:
+    """Why ``test`` is known to differ in this way between ``sides``, or why it fails on a device; else empty.
+
+    ``said``: what the first of the sides did, in words.
+    """
     for row in known():
-        if what in row.what and sides in row.sides and row.tests.search(test):
+        if (
+            what in row.what
+            and sides in row.sides
+            and row.tests.search(test)
+            and (row.said is None or row.said.search(said))
+        ):
             return row.reason
     return ""
 

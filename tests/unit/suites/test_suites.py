@@ -309,6 +309,15 @@ def test_a_known_difference_has_its_reason_and_only_between_its_sides(monkeypatc
     assert not compare.compare(failed, results(), "monolith/official").ok
 
 
+@pytest.mark.parametrize(("why", "known"), [("no MAGMA library detected", True), ("no cuDNN", False)])
+def test_a_known_difference_can_be_what_one_build_says_of_itself(
+    monkeypatch: pytest.MonkeyPatch, why: str, known: bool
+) -> None:
+    row = compare.Known(re.compile(""), ("outcome",), ("built/official",), "made without", said=re.compile("no MAGMA"))
+    monkeypatch.setattr(compare, "known", lambda: [row])
+    assert compare.compare(results(outcome="skipped", why=why), results(), "built/official").ok == known
+
+
 def test_results_are_kept_as_one_file(tmp_path: Path) -> None:
     store.keep(results().values(), tmp_path / "kept.xz")
     assert store.read(tmp_path / "kept.xz") == results()
