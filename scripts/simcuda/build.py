@@ -105,13 +105,12 @@ def recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) ->
 
 
 def _finished(part: Path, folder: Path) -> Path:
-    """Give the folder its name when all of it is there."""
+    """Give the folder its name when all of it is there; one without the mark of that goes."""
     shutil.rmtree(part / "work", ignore_errors=True)
     (part / "done").touch()
-    if folder.exists():
+    if folder.exists() and not (folder / "done").exists():
         shutil.rmtree(folder)
-    part.rename(folder)
-    return folder
+    return vendor.settle(part, folder)
 
 
 def flags(kit: vendor.Kit, one: library.Library) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -109,24 +110,35 @@ def fetched(pin: str, cache: Path, wheels: Path | None) -> Path:
     folder = cache / named
     if folder.is_dir():
         return folder
+    part = folder.with_name(f"{folder.name}.part{os.getpid()}")  # all of it: another process may be fetching, too
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
-    command += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux1_x86_64", "-d", str(cache)]
+    command += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux1_x86_64", "-d", str(part)]
     if wheels:
         command += ["--find-links", str(wheels)]
     done = subprocess.run([*command, pin], capture_output=True, text=True)
     wheel, _, version = pin.partition("==")
-    archives = sorted(cache.glob(f"{wheel.replace('-', '_')}-{version}-*.whl"))
+    archives = sorted(part.glob(f"{wheel.replace('-', '_')}-{version}-*.whl"))
     if done.returncode or not archives:
+        shutil.rmtree(part, ignore_errors=True)
         reason = (done.stderr.strip().splitlines() or ["no wheel"])[-1]
         raise SimcudaError(
             f"pip download {pin} failed: {reason}", next_step="set SIMCUDA_WHEELS to a folder that has it"
         )
-    part = folder.with_name(f"{folder.name}.part{os.getpid()}")
     with zipfile.ZipFile(archives[0]) as archive:
         archive.extractall(part, [n for n in archive.namelist() if "/include/" in n or "/lib/lib" in n])
     archives[0].unlink()
     for library in part.rglob("lib*.so.*"):
         write_listing(library, listing(cache, pin, library.name))
         library.unlink()
-    part.rename(folder)
+    return settle(part, folder)
+
+
+def settle(part: Path, folder: Path) -> Path:
+    """Give a folder its name when all of it is there; where another process was quicker, what that one made stays."""
+    try:
+        part.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+        shutil.rmtree(part)
     return folder

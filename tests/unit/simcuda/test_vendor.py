@@ -1,0 +1,55 @@
+"""NVIDIA's wheels in the cache: fetched once, by however many runs ask for them at the same time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from simcuda import vendor
+
+SCRIPTS = Path(vendor.__file__).parents[1]
+FETCH = """
+import sys
+from pathlib import Path
+from simcuda import vendor
+print(vendor.fetched("made-up==1.0", Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+
+
+def wheel(folder: Path) -> None:
+    """A wheel with a thousand headers, so that unpacking it takes a moment."""
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "made_up-1.0-py3-none-manylinux2014_x86_64.whl", "w") as archive:
+        archive.writestr("made_up-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: made-up\nVersion: 1.0\n")
+        archive.writestr("made_up-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-manylinux2014_x86_64\n")
+        archive.writestr("made_up-1.0.dist-info/RECORD", "")
+        for number in range(1000):
+            archive.writestr(f"nvidia/made_up/include/{number}.h", f"#define N {number}\n")
+
+
+def test_runs_that_begin_together_do_not_take_each_other_s_wheel(tmp_path: Path) -> None:
+    wheel(tmp_path / "wheels")
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    words = [sys.executable, "-c", FETCH, str(cache), str(tmp_path / "wheels")]
+    variables = {**os.environ, "PYTHONPATH": str(SCRIPTS), "PIP_NO_INDEX": "1"}
+    runs = [
+        subprocess.Popen(words, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    said = [run.communicate() for run in runs]
+    assert [run.returncode for run in runs] == [0] * 4, said
+    assert {out.strip() for out, _ in said} == {str(cache / "made-up-1.0")}
+    assert len(list((cache / "made-up-1.0" / "nvidia/made_up/include").iterdir())) == 1000
+    assert [entry.name for entry in cache.iterdir()] == ["made-up-1.0"]
+
+
+def test_a_folder_that_was_there_first_stays(tmp_path: Path) -> None:
+    for name in ("part", "folder"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "made-by").write_text(name)
+    assert (vendor.settle(tmp_path / "part", tmp_path / "folder") / "made-by").read_text() == "folder"
+    assert not (tmp_path / "part").exists()
