@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
-from simcuda.declarations import Function
+from simcuda.declarations import Function, Parameter
 from simcuda.library import Fill, Library
 
 
@@ -38,10 +39,18 @@ def defined(function: Function, library: Library, fills: tuple[Fill, ...]) -> st
     body += [f"call << {p.name};" for p in function.parameters]
     for p in function.parameters:
         target = p.writable
-        value = target and next((f.value for f in fills if f.matches(function.name, target, p.name)), None)
-        if value and target != "void":
-            body.append(f"{value}({p.name});" if value.startswith("simlib::") else f"simlib::put({p.name}, {value});")
+        fill = target and next((one for one in fills if one.matches(function.name, target, p.name)), None)
+        if fill and target != "void":
+            body.append(written(fill, p, function.parameters))
     return f"{head} {{ {' '.join(body)} {answer(function.returns, 0)} }}"
+
+
+def written(fill: Fill, into: Parameter, parameters: Iterable[Parameter]) -> str:
+    """The statement that writes through one pointer."""
+    if not fill.value.startswith("simlib::"):
+        return f"simlib::put({into.name}, {fill.value});"
+    counts = [p.name for p in parameters if fill.count and re.fullmatch(fill.count, p.name)]
+    return f"{fill.value}({', '.join([into.name, *counts[:1]])});"
 
 
 def answer(returns: str, code: int) -> str:

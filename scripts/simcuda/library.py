@@ -15,12 +15,16 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Fill:
-    """What a function that computes nothing writes through one of its pointers."""
+    """What a function that computes nothing writes through one of its pointers.
+
+    ``count`` names, as a pattern too, the parameter that says to how many places.
+    """
 
     function: str
     type: str
     parameter: str
     value: str
+    count: str = ""
 
     def matches(self, function: str, target: str, parameter: str) -> bool:
         """Does the rule hold for ``parameter``, which points to ``target``, of ``function``?"""

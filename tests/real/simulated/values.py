@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 CUDA = torch.device("cuda")
 
@@ -189,6 +191,68 @@ def threads() -> None:
     assert found == [6.0]
 
 
+class Wrapped(torch.Tensor):
+    """A subclass that holds another tensor, and asks the operator of that."""
+
+    inner: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Wrapped:
+        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+        made.inner = inner
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        """The operator on what is held."""
+        plain = lambda x: x.inner if isinstance(x, Wrapped) else x  # noqa: E731
+        result = func(*tree_map(plain, args), **tree_map(plain, kwargs or {}))
+        return tree_map(lambda x: Wrapped(x) if isinstance(x, torch.Tensor) else x, result)
+
+
+class Passing(TorchDispatchMode):
+    """A mode that only looks on."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        """The operator as it is."""
+        return func(*args, **(kwargs or {}))
+
+
+def python() -> None:
+    """What a __torch_dispatch__ asks has values too, of a subclass and of a mode: none had any."""
+    for on in (CUDA, torch.device("cpu")):
+        held = (Wrapped(numbers(4, on=on)) + 1) * numbers(4, on=on, seed=1)
+        with Passing():
+            looked = (numbers(4, on=on) + 1) * numbers(4, on=on, seed=1)
+        expected = (numbers(4, on=on) + 1) * numbers(4, on=on, seed=1)
+        assert torch.equal(held.inner, expected) and torch.equal(looked, expected)
+        assert (expected != 0).all()
+
+
+def matrices(on: torch.device) -> torch.Tensor:
+    """Three that are positive definite."""
+    x = numbers(3, 5, 5, on=on)
+    return x @ x.mT + 5 * torch.eye(5, device=on)
+
+
+def factorisations() -> None:
+    """How it went is read off memory of the device, in which something else was before."""
+    for size in (4, 64, 512):
+        for _ in range(2):
+            left = [torch.full((size,), 7, dtype=torch.int32, device=CUDA) for _ in range(20)]
+            del left
+            same(lambda on: torch.cholesky(matrices(on)[0]))
+            same(lambda on: torch.linalg.cholesky(matrices(on)))
+            same(lambda on: torch.linalg.qr(matrices(on))[0])
+            same(lambda on: torch.linalg.lu_factor(matrices(on))[0], 1e-3)
+            same(lambda on: torch.linalg.inv(matrices(on)))
+            same(lambda on: torch.linalg.eigvalsh(matrices(on)), 1e-3)
+    torch.linalg.lu_factor(matrices(CUDA), pivot=False)  # the CPU has none
+    expanded = numbers(5, 10, on=CUDA).requires_grad_()  # its gradient is, which the CPU's own refuses
+    torch.fft.irfft(expanded, n=10, dim=1, norm="ortho").sum().backward()
+    assert expanded.grad is not None and expanded.grad.abs().sum() > 1
+
+
 def asserts() -> None:
     """An index that the CPU refuses is a device assert, which sticks: the last thing a process does."""
     try:
@@ -200,6 +264,6 @@ def asserts() -> None:
 
 
 if __name__ == "__main__":
-    for part in (operators, not_the_cpus, own_errors, waiting, graph, random, threads, asserts):
+    for part in (operators, not_the_cpus, own_errors, waiting, graph, random, threads, python, factorisations, asserts):
         part()
         print(f"ok {part.__name__}", flush=True)

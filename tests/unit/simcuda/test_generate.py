@@ -24,6 +24,15 @@ def test_a_recorded_function_answers_success_and_fills_what_it_must() -> None:
     assert "return simlib::answer<acmeStatus_t>(0);" in text
 
 
+def test_how_it_went_is_written_for_each_matrix_of_a_batch() -> None:
+    info, batch = Parameter("int *", "infoArray"), Parameter("int", "batchSize")
+    declared = {"acmeGemm": Function("acmeGemm", "acmeStatus_t", (HANDLE, info, batch))}
+    well = (Fill("acme.*", "int", r"\w*[Ii]nfo\w*", "simlib::went_well", "batch(Size|Count)"),)
+    assert "simlib::went_well(infoArray, batchSize);" in sources(ACME, declared, ["acmeGemm"], well)["declared.cpp"]
+    declared["acmeGemm"] = Function("acmeGemm", "acmeStatus_t", (HANDLE, info))
+    assert "simlib::went_well(infoArray);" in sources(ACME, declared, ["acmeGemm"], well)["declared.cpp"]
+
+
 def test_every_other_one_says_not_supported_and_names_itself() -> None:
     text = sources(ACME, DECLARED, ["acmeSolve", "acmeInternal"], FILL)
     assert 'simcuda_not_supported("acmeSolve"); return simlib::answer<acmeStatus_t>(15);' in text["declared.cpp"]

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <type_traits>
 
@@ -73,6 +74,14 @@ void make(T* out) {
 template <class T, class V>
 void put(T* out, V value) {
   if (on_host(out)) *out = T(value);
+}
+
+// How it went: in memory of the device for each of `count` matrices, in the host's for all of them.
+inline void went_well(int* info, long long count = 1) {
+  if (on_host(info))
+    *info = 0;
+  else if (info && count > 0)
+    memset(info, 0, size_t(count) * sizeof(int));
 }
 
 }  // namespace simlib

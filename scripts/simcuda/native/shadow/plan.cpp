@@ -32,6 +32,17 @@ const std::unordered_set<std::string> kPass = {
 // Composite, but taken as a whole: what they are made of has no CPU counterpart.
 const std::unordered_set<std::string> kWhole = {"aten::convolution", "aten::convolution_backward", "aten::_convolution"};
 
+// Their libraries say in memory of the device how it went; what the operator filled that with must be there to be read. Where
+// one works in place its input may not be touched before the CPU has read it.
+bool steps(const std::string& name) {
+  static const std::unordered_set<std::string> kOthers = {
+      "aten::cholesky", "aten::cholesky_inverse", "aten::_cholesky_solve_helper", "aten::cholesky_solve", "aten::geqrf",
+      "aten::ormqr", "aten::orgqr", "aten::lu_solve", "aten::_lu_with_info", "aten::triangular_solve", "aten::inverse",
+  };
+  if (name.back() == '_') return false;
+  return name.rfind("aten::linalg_", 0) == 0 || name.rfind("aten::_linalg_", 0) == 0 || kOthers.count(name);
+}
+
 bool has_device_kernel(const c10::OperatorHandle& op) {
   for (auto key : {DispatchKey::CUDA, DispatchKey::SparseCUDA, DispatchKey::SparseCsrCUDA})
     if (op.hasKernelForDispatchKey(key)) return true;
@@ -56,6 +67,7 @@ Plan decide(const c10::OperatorHandle& op) {
   for (const auto& result : schema.returns())
     if (result.alias_info() && !result.alias_info()->isWrite()) return plan;  // a view
   plan.makes_sparse = name.rfind("aten::_to_sparse", 0) == 0 || name == "aten::_coalesce";
+  plan.steps = steps(name);
   plan.asserts = name == "aten::_assert_async";
   if (name == "aten::copy_") {
     plan.way = Way::moves;

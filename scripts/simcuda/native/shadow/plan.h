@@ -15,6 +15,7 @@ struct Plan {
   bool random = false;   // draws numbers: the CPU's generator is seeded from the device's state
   bool dynamic = false;  // the size of the result depends on values
   bool makes_sparse = false;  // so is how many elements its sparse result has
+  bool steps = false;    // linear algebra: the host reads what the operator's own copies and fills left
   bool asserts = false;  // what the CPU's operator refuses is an assert of the device's kernel
 };
 

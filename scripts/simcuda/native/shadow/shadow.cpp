@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
@@ -86,6 +87,14 @@ struct Silent : c10::WarningHandler {  // the real operator has warned
   void process(const c10::Warning&) override {}
 };
 
+// MKL refuses what is expanded, a gradient of sum() for example; cuFFT gets a copy of that, too.
+void dense(Stack* stack) {
+  Tensor from = stack->front().toTensor();
+  bool expanded = false;
+  for (int64_t i = 0; i < from.dim(); i++) expanded |= from.size(i) > 1 && from.stride(i) == 0;
+  if (expanded) stack->front() = from.contiguous();
+}
+
 struct Work {
   c10::OperatorHandle op;
   Stack arguments;                   // on the device's memory
@@ -108,6 +117,7 @@ struct Work {
     };
     Stack stack = arguments;
     const std::string& name = op.schema().name();
+    if (name.rfind("aten::_fft_", 0) == 0) dense(&stack);
     if ((is_product(name) || is_sum(name, stack)) && widened(op, &stack, run)) return stack;
     try {
       run(&stack);
@@ -250,7 +260,39 @@ std::optional<int64_t> not_negative(const std::string& name, const Stack& given)
   return mirror(deviation).min().ge(0).item<bool>();
 }
 
+// Who has the __torch_dispatch__ that the operator is for: the innermost mode's interpreter, or a subclass's.
+c10::impl::PyInterpreter* interpreter(const c10::OperatorHandle& op, const Stack& stack) {
+  using Modes = c10::impl::TorchDispatchModeTLS;
+  if (auto depth = Modes::stack_len()) return &Modes::get_stack_at(depth - 1)->pyinterpreter();
+  c10::impl::PyInterpreter* found = nullptr;
+  auto ask = [&found](const Tensor& t) {
+    if (!found && t.defined() && t.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python))
+      found = t.unsafeGetTensorImpl()->pyobj_slot()->pyobj_interpreter();
+  };
+  for (const IValue& v : torch::jit::last(stack, op.schema().arguments().size())) {
+    if (v.isTensor()) ask(v.toTensor());
+    if (v.isList())
+      for (const IValue& x : v.toListRef())
+        if (x.isTensor()) ask(x.toTensor());
+  }
+  return found;
+}
+
+// The dispatcher calls a __torch_dispatch__ with every key above Python's switched off, this one too, and what that then asks
+// of plain tensors would have no values. So it is called from here, and this key stays.
+bool handed_to_python(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  constexpr auto kPython = c10::DispatchKey::Python;
+  if (!keys.has(kPython) || op.hasKernelForDispatchKey(kPython)) return false;
+  auto* python = interpreter(op, *stack);
+  if (!python) return false;
+  static const auto from_python = c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kPython).add(kPython);
+  c10::impl::ExcludeDispatchKeyGuard above((c10::DispatchKeySet(c10::DispatchKeySet::FULL) - from_python).remove(kKey));
+  (*python)->dispatch(op, stack);
+  return true;
+}
+
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  if (handed_to_python(op, keys, stack)) return;
   const auto below = c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey) & keys;
   const Plan& plan = plan_of(op);
   if (plan.way == Way::pass) return op.redispatchBoxed(below, stack);
@@ -292,8 +334,9 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   std::exception_ptr failed;
   const auto before = early ? asked() : 0;
   try {
-    c10::impl::ExcludeDispatchKeyGuard once(kKey);
-    NoEffects no_effects;
+    std::optional<c10::impl::ExcludeDispatchKeyGuard> once;
+    std::optional<NoEffects> no_effects;
+    if (!plan.steps || capturing) once.emplace(kKey), no_effects.emplace();
     std::optional<ExpectCount> expect;
     if (asked_for)
       expect.emplace(*asked_for);
