@@ -1,5 +1,5 @@
 // Kernel names hold things that differ between two builds of one source by nature: the hash of the file that an unnamed
-// namespace belongs to, and the list of architectures in CUB's and Thrust's namespaces.
+// namespace belongs to, and the list of architectures in CUB's and Thrust's namespaces; CUB's may be left out altogether.
 #include <cctype>
 
 #include "kernels.h"
@@ -54,6 +54,49 @@ std::string plain(const std::string& name) {
   return name;
 }
 
+// Where the token ends that begins there and holds digits or an "S" of its own: a name, or a literal; else `at`.
+size_t behind_token(const std::string& s, size_t at) {
+  size_t text, length;
+  if (source_name(s, at, &text, &length)) return text + length;
+  if (s[at] != 'L' || at + 3 >= s.size() || !islower((unsigned char)s[at + 1])) return at;
+  size_t i = at + 2 + (s[at + 2] == 'n');  // of a negative number
+  if (!isdigit((unsigned char)s[i])) return at;
+  while (i < s.size() && isdigit((unsigned char)s[i])) i++;
+  return i;
+}
+
+// A kernel of CUB without the namespace for architectures. Substitutions count what was named before, so each that is behind
+// that one becomes the one before it.
+std::string without_namespace(const std::string& s) {
+  static const std::string kBefore[] = {"_ZN3cub", "_ZN14at_cuda_detail3cub"}, kNamespace = "6CUB_NS";
+  for (size_t named = 1; named <= 2; named++) {
+    const std::string& before = kBefore[named - 1];
+    if (s.compare(0, before.size(), before) || s.compare(before.size(), kNamespace.size(), kNamespace)) continue;
+    std::string out = before;
+    for (size_t i = before.size() + kNamespace.size(); i < s.size();) {
+      size_t end = behind_token(s, i), number = 0, digits = i + 1;
+      if (end == i && s[i] == 'S') {
+        for (; digits < s.size() && (isdigit((unsigned char)s[digits]) || isupper((unsigned char)s[digits])); digits++)
+          number = number * 36 + size_t(isdigit((unsigned char)s[digits]) ? s[digits] - '0' : s[digits] - 'A' + 10);
+        number = digits == i + 1 ? 0 : number + 1;  // S_, S0_, S1_, ...
+        if (digits < s.size() && s[digits] == '_') {
+          std::string text;
+          for (size_t left = number >= named ? number - 1 : number; left; left = (left - 1) / 36)
+            text.insert(text.begin(), "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[(left - 1) % 36]);
+          out += "S" + text + "_";
+          i = digits + 1;
+          continue;
+        }
+      }
+      if (end == i) end++;
+      out.append(s, i, end - i);
+      i = end;
+    }
+    return out;
+  }
+  return s;
+}
+
 }  // namespace
 
 std::string normalised(const std::string& mangled) {
@@ -72,7 +115,7 @@ std::string normalised(const std::string& mangled) {
     }
     out += mangled[i++];
   }
-  return out;
+  return without_namespace(out);
 }
 
 }  // namespace sim
