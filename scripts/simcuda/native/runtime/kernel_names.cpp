@@ -54,10 +54,16 @@ std::string plain(const std::string& name) {
   return name;
 }
 
-// Where the token ends that begins there and holds digits or an "S" of its own: a name, or a literal; else `at`.
+// Where the token ends that begins there and holds digits or an "S" of its own: a name, a template's parameter, or a literal;
+// else `at`.
 size_t behind_token(const std::string& s, size_t at) {
   size_t text, length;
   if (source_name(s, at, &text, &length)) return text + length;
+  if (s[at] == 'T') {
+    size_t i = at + 1;
+    while (i < s.size() && (isdigit((unsigned char)s[i]) || isupper((unsigned char)s[i]))) i++;
+    return i < s.size() && s[i] == '_' ? i + 1 : at;
+  }
   if (s[at] != 'L' || at + 3 >= s.size() || !islower((unsigned char)s[at + 1])) return at;
   size_t i = at + 2 + (s[at + 2] == 'n');  // of a negative number
   if (!isdigit((unsigned char)s[i])) return at;
