@@ -16,6 +16,9 @@ HERE = Path(__file__).parent
 NATIVE = HERE / "native"
 SHADOW = "libsimcuda_shadow.so"
 RECORDER = "libsimcuda_record.so"
+#: A C++ library of its own, for whatever the program has, and none of it for the program: two unwinders that meet in
+#: one exception end the process.
+OWN_RUNTIME = ("-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL")
 RULES = (
     "build.py", "compile.py", "declarations.py", "generate.py", "library.py", "symbols.py", "vendor.py",
     "libraries.toml", "vendor.toml",
@@ -99,7 +102,7 @@ def recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) ->
     parts = compile.objects(sources, part / "work", ["-O2", "-Wall", *include])
     script = part / "work" / "exports.map"
     script.write_text("{ global: cuda*; __cuda*; simcuda_ledger_*; local: *; };\n", encoding="utf-8")
-    links = [f"-Wl,--version-script={script}", "-ldl", "-lpthread", "-static-libstdc++", "-static-libgcc"]
+    links = [f"-Wl,--version-script={script}", "-ldl", "-lpthread", *OWN_RUNTIME]
     compile.shared(RECORDER, parts, part / RECORDER, links)
     return _finished(part, folder) / RECORDER
 
@@ -151,7 +154,7 @@ def stand_in(one: library.Library, fills: tuple[library.Fill, ...], kit: vendor.
     script = work / "exports.map"
     script.write_text(one.version_script(), encoding="utf-8")
     link = [f"-Wl,--version-script={script}", f"-L{out}", *(f"-l:{name}" for name in one.needs), "-ldl", "-lpthread"]
-    link += ["-static-libstdc++", "-static-libgcc", "-Wl,--no-undefined"]
+    link += [*OWN_RUNTIME, "-Wl,--no-undefined"]
     link += ["-Wl,-Bsymbolic-functions"]  # as NVIDIA's: what a library calls of itself passes nobody in front of it
     link += [f"-Wl,--defsym={plain}={name}" for plain, name in sorted(aliases.items())]
     compile.shared(one.soname, parts, out / one.soname, link)

@@ -11,6 +11,9 @@ from typing import Any
 from simcuda import tables
 
 HERE = Path(__file__).parent
+#: What a compiler makes of templates of namespace std in our own objects. A stand-in lies in front of the program,
+#: which would take these from it instead of from its own C++ library.
+STANDARD = ("_ZSt*", "_ZNSt*", "_ZNKSt*", "_ZT?St*", "_ZT?NSt*")
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,14 @@ class Library:
         return any(re.fullmatch(pattern, function) for pattern in self.success)
 
     def version_script(self) -> str:
-        """For the linker: the version that the real library gives its symbols, and nothing else exported."""
+        """For the linker: the version that the real library gives its symbols; nothing of the C++ library exported."""
         exported = "".join(f" {pattern};" for pattern in self.export)
         name = f"{self.soname} " if self.versioned else ""
         own = "".join(f" {pattern};" for pattern in self.own_export)
         if own:
             return f"{name}{{ global:{exported} }};\nSIMCUDA {{ global:{own} local: *; }};\n"
-        return f"{name}{{ global:{exported} }};\n"
+        hidden = "".join(f" {pattern};" for pattern in STANDARD)
+        return f"{name}{{ global:{exported} local:{hidden} }};\n"
 
 
 def load(

@@ -13,7 +13,7 @@ from simcuda.errors import SimcudaError
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-ins for the runtime and the driver: need a C++ compiler and three of NVIDIA's wheels with headers."""
-    return stand_ins(tmp_path_factory.mktemp("built"), vendor.CUDA, "cudart", "cuda")
+    return stand_ins(tmp_path_factory.mktemp("built"), vendor.CUDA, "threads", "cudart", "cuda")
 
 
 def stand_ins(out: Path, version: str, *names: str) -> Path:

@@ -6,11 +6,14 @@ Needs a C++ compiler and three of NVIDIA's wheels with headers (30 MB, fetched o
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from simcuda import symbols
 
 PRELUDE = """
 import ctypes as c, os, sys, time
@@ -256,3 +259,27 @@ def test_the_driver_answers_to_names_without_a_version(built: Path) -> None:
 assert c.cast(cu.cuStreamWriteValue32, c.c_void_p).value == c.cast(cu.cuStreamWriteValue32_v2, c.c_void_p).value
 """,
     )
+
+
+def test_an_exception_of_the_program_passes_its_own_cpp_library_only(built: Path, tmp_path: Path) -> None:
+    """Upstream's FSDP tests ended by signal 6: ``std::map::at`` threw with libcuda's unwinder, not libstdc++'s."""
+    source, program = tmp_path / "at.cpp", tmp_path / "libat.so"
+    source.write_text(
+        """
+#include <map>
+#include <stdexcept>
+extern "C" int caught() {
+  try { return std::map<int, int>{}.at(1); } catch (const std::out_of_range&) { return 7; }
+}
+""",
+        encoding="utf-8",
+    )
+    subprocess.run(["g++", "-shared", "-fPIC", "-o", program, source], check=True)
+    preload = [str(built / name) for name in ("libsimcuda_threads.so", "libcuda.so.1") if (built / name).exists()]
+    run(built, f"assert c.CDLL({str(program)!r}).caught() == 7", LD_PRELOAD=" ".join(preload))
+
+
+def test_no_stand_in_has_cpp_library_for_others(built: Path) -> None:
+    theirs = re.compile(r"_Z(St|NSt|NKSt)|_Unwind_|__cxa_|__gxx_")
+    found = {one.name: [name for name in symbols.defined(one) if theirs.match(name)] for one in built.glob("*.so*")}
+    assert found and not any(found.values())
