@@ -67,6 +67,8 @@ def main() -> None:
     assert kinds >= {"kernel", "gpu_memcpy"}, kinds
     assert any(line.startswith("kernel") and line.endswith("<- aten::add") for line in found), found
     assert any("Memcpy HtoD" in line and "<- aten::copy_" in line for line in found), found
+    operators = [one["name"] for one in events if one.get("cat") == "cpu_op"]
+    assert operators.count("aten::clamp_min") == 1, operators  # the one that gives the values is not the program's
     assert any(one.get("cat") == "ac2g" for one in events)  # arrows from the call to the device
     assert any(one.get("cat") == "gpu_user_annotation" and one["name"] == "the model" for one in events)
     assert made["deviceProperties"][0]["name"], made["deviceProperties"]

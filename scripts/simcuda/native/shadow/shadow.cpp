@@ -3,6 +3,7 @@
 // as work of the same stream. While the stream captures, that work becomes a node of the graph and a replay runs it again.
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -95,6 +96,14 @@ void dense(Stack* stack) {
   if (expanded) stack->front() = from.contiguous();
 }
 
+// The CPU's part is no step of the program: a profiler sees the CUDA operator only.
+struct Unseen {
+  std::optional<at::DisableRecordFunctionGuard> guard;
+  Unseen() {
+    if (at::hasCallbacks()) guard.emplace();
+  }
+};
+
 struct Work {
   c10::OperatorHandle op;
   Stack arguments;                   // on the device's memory
@@ -105,6 +114,7 @@ struct Work {
     // below autograd, without Python modes, and without shadows of its own
     c10::impl::ExcludeDispatchKeyGuard plain(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
         c10::DispatchKeySet({kKey, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot, c10::DispatchKey::PreDispatch}));
+    Unseen unseen;
     Silent silent;
     c10::WarningUtils::WarningHandlerGuard said_already(&silent);
     std::unique_ptr<Seeded> seeded;
@@ -315,6 +325,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   // (of sparse tensors that is the number of their elements, which the real operator may change in place)
   const bool in_place = changes_sparse(schema, given);
   if (!capturing && (plan.dynamic || in_place || ((seen.sparse || plan.makes_sparse) && !schema.is_mutable()))) {
+    Unseen unseen;
     try {
       for (size_t i = 0; i < count; i++) {
         IValue v = mirrored(given[i]);
@@ -353,6 +364,7 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
 
   const size_t results = schema.returns().size();
   c10::impl::ExcludeDispatchKeyGuard plain(kBeside);
+  Unseen unseen;
   try {
     if (!early) {
       work.arguments.clear();
