@@ -44,11 +44,38 @@ def recurrent(on: torch.device) -> torch.Tensor:
 
 
 def attention(on: torch.device) -> torch.Tensor:
-    """The gradient of the query, where the mask is causal."""
-    q, k, v = (numbers(2, 2, 8, 16, on=on, seed=seed).requires_grad_() for seed in range(3))
-    torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
-    assert q.grad is not None
-    return q.grad
+    """The result and the gradients, where the mask is causal; then where two heads share a key and a value."""
+    found = []
+    for heads, options in ((4, {"is_causal": True}), (2, {"enable_gqa": True})):
+        q, k, v = (
+            numbers(2, count, 8, 16, on=on, seed=seed).requires_grad_() for seed, count in enumerate((4, heads, heads))
+        )
+        out = torch.nn.functional.scaled_dot_product_attention(q, k, v, **options)
+        found += [out, *torch.autograd.grad(out.square().sum(), (q, k, v))]
+    return torch.cat([one.flatten() for one in found])
+
+
+def half_attention(on: torch.device) -> torch.Tensor:
+    """Flash attention, which is for half precision; a row of keys that fills no tile."""
+    q, k, v = (numbers(1, 2, size, 8, on=on, seed=size).half() for size in (5, 7, 7))
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v).float()
+
+
+def dropped() -> None:
+    """Dropout inside attention: what is dropped is told by the seed and the offset, backwards too."""
+    q, k, v = (numbers(2, 3, 8, 16, on=CUDA, seed=seed).requires_grad_() for seed in range(3))
+    out, _, seed, offset = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.3)
+    drawn = torch._fill_mem_eff_dropout_mask_(torch.empty(2, 3, 8, 8, device=CUDA), 0.3, seed.item(), offset.item())
+    kept = (drawn > 0.3).cpu()
+    assert 0.5 < kept.float().mean() < 0.9, kept
+    a, b, c = (one.detach().cpu().requires_grad_() for one in (q, k, v))
+    expected = torch.softmax(a @ b.transpose(-2, -1) / 4, -1) * kept / 0.7 @ c
+    torch.testing.assert_close(out.cpu(), expected, atol=1e-4, rtol=1e-4)
+    ours, theirs = (torch.autograd.grad(y.sum(), x) for y, x in ((out, (q, k, v)), (expected, (a, b, c))))
+    torch.testing.assert_close([one.cpu() for one in ours], list(theirs), atol=1e-4, rtol=1e-4)
+    q, k, v = (one.detach().half() for one in (q, k, v))
+    *_, mask = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.3, False, return_debug_mask=True)
+    assert 0.1 < (mask[..., :8, :8] < 0).float().mean() < 0.5, mask
 
 
 def half_to_single(on: torch.device) -> torch.Tensor:
@@ -75,6 +102,8 @@ def operators() -> None:
     same(convolution)
     same(recurrent)
     same(attention, 1e-4)
+    same(half_attention, 1e-3)
+    dropped()
     same(half_to_single, 1e-3)
     lazy = numbers(5, on=CUDA)
     clone = torch._lazy_clone(lazy)

@@ -4,6 +4,8 @@
 
 #include <unordered_map>
 
+#include "arguments.h"
+#include "attention.h"
 #include "recurrent.h"
 
 namespace shadow {
@@ -11,17 +13,6 @@ namespace {
 
 using at::Tensor;
 using torch::jit::Stack;
-
-struct Arguments {
-  Stack values;
-  explicit Arguments(Stack& stack) : values(std::move(stack)) { stack.clear(); }
-  Tensor tensor(size_t i) const { return values[i].isNone() ? Tensor() : values[i].toTensor(); }
-  std::optional<Tensor> maybe(size_t i) const {
-    Tensor t = tensor(i);
-    return t.defined() ? std::optional<Tensor>(t) : std::nullopt;
-  }
-  std::vector<int64_t> ints(size_t i) const { return values[i].toIntVector(); }
-};
 
 void cudnn_convolution(Stack& stack) {  // self, weight, padding, stride, dilation, groups, benchmark, deterministic, tf32
   Arguments a(stack);
@@ -142,64 +133,6 @@ void batch_norm_backward_elemt(Stack& stack) {  // grad_out, input, mean, invstd
   stack.emplace_back(dx.to(x.scalar_type()));
 }
 
-// Attention: flash, memory-efficient and cuDNN's, all by the formula. Results beyond the output are the device's own.
-Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& bias, bool causal,
-              std::optional<double> scale, Tensor* logsumexp) {
-  auto type = q.scalar_type();
-  double factor = scale.value_or(1.0 / std::sqrt(double(q.size(-1))));
-  auto scores = at::matmul(q.to(at::kFloat) * factor, k.to(at::kFloat).transpose(-2, -1));
-  if (bias) scores = scores + bias->to(at::kFloat);
-  if (causal) {
-    auto mask = at::ones({q.size(-2), k.size(-2)}, at::TensorOptions().dtype(at::kBool)).tril();
-    scores.masked_fill_(mask.logical_not(), -std::numeric_limits<double>::infinity());
-  }
-  if (logsumexp) *logsumexp = at::logsumexp(scores, {-1});
-  return at::matmul(at::softmax(scores, -1), v.to(at::kFloat)).to(type);
-}
-std::optional<double> scale_of(const c10::IValue& v) {
-  return v.isNone() ? std::nullopt : std::optional<double>(v.toDouble());
-}
-void flash_attention(Stack& stack) {  // q, k, v, dropout, causal, return_debug_mask, *, scale
-  Arguments a(stack);
-  if (a.values[3].toDouble() > 0) throw std::runtime_error("dropout inside attention");
-  Tensor lse, out = attend(a.tensor(0), a.tensor(1), a.tensor(2), {}, a.values[4].toBool(), scale_of(a.values[6]), &lse);
-  stack.emplace_back(out), stack.emplace_back(lse);
-}
-void efficient_attention(Stack& stack) {  // q, k, v, bias, compute_log_sumexp, dropout, causal, *, scale
-  Arguments a(stack);
-  if (a.values[5].toDouble() > 0) throw std::runtime_error("dropout inside attention");
-  Tensor lse, out = attend(a.tensor(0), a.tensor(1), a.tensor(2), a.maybe(3), a.values[6].toBool(), scale_of(a.values[7]), &lse);
-  stack.emplace_back(out);
-  if (a.values[4].toBool()) stack.emplace_back(lse);
-}
-std::vector<Tensor> attend_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const std::optional<Tensor>& bias, bool causal, std::optional<double> scale) {
-  double factor = scale.value_or(1.0 / std::sqrt(double(q.size(-1))));
-  auto f = at::kFloat;
-  auto scores = at::matmul(q.to(f) * factor, k.to(f).transpose(-2, -1));
-  if (bias) scores = scores + bias->to(f);
-  if (causal) {
-    auto mask = at::ones({q.size(-2), k.size(-2)}, at::TensorOptions().dtype(at::kBool)).tril();
-    scores.masked_fill_(mask.logical_not(), -std::numeric_limits<double>::infinity());
-  }
-  auto p = at::softmax(scores, -1), g = grad.to(f);
-  auto dv = at::matmul(p.transpose(-2, -1), g), dp = at::matmul(g, v.to(f).transpose(-2, -1));
-  auto ds = p * (dp - (dp * p).sum(-1, true));
-  return {at::matmul(ds, k.to(f)) * factor, at::matmul(ds.transpose(-2, -1), q.to(f)) * factor, dv, ds};
-}
-void flash_attention_backward(Stack& stack) {
-  // grad, q, k, v, out, logsumexp, cum_q, cum_k, max_q, max_k, dropout, causal, seed, offset, *, scale
-  Arguments a(stack);
-  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), {}, a.values[11].toBool(), scale_of(a.values[14]));
-  for (int i = 0; i < 3; i++) stack.emplace_back(g[i]);
-}
-void efficient_attention_backward(Stack& stack) {
-  // grad, q, k, v, bias, out, logsumexp, seed, offset, dropout, mask[4], causal, *, scale
-  Arguments a(stack);
-  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), a.maybe(4), a.values[11].toBool(), scale_of(a.values[12]));
-  for (int i = 0; i < 4; i++) stack.emplace_back(g[i]);
-}
-
 // The device draws in single precision at least, and never a zero: the smallest is half an epsilon.
 void exponential(Stack& stack) {  // self, lambda, generator
   Arguments a(stack);
@@ -307,6 +240,7 @@ Decomposition decomposition(const std::string& name) {
       {"aten::_scaled_dot_product_flash_attention_backward", flash_attention_backward},
       {"aten::_scaled_dot_product_efficient_attention", efficient_attention},
       {"aten::_scaled_dot_product_efficient_attention_backward", efficient_attention_backward},
+      {"aten::_fill_mem_eff_dropout_mask_", fill_dropout_mask},
       {"aten::batch_norm_stats", batch_norm_stats},
       {"aten::batch_norm_elemt", batch_norm_elemt},
       {"aten::batch_norm_gather_stats", batch_norm_gather_stats},

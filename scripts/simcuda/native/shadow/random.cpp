@@ -14,30 +14,39 @@ uint64_t mix(uint64_t seed, uint64_t offset) {  // splitmix64
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
   return (z ^ (z >> 31)) >> 1;
 }
+uint64_t mix(const Philox& state) { return mix(state.seed, state.offset); }
+
+thread_local Philox innermost;
 
 }  // namespace
 
-std::function<uint64_t()> state_of(c10::Device device, const std::optional<at::Generator>& given, bool capturing) {
+at::Generator generator_of(const Philox& state) { return at::detail::createCPUGenerator(mix(state)); }
+
+std::function<Philox()> state_of(c10::Device device, const std::optional<at::Generator>& given, bool capturing) {
   at::Generator generator = given && given->defined() ? *given : at::globalContext().defaultGenerator(device);
   std::lock_guard<std::mutex> lock(generator.mutex());
   if (capturing) {
     auto state = at::check_generator<at::CUDAGeneratorImpl>(generator)->philox_cuda_state(0);
     const int64_t *seed = state.seed_.ptr, *offset = state.offset_.ptr;
     uint64_t within = state.offset_intragraph_;
-    return [=] { return mix(uint64_t(*seed), uint64_t(*offset) + within); };
+    return [=] { return Philox{uint64_t(*seed), uint64_t(*offset) + within}; };
   }
-  uint64_t value = mix(generator.current_seed(), generator.get_offset());
+  Philox value{generator.current_seed(), generator.get_offset()};
   return [=] { return value; };
 }
 
-Seeded::Seeded(uint64_t seed) : generator_(at::detail::getDefaultCPUGenerator()) {
+Seeded::Seeded(const Philox& state) : generator_(at::detail::getDefaultCPUGenerator()), outer_(innermost) {
+  innermost = state;
   std::lock_guard<std::mutex> lock(generator_.mutex());
   saved_ = generator_.get_state();
-  generator_.set_current_seed(seed);
+  generator_.set_current_seed(mix(state));
 }
 Seeded::~Seeded() {
+  innermost = outer_;
   std::lock_guard<std::mutex> lock(generator_.mutex());
   generator_.set_state(saved_);
 }
+
+Philox Seeded::state() { return innermost; }
 
 }  // namespace shadow

@@ -107,7 +107,7 @@ struct Unseen {
 struct Work {
   c10::OperatorHandle op;
   Stack arguments;                   // on the device's memory
-  std::function<uint64_t()> seed;    // of a random operator
+  std::function<Philox()> seed;      // of a random operator
   std::vector<Tensor> into;          // mirrors of the results, for a replay
 
   Stack compute() const {
@@ -120,10 +120,12 @@ struct Work {
     std::unique_ptr<Seeded> seeded;
     if (seed) seeded = std::make_unique<Seeded>(seed());
     auto run = [this](Stack* stack) {
-      if (auto decomposed = decomposition(op.schema().name()))
+      if (auto decomposed = decomposition(op.schema().name())) {
         decomposed(*stack);
-      else
+        stack->resize(op.schema().returns().size());  // results that it does not give are the device's own
+      } else {
         op.callBoxed(stack);
+      }
     };
     Stack stack = arguments;
     const std::string& name = op.schema().name();

@@ -28,13 +28,13 @@ struct Widened {
 
   explicit Widened(bool of_bools) : bools(of_bools) {}
   Tensor of(const Tensor& t) {
-    if (!t.defined() || (t.layout() != c10::kStrided && t.layout() != c10::kSparse)) return t;
+    if (!t.defined() || t.layout() == c10::kMkldnn || t.layout() == c10::kJagged) return t;
     auto type = wider(t.scalar_type(), bools);
     if (!type) return t;
     narrow = t.scalar_type();
     for (auto& [a, b] : pairs)
-      if (a.is_same(t) || (!a.is_sparse() && !t.is_sparse() && a.data_ptr() == t.data_ptr() && a.sizes() == t.sizes() &&
-                           a.strides() == t.strides()))
+      if (a.is_same(t) || (a.layout() == c10::kStrided && t.layout() == c10::kStrided && a.data_ptr() == t.data_ptr() &&
+                           a.sizes() == t.sizes() && a.strides() == t.strides()))
         return b;
     pairs.emplace_back(t, t.to(*type));
     return pairs.back().second;

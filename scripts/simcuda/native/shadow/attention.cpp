@@ -1,0 +1,137 @@
+#include "attention.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+
+#include "arguments.h"
+#include "random.h"
+
+namespace shadow {
+namespace {
+
+using at::Tensor;
+using torch::jit::Stack;
+
+struct Options {
+  std::optional<Tensor> bias;
+  bool causal;
+  double scale;
+  double dropout = 0;
+  Philox state = {};  // of which the dropped ones are drawn; the same in both directions
+};
+
+double scale_of(const c10::IValue& v, const Tensor& q) { return v.isNone() ? 1.0 / std::sqrt(double(q.size(-1))) : v.toDouble(); }
+
+// Several heads of the queries may share one of the keys and values.
+Tensor for_each_head(const Tensor& shared, const Tensor& q) {
+  const int64_t times = shared.dim() == 4 && shared.size(1) ? q.size(1) / shared.size(1) : 1;
+  return (times > 1 ? shared.repeat_interleave(times, 1) : shared).to(at::kFloat);
+}
+Tensor over_sharing_heads(const Tensor& grad, const Tensor& shared) {
+  if (grad.dim() != 4 || grad.size(1) == shared.size(1)) return grad;
+  return grad.unflatten(1, {shared.size(1), grad.size(1) / shared.size(1)}).sum(2);
+}
+
+Tensor scores(const Tensor& q, const Tensor& k, const Options& o) {
+  auto s = at::matmul(q.to(at::kFloat) * o.scale, for_each_head(k, q).transpose(-2, -1));
+  if (o.bias) s = s + o.bias->to(at::kFloat);
+  if (o.causal) {
+    auto seen = at::ones({q.size(-2), k.size(-2)}, at::TensorOptions().dtype(at::kBool)).tril();
+    s.masked_fill_(seen.logical_not(), -std::numeric_limits<double>::infinity());
+  }
+  return s;
+}
+
+Tensor drawn(const Philox& state, at::IntArrayRef sizes) { return at::empty(sizes).uniform_(0, 1, generator_of(state)); }
+
+// What the probabilities are multiplied with.
+Tensor kept(const Options& o, at::IntArrayRef sizes) {
+  return (drawn(o.state, sizes) > o.dropout).to(at::kFloat) / (1 - o.dropout);
+}
+
+struct Attended {
+  Tensor out, logsumexp, probabilities;  // those that are dropped are negative
+};
+Attended attend(const Tensor& q, const Tensor& k, const Tensor& v, const Options& o) {
+  auto s = scores(q, k, o), p = at::softmax(s, -1), used = p, shown = p;
+  if (o.dropout > 0) {
+    auto factor = kept(o, p.sizes());
+    used = p * factor;
+    shown = at::where(factor > 0, p, -p);
+  }
+  return {at::matmul(used, for_each_head(v, q)).to(q.scalar_type()), at::logsumexp(s, {-1}), shown};
+}
+
+struct Gradients {
+  Tensor q, k, v, bias;
+};
+Gradients attend_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Options& o) {
+  auto p = at::softmax(scores(q, k, o), -1), used = p, g = grad.to(at::kFloat);
+  auto dp = at::matmul(g, for_each_head(v, q).transpose(-2, -1));
+  if (o.dropout > 0) {
+    auto factor = kept(o, p.sizes());
+    used = p * factor;
+    dp = dp * factor;
+  }
+  auto ds = p * (dp - (dp * p).sum(-1, true));
+  auto dk = at::matmul(ds.transpose(-2, -1), q.to(at::kFloat)) * o.scale, dv = at::matmul(used.transpose(-2, -1), g);
+  return {at::matmul(ds, for_each_head(k, q)) * o.scale, over_sharing_heads(dk, k), over_sharing_heads(dv, v), ds};
+}
+
+Tensor number(uint64_t value) { return at::scalar_tensor(int64_t(value), at::kLong); }
+Philox state_of(const Tensor& seed, const Tensor& offset) {
+  return {uint64_t(seed.item<int64_t>()), uint64_t(offset.item<int64_t>())};
+}
+int64_t missing_in(int64_t tile, int64_t size) { return (tile - size % tile) % tile; }
+
+}  // namespace
+
+void flash_attention(Stack& stack) {  // q, k, v, dropout, causal, return_debug_mask, *, scale
+  Arguments a(stack);
+  Options o{{}, a.values[4].toBool(), scale_of(a.values[6], a.tensor(0)), a.values[3].toDouble()};
+  if (o.dropout > 0) o.state = Seeded::state();
+  auto done = attend(a.tensor(0), a.tensor(1), a.tensor(2), o);
+  stack.emplace_back(done.out), stack.emplace_back(done.logsumexp);
+  if (!(o.dropout > 0)) return;
+  for (int i = 0; i < 4; i++) stack.emplace_back();  // cum_seq_q, cum_seq_k, max_q, max_k
+  stack.emplace_back(number(o.state.seed)), stack.emplace_back(number(o.state.offset));
+  if (!a.values[5].toBool()) return;
+  const auto &p = done.probabilities;
+  stack.emplace_back(at::constant_pad_nd(p, {0, missing_in(128, p.size(-1)), 0, missing_in(128, p.size(-2))}));
+}
+void flash_attention_backward(Stack& stack) {
+  // grad, q, k, v, out, logsumexp, cum_q, cum_k, max_q, max_k, dropout, causal, seed, offset, *, scale
+  Arguments a(stack);
+  Options o{{}, a.values[11].toBool(), scale_of(a.values[14], a.tensor(1)), a.values[10].toDouble()};
+  if (o.dropout > 0) o.state = state_of(a.tensor(12), a.tensor(13));
+  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), o);
+  for (const Tensor& t : {g.q, g.k, g.v}) stack.emplace_back(t);
+}
+void efficient_attention(Stack& stack) {  // q, k, v, bias, compute_log_sumexp, dropout, causal, *, scale
+  Arguments a(stack);
+  Options o{a.maybe(3), a.values[6].toBool(), scale_of(a.values[7], a.tensor(0)), a.values[5].toDouble()};
+  if (o.dropout > 0) o.state = Seeded::state();
+  auto done = attend(a.tensor(0), a.tensor(1), a.tensor(2), o);
+  const auto& sums = done.logsumexp;
+  auto aligned = at::constant_pad_nd(sums, {0, missing_in(32, sums.size(-1))}, std::numeric_limits<double>::infinity());
+  stack.emplace_back(done.out), stack.emplace_back(a.values[4].toBool() ? aligned : Tensor());
+  if (o.dropout > 0) stack.emplace_back(number(o.state.seed)), stack.emplace_back(number(o.state.offset));
+}
+void efficient_attention_backward(Stack& stack) {
+  // grad, q, k, v, bias, out, logsumexp, seed, offset, dropout, mask[4], causal, *, scale
+  Arguments a(stack);
+  Options o{a.maybe(4), a.values[11].toBool(), scale_of(a.values[12], a.tensor(1)), a.values[9].toDouble()};
+  if (o.dropout > 0) o.state = state_of(a.tensor(7), a.tensor(8));
+  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), o);
+  for (const Tensor& t : {g.q, g.k, g.v, g.bias}) stack.emplace_back(t);
+}
+void fill_dropout_mask(Stack& stack) {  // self, dropout, seed, offset
+  Arguments a(stack);
+  Tensor self = a.tensor(0);
+  self.copy_(drawn({uint64_t(a.values[2].toInt()), uint64_t(a.values[3].toInt())}, self.sizes()));
+  stack.emplace_back(self);
+}
+
+}  // namespace shadow
