@@ -130,7 +130,7 @@ struct Work {
     Stack stack = arguments;
     const std::string& name = op.schema().name();
     if (name.rfind("aten::_fft_", 0) == 0) dense(&stack);
-    if ((is_product(name) || is_sum(name, stack)) && widened(op, &stack, run)) return stack;
+    if ((adds_up(name) || is_sum(name, stack)) && widened(op, &stack, run)) return stack;
     try {
       run(&stack);
     } catch (const c10::Error& error) {

@@ -49,17 +49,19 @@ bool is_for_bools(const c10::Error& error) {
 
 bool is_for_type(const c10::Error& error) {
   std::string text = error.what_without_backtrace();
-  for (const char* said : {"not implemented for", "unsupported dtype", "Unsupported dtype", "expected scalar type"})
+  for (const char* said : {"not implemented for", "unsupported dtype", "Unsupported dtype", "expected scalar type",
+                           "support tensors of type"})
     if (text.find(said) != std::string::npos) return true;
   return false;
 }
 
-bool is_product(const std::string& name) {
+bool adds_up(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm", "aten::baddbmm_", "aten::addbmm",
       "aten::mv", "aten::addmv", "aten::addmv_", "aten::dot", "aten::_addmm_activation", "aten::convolution",
       "aten::_convolution", "aten::convolution_backward", "aten::cudnn_convolution", "aten::cudnn_convolution_transpose",
-      "aten::cudnn_convolution_relu", "aten::cudnn_convolution_add_relu", "aten::_cudnn_rnn", "aten::_cudnn_rnn_backward"};
+      "aten::cudnn_convolution_relu", "aten::cudnn_convolution_add_relu", "aten::_cudnn_rnn", "aten::_cudnn_rnn_backward", "aten::nll_loss_forward",
+      "aten::nll_loss2d_forward"};
   return names.count(name);
 }
 

@@ -13,8 +13,8 @@ bool is_for_type(const c10::Error& error);
 // Did it because it does not take truth values, which it would take as numbers?
 bool is_for_bools(const c10::Error& error);
 
-// The products: the CPU has plain loops for them in half precision, and the device adds up in single precision too.
-bool is_product(const std::string& name);
+// Products and losses: the CPU has plain loops for products in half precision, and the device adds up in single precision.
+bool adds_up(const std::string& name);
 
 // Sums, with one part multiplied first: by a number, and to one, that half precision may not have. Only of one type.
 bool is_sum(const std::string& name, const torch::jit::Stack& stack);
