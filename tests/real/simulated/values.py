@@ -103,7 +103,8 @@ def operators() -> None:
     same(recurrent)
     same(attention, 1e-4)
     same(half_attention, 1e-3)
-    dropped()
+    if torch.backends.cuda.is_flash_attention_available():  # not in every build
+        dropped()
     same(half_to_single, 1e-3)
     lazy = numbers(5, on=CUDA)
     clone = torch._lazy_clone(lazy)
