@@ -87,6 +87,16 @@ def half_to_single(on: torch.device) -> torch.Tensor:
     return torch.cat([y.detach().flatten(), z.detach().flatten(), x.grad.float().flatten()])
 
 
+def eight_bit() -> None:
+    """A product of eight-bit numbers, with one scale for a matrix and with one for each row and column."""
+    x, y = (numbers(16, 32, on=CUDA, seed=seed).to(torch.float8_e4m3fn) for seed in range(2))
+    expected = x.cpu().float() @ y.cpu().float().t()
+    one, rows, columns = (0.5 + torch.rand(shape, device=CUDA) for shape in ((), (16, 1), (1, 16)))
+    for a, b in ((one, one), (rows, columns)):
+        out = torch._scaled_mm(x, y.t(), scale_a=a, scale_b=b, out_dtype=torch.bfloat16)
+        torch.testing.assert_close(out.cpu().float(), expected * a.cpu() * b.cpu(), atol=0.05, rtol=0.02)
+
+
 def operators() -> None:
     """Libraries, sizes that depend on values, sparse layouts, types that the CPU lacks, kernels made at run time."""
     same(lambda on: numbers(4, 5, on=on) @ numbers(5, 6, on=on, seed=1))
@@ -106,6 +116,7 @@ def operators() -> None:
     if torch.backends.cuda.is_flash_attention_available():  # not in every build
         dropped()
     same(half_to_single, 1e-3)
+    eight_bit()
     lazy = numbers(5, on=CUDA)
     clone = torch._lazy_clone(lazy)
     assert torch.equal((lazy + clone).cpu(), 2 * numbers(5, on=torch.device("cpu")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -33,12 +34,12 @@ book.reset(keep_entries=True)
 """
 
 
-def run(built: Path, program: str, under: Sequence[str] = (), **env: str) -> str:
-    """What ``program`` printed on the simulated device, started by the command ``under``."""
+def run(built: Path, program: str, under: Sequence[str] = (), python: str = sys.executable, **env: str) -> str:
+    """What ``program`` printed on the simulated device, run by ``python``, started by the command ``under``."""
     path = f"{HERE}:{SCRIPTS}"
     variables = {**os.environ, "LD_LIBRARY_PATH": str(built), "LD_PRELOAD": str(built / "libcudart.so.12"), **env}
     done = subprocess.run(
-        [*under, sys.executable, "-c", PROGRAM + program],
+        [*under, python, "-c", PROGRAM + program],
         env=variables | {"PYTHONPATH": path, "SIMCUDA_MEMORY": str(64 << 20)},
         capture_output=True,
         text=True,
@@ -73,6 +74,30 @@ cuda.axpy(x, y, 1, rest=struct.pack("<QQQ", y.value + 8, c.addressof(host), 5))
 print(entries()[0][-1].split(" ")[3])
 """
     assert run(built, program) == "[1,8]H" + (5).to_bytes(8, "little").hex()
+
+
+def lies_low() -> str:
+    """A Python that is not position independent, as Debian's is: its heap lies among small numbers."""
+    for name in ("/usr/bin/python3", "/usr/bin/python3.11", "/usr/bin/python3.13"):
+        with contextlib.suppress(OSError), Path(name).open("rb") as file:
+            if file.read(18)[16:] == b"\x02\x00":  # ET_EXEC
+                return name
+    pytest.skip("no Python here is of a fixed address (Debian's python3 is)")
+
+
+def test_an_address_of_a_heap_that_lies_low_is_one_in_a_structure_and_a_number_by_itself(built: Path) -> None:
+    program = """
+import struct
+libc = c.CDLL(None)
+libc.sbrk.restype = c.c_void_p
+word = libc.sbrk(0) - 4096
+assert word < 1 << 40, hex(word)
+cuda.axpy(c.c_void_p(word), y, 1, rest=struct.pack("<QQQ", 5, word, 6))
+alone, _, _, structure = entries()[0][-1].split(" ")
+print(alone == struct.pack("<Q", word).hex(), structure)
+"""
+    five, six = ((number).to_bytes(8, "little").hex() for number in (5, 6))
+    assert run(built, program, python=lies_low()) == f"True {five}H{six}"
 
 
 def test_streams_are_numbered_as_they_first_appear_so_that_handles_do_not_matter(built: Path) -> None:

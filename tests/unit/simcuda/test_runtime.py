@@ -252,6 +252,31 @@ ok(rt.cudaMemGetInfo(c.byref(free), c.byref(total))); assert start.value == free
     )
 
 
+def test_a_tensor_map_begins_with_its_address_and_is_refused_as_the_driver_documents(built: Path) -> None:
+    run(
+        built,
+        """
+ok(cu.cuInit(0))
+raw = c.create_string_buffer(192)
+map = c.c_void_p((c.addressof(raw) + 63) & ~63)
+def tiled(sizes=(64, 16), strides=(128,), box=(64, 8), steps=(1, 1), swizzle=3, fill=0, at=0x6e0000001000):
+    half, rank = 6, len(sizes)
+    return cu.cuTensorMapEncodeTiled(map, half, rank, c.c_void_p(at), (c.c_uint64 * rank)(*sizes),
+                                     (c.c_uint64 * len(strides))(*strides), (c.c_uint * rank)(*box),
+                                     (c.c_uint * rank)(*steps), 0, swizzle, 2, fill)
+def first(): return c.cast(map, c.POINTER(c.c_uint64))[0]
+ok(tiled()); assert first() == 0x6e0000001000
+one = c.string_at(map, 128)
+ok(tiled(box=(32, 8))); assert c.string_at(map, 128) != one
+ok(cu.cuTensorMapReplaceAddress(map, c.c_void_p(0x6e0000002000))); assert first() == 0x6e0000002000
+for wrong in (dict(at=0x6e0000001008), dict(strides=(120,)), dict(box=(257, 8)), dict(box=(7, 8)), dict(steps=(1, 9)),
+              dict(box=(128, 8)), dict(sizes=(64, 0)), dict(sizes=(1,) * 6, strides=(16,) * 5, box=(8,) * 6, steps=(1,) * 6)):
+    assert tiled(**wrong) == 1, wrong
+assert first() == 0x6e0000002000
+""",
+    )
+
+
 def test_the_driver_answers_to_names_without_a_version(built: Path) -> None:
     run(
         built,

@@ -48,7 +48,7 @@ void write_argument(const Kernel& kernel, unsigned number, const unsigned char* 
         i += 8;
         continue;
       }
-      if (!shaken() && (addresses().find(word) || (uint64_t(word) >> 40 && uint64_t(word) < (uint64_t(1) << 47)))) {
+      if (!shaken() && (addresses().find(word) || looks_like_host(uint64_t(word), size > 8))) {
         *exact += "H", *loose += "H";  // an address of the host: it differs from run to run
         i += 8;
         continue;

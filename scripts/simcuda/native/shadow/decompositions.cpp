@@ -223,6 +223,24 @@ void log_softmax_backward(Stack& stack) {
   });
 }
 
+// Products of eight-bit numbers with a scale for each matrix, or for each row and column; with a scale of its own an
+// eight-bit result ends at the largest number there is.
+void scaled_mm(Stack& stack) {  // self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum[, out]
+  Arguments a(stack);
+  auto result = at::mm(a.tensor(0).to(at::kFloat), a.tensor(1).to(at::kFloat)) * a.tensor(2) * a.tensor(3);
+  if (a.maybe(4)) result = result + a.tensor(4).to(at::kFloat);
+  const bool placed = a.values.size() > 8;
+  auto type = a.values[6].isNone() ? a.tensor(0).scalar_type() : a.values[6].toScalarType();
+  if (placed) type = a.tensor(8).scalar_type();
+  if (c10::isFloat8Type(type)) {
+    if (a.maybe(5)) result = result * a.tensor(5);
+    const double most = type == at::kFloat8_e5m2 ? 57344 : 448;
+    result = result.clamp(-most, most);
+  }
+  if (placed) a.tensor(8).copy_(result);
+  stack.emplace_back(placed ? a.tensor(8) : result.to(type));
+}
+
 }  // namespace
 
 Decomposition decomposition(const std::string& name) {
@@ -256,6 +274,7 @@ Decomposition decomposition(const std::string& name) {
       {"aten::_log_softmax", log_softmax},
       {"aten::_softmax_backward_data", any_softmax_backward},
       {"aten::_log_softmax_backward_data", log_softmax_backward},
+      {"aten::_scaled_mm", scaled_mm},
       {"aten::_thnn_fused_lstm_cell", lstm_cell},
       {"aten::_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward},
       {"aten::_thnn_fused_gru_cell", gru_cell},
