@@ -1,4 +1,4 @@
-"""Tests that cannot pass on the simulated device: ``known.toml``."""
+"""Tests that cannot pass on the simulated device, by their names or by what they failed with: ``known.toml``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ KINDS = frozenset({"compiler", "network", "race", "slow", "values"})
 
 @dataclass(frozen=True)
 class Known:
-    """Tests, by file and name (a pattern of a shell where it has a star), with the reason."""
+    """Tests, by the end of the file's path and by name (a pattern of a shell where it has a star), with the reason.
+
+    With ``said`` only where that is part of what the test failed with.
+    """
 
     file: str
     test: str
     kind: str
     reason: str
+    said: str = ""
 
 
 def load(path: Path = HERE / "known.toml") -> tuple[Known, ...]:
@@ -27,8 +31,11 @@ def load(path: Path = HERE / "known.toml") -> tuple[Known, ...]:
     return tuple(Known(**entry) for entry in tables.read(path)["known"])
 
 
-def reason(node: str, known: tuple[Known, ...]) -> str | None:
-    """Why the test of that pytest id cannot pass, or None."""
+def reason(node: str, known: tuple[Known, ...], said: str = "") -> str | None:
+    """Why the test of that pytest id cannot pass, or None; ``said``: what it failed with, once it has."""
     file, _, rest = node.partition("::")
     name = rest.rpartition("::")[2].partition("[")[0]
-    return next((f"{k.kind}: {k.reason}" for k in known if file.endswith(k.file) and fnmatchcase(name, k.test)), None)
+    for row in known:
+        if file.endswith(row.file) and fnmatchcase(name, row.test) and row.said in said:
+            return f"{row.kind}: {row.reason}"
+    return None

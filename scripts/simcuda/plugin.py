@@ -57,6 +57,7 @@ class Recorder:
         self.ledger = Ledger.here()
         self.known = known.load() if self.ledger and self.ledger.totals().device == "simulated" else ()
         self.current: dict[str, Any] = {}
+        self.said = ""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave the tests that were asked for, and name those that there are not.
@@ -90,12 +91,13 @@ class Recorder:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Around setup, call and teardown of one test."""
         self.current = {"id": item.nodeid, "outcome": "started", "seconds": 0.0, "why": None, "ledger": None}
+        self.said = ""
         self.write({"id": item.nodeid, "outcome": "started"})
         if self.ledger:
             give_back()
             self.ledger.reset(keep_entries=self.entries)
         yield
-        self.current["known"] = known.reason(item.nodeid, self.known)
+        self.current["known"] = known.reason(item.nodeid, self.known, self.said)
         if self.ledger:
             self.current["ledger"] = self.ledger.totals().as_dict()
             if self.entries:
@@ -118,7 +120,8 @@ class Recorder:
         if report.when == "call" or report.outcome != "passed":
             self.current["outcome"] = "xfailed" if hasattr(report, "wasxfail") else report.outcome
             if report.outcome != "passed":
-                self.current["why"] = reason(report)[:400]
+                self.said = reason(report)
+                self.current["why"] = self.said[:400]
         if call.excinfo and report.outcome == "failed":
             release(call.excinfo.value)
 

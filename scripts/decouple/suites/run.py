@@ -35,12 +35,18 @@ _BAD = {"failed", "died", "too slow"}
 
 
 class Collected(Struct, frozen=True):
-    """The tests of one file; ``why`` says why there is none."""
+    """The tests of one file; ``why`` says why there is none, ``broken`` that pytest could not look."""
 
     suite: Suite
     file: str
     ids: tuple[str, ...]
     why: str = ""
+    broken: bool = False
+
+    @property
+    def name(self) -> str:
+        """What stands for the file itself among the ids of its tests."""
+        return f"{self.file}::(collection)"
 
 
 def collect(target: Target, suite: Suite, file: str) -> Collected:
@@ -60,13 +66,13 @@ def collect(target: Target, suite: Suite, file: str) -> Collected:
             target.argv(argv), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=4 * START
         )
     except subprocess.TimeoutExpired:
-        return Collected(suite, file, (), f"not collected in {4 * START:.0f} seconds")
+        return Collected(suite, file, (), f"not collected in {4 * START:.0f} seconds", broken=True)
     ids = tuple(line for line in done.stdout.splitlines() if line.startswith(f"{file}::"))
     if ids or done.returncode in (0, 5):  # 5: no test was chosen
         return Collected(suite, file, ids, "" if ids else "none of its tests is chosen")
     said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     telling = [line for line in said if line.startswith("E  ")] or said[-1:] or [f"exit status {done.returncode}"]
-    return Collected(suite, file, (), telling[-1].removeprefix("E  ").strip())
+    return Collected(suite, file, (), telling[-1].removeprefix("E  ").strip(), broken=True)
 
 
 def run(
@@ -91,8 +97,8 @@ def run(
     for one in collected:
         ids = [test for test in one.ids if only(test) and test not in store.results]
         shards += [(one.suite, shard) for shard in cut(one.suite.name, one.file, ids, one.suite.process)]
-        if not one.ids and one.why:
-            store.add([SuiteResult(f"{one.file}::(collection)", "failed", why=one.why, suite=one.suite.name)])
+        if one.broken:
+            store.add([SuiteResult(one.name, "failed", why=one.why, suite=one.suite.name)])
     total = sum(len(shard.ids) for _, shard in shards)
     progress.start(f"CUDA suites on {target.label} ({target.device})", float(total), "tests")
     lock = threading.Lock()

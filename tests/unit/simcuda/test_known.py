@@ -8,7 +8,7 @@ from simcuda.known import KINDS, load, reason
 def test_every_entry_is_of_a_kind_that_the_page_explains_and_says_why() -> None:
     known = load()
     assert known and all(entry.kind in KINDS and entry.reason for entry in known)
-    assert len({(entry.file, entry.test) for entry in known}) == len(known)
+    assert len({(entry.file, entry.test, entry.said) for entry in known}) == len(known)
 
 
 def test_a_reason_is_found_by_file_and_name() -> None:
@@ -21,9 +21,18 @@ def test_a_reason_is_found_by_file_and_name() -> None:
 
 def test_a_pattern_stands_for_the_tests_that_it_names() -> None:
     known = load()
-    why = reason("test_unary_ufuncs.py::TestUnaryUfuncsCUDA::test_non_contig_jiterator_unary_cuda_int8", known)
+    why = reason("test_shape_ops.py::TestShapeOpsCUDA::test_flip_cuda_int8", known)
+    assert why and why.startswith("values")
+    assert reason("test_shape_ops.py::TestShapeOpsCUDA::test_fliplr_cuda_int8", known) is None
+
+
+def test_a_test_that_failed_with_the_words_of_a_stand_in_is_known_whatever_its_name() -> None:
+    known = load()
+    test = "test_jiterator.py::TestPythonJiteratorCUDA::test_extra_args_cuda_int8"
+    said = "RuntimeError: #define POS_INFINITY __int_as_float(0x7f800000)\nthe simulated device compiles nothing"
+    why = reason(test, known, said)
     assert why and why.startswith("compiler")
-    assert reason("test_unary_ufuncs.py::TestUnaryUfuncsCUDA::test_non_contig_exp_cuda_int8", known) is None
+    assert reason(test, known) is None and reason(test, known, "AssertionError: not equal") is None
 
 
 def test_a_pattern_for_a_type_is_of_no_other() -> None:

@@ -232,6 +232,21 @@ def test_a_slice_of_what_another_build_ran_is_quick_and_collects_nothing(
     assert {name: one.outcome for name, one in done.results.items()} == {"test_things.py::TestGood::test_one": "passed"}
 
 
+@needs_plugin
+def test_a_file_that_cannot_be_collected_is_a_failure_and_one_without_a_chosen_test_is_none(
+    here: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(here.tests, "test_broken.py").write_text("import nothing_of_that_name\n")
+    Path(here.tests, "test_other.py").write_text("def test_of_the_cpu(): pass\n")
+    files = ("test_things.py", "test_broken.py", "test_other.py")
+    monkeypatch.setattr(Target, "about", lambda _: ABOUT | {"available": True})
+    monkeypatch.setattr(catalog, "chosen", lambda _: (structs.replace(SUITE, files=files, select="TestGood"),))
+    done = flow.suites(here, Path(here.tests), flow.SuiteChoice())
+    found = {name.rpartition("::")[2]: one.outcome for name, one in done.results.items()}
+    assert found == {"test_one": "passed", "test_two": "passed", "(collection)": "failed"}
+    assert not cli_test_cuda._print(done.results, "gpu", None)
+
+
 def results(**changed: Any) -> Mapping[str, SuiteResult]:
     ledger = {
         "exact": "1",
