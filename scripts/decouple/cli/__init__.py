@@ -59,14 +59,14 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
-    """What the words of a command line say. argparse takes the words of a series' verb in one run only: those after an
-    option (`new 2.6 -m TITLE NAME`) belong to the same list."""
+    """What the words of a command line say. argparse takes a list of words in one run only: those after an option
+    (`new 2.6 -m TITLE NAME`) belong to the same list, which a command names as the default ``rest``."""
     known = parser(words)
     arguments, left = known.parse_known_args(words)
-    if left and ("words" not in arguments or any(one.startswith("-") for one in left)):
+    if left and ("rest" not in arguments or any(one.startswith("-") for one in left)):
         known.error(f"unrecognized arguments: {' '.join(left)}")
     if left:
-        arguments.words += left
+        getattr(arguments, arguments.rest).extend(left)
     return arguments
 
 

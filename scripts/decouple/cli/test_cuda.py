@@ -80,7 +80,7 @@ def register(subparsers: Any) -> None:
     tests.add_argument("--minutes", type=float, help="start no further process after that time")
     tests.add_argument("--again", action="store_true", help="throw stored results away")
     tests.add_argument("--all", action="store_true", help="print every failure and difference, not the first ten")
-    tests.set_defaults(run=_run)
+    tests.set_defaults(run=_run, rest="suite")
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -19,5 +19,5 @@ def verb(
     parser = subparsers.add_parser(name, description=text[0].upper() + text[1:] + ".")
     what = f"[RELEASE] {arguments}".strip()
     parser.add_argument("words", nargs="*", metavar=what, help="the release, e.g. 2.6, then what the verb acts on")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, rest="words")
     return parser

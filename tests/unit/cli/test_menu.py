@@ -100,6 +100,8 @@ def test_the_table_of_providers_loads_no_reader_of_metadata() -> None:
 def test_words_around_an_option_belong_together(capsys: pytest.CaptureFixture[str]) -> None:
     """argparse itself takes them in one run only, and called NAME of `new 2.6 -m TITLE NAME` unrecognized."""
     assert parsed(["new", "2.6", "-m", "A title", "NAME"]).words == ["2.6", "NAME"]
+    assert parsed(["test-cuda", "2.6", "-k", "graph", "cuda", "torch"]).suite == ["cuda", "torch"]
+    assert parsed(["test-cuda", "2.6", "cuda", "-k", "graph", "torch"]).suite == ["cuda", "torch"]
     for mistake in (["new", "2.6", "NAME", "--titel", "A title"], ["record", "2.6", "2.7"]):
         with pytest.raises(SystemExit):
             parsed(mistake)
