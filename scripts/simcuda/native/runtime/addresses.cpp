@@ -42,11 +42,11 @@ bool Addresses::covers(const void* address, size_t size) {
   return !found || (const char*)address + size <= found->base + found->size;
 }
 
-bool looks_like_host(uint64_t word, bool in_structure) {
-  if (word >= kHigh) return word < kEnd;
-  if (!in_structure) return false;
+bool lies_high(uint64_t word) { return word >= kHigh && word < kEnd; }
+
+bool in_low_heap(uint64_t word) {
   const uint64_t begin = heap_begin();
-  return begin && word >= begin && word < uint64_t(sbrk(0));
+  return word < kHigh && begin && word >= begin && word < uint64_t(sbrk(0));
 }
 
 Addresses& addresses() {

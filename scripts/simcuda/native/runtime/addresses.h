@@ -36,9 +36,9 @@ class Addresses {
 
 Addresses& addresses();
 
-// An address of the host, as far as a number can be told from one: of a library, the stack, a heap. The heap of a program that
-// is not position independent, as Debian's Python is, lies low, among numbers: a word is taken for an address there only as
-// part of a structure, for no kernel takes such an address by itself.
-bool looks_like_host(uint64_t word, bool in_structure);
+// Addresses of the host, as far as numbers can be told from them: of libraries, stacks and most heaps; and of the heap of a
+// program that is not position independent, as Debian's Python is, which lies low, among small numbers.
+bool lies_high(uint64_t word);
+bool in_low_heap(uint64_t word);
 
 }  // namespace sim

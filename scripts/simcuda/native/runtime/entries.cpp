@@ -48,7 +48,10 @@ void write_argument(const Kernel& kernel, unsigned number, const unsigned char* 
         i += 8;
         continue;
       }
-      if (!shaken() && (addresses().find(word) || looks_like_host(uint64_t(word), size > 8))) {
+      // a low one only as part of a structure: no kernel takes such an address by itself. Shaken runs do not write it as the
+      // number either, or half of a word would be learned
+      const auto value = uint64_t(word);
+      if ((size > 8 && in_low_heap(value)) || (!shaken() && (addresses().find(word) || lies_high(value)))) {
         *exact += "H", *loose += "H";  // an address of the host: it differs from run to run
         i += 8;
         continue;
