@@ -36,9 +36,4 @@ class Addresses {
 
 Addresses& addresses();
 
-// Addresses of the host, as far as numbers can be told from them: of libraries, stacks and most heaps; and of the heap of a
-// program that is not position independent, as Debian's Python is, which lies low, among small numbers.
-bool lies_high(uint64_t word);
-bool in_low_heap(uint64_t word);
-
 }  // namespace sim

@@ -48,10 +48,7 @@ void write_argument(const Kernel& kernel, unsigned number, const unsigned char* 
         i += 8;
         continue;
       }
-      // a low one only as part of a structure: no kernel takes such an address by itself. Shaken runs do not write it as the
-      // number either, or half of a word would be learned
-      const auto value = uint64_t(word);
-      if ((size > 8 && in_low_heap(value)) || (!shaken() && (addresses().find(word) || lies_high(value)))) {
+      if (!shaken() && (addresses().find(word) || (uint64_t(word) >> 40 && uint64_t(word) < (uint64_t(1) << 47)))) {
         *exact += "H", *loose += "H";  // an address of the host: it differs from run to run
         i += 8;
         continue;
