@@ -37,7 +37,9 @@ class Function:
 
 
 PROTOTYPE = re.compile(r"^(?P<returns>[\w\s*]+?)\b(?P<name>\w+)\s*\((?P<parameters>.*)\)$", re.DOTALL)
-ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|\b__extension__\b|\b__restrict(?:__)?\b")
+ATTRIBUTE = re.compile(
+    r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)|\[\[[^\]]*\]\]|\b__extension__\b|\b__restrict(?:__)?\b"
+)
 BOUNDARY = re.compile(r"[;{}]")
 
 

@@ -120,8 +120,8 @@ class Recorder:
         if report.when == "call" or report.outcome != "passed":
             self.current["outcome"] = "xfailed" if hasattr(report, "wasxfail") else report.outcome
             if report.outcome != "passed":
-                self.said = reason(report)
-                self.current["why"] = self.said[:400]
+                self.said = "\n".join([reason(report), *(causes(call.excinfo.value) if call.excinfo else ())])
+                self.current["why"] = reason(report)[:400]
         if call.excinfo and report.outcome == "failed":
             release(call.excinfo.value)
 
@@ -155,6 +155,13 @@ def release(error: BaseException | None) -> None:
         for frame, _ in traceback.walk_tb(error.__traceback__):
             frame.f_locals  # noqa: B018 - before Python 3.13 a copy for those who asked, made anew by asking again
         error = error.__context__
+
+
+def causes(error: BaseException) -> Iterator[str]:
+    """What the exceptions said behind which another one was raised."""
+    while behind := error.__cause__ or error.__context__:
+        yield str(behind)
+        error = behind
 
 
 def reason(report: pytest.TestReport) -> str:

@@ -46,5 +46,6 @@ def test_what_declares_no_function_is_left_out() -> None:
     acmeStatus_t acmeTwo(int x);
     }
     int acmeThree(int x);
+    [[deprecated("use acmeTwo instead")]] acmeStatus_t acmeFour(int x);
     """
-    assert [function.name for function in functions(text)] == ["acmeOne", "acmeTwo", "acmeThree"]
+    assert [function.name for function in functions(text)] == ["acmeOne", "acmeTwo", "acmeThree", "acmeFour"]

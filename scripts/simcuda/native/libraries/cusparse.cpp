@@ -41,5 +41,7 @@ API const char* cusparseGetErrorName(cusparseStatus_t status) {
   return status == CUSPARSE_STATUS_SUCCESS ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS_NOT_SUPPORTED";
 }
 API const char* cusparseGetErrorString(cusparseStatus_t status) {
-  return status == CUSPARSE_STATUS_SUCCESS ? "success" : "an error of the simulated cuSPARSE";
+  return status == CUSPARSE_STATUS_SUCCESS ? "success"
+         : status == CUSPARSE_STATUS_NOT_SUPPORTED ? "operation not supported"
+                                                   : "an error of the simulated cuSPARSE";
 }

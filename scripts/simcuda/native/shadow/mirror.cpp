@@ -1,5 +1,6 @@
 #include "mirror.h"
 
+#include <ATen/NestedTensorImpl.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/native/SparseTensorUtils.h>
 
@@ -26,17 +27,33 @@ at::Tensor strided(const at::Tensor& t) {
   return view;
 }
 
+// Sizes, strides and places of a nested tensor's parts lie on the host, whatever its device; its parts are one storage.
+at::Tensor nested(const at::Tensor& like, const at::Tensor& storage) {
+  auto* impl = at::native::get_nested_tensor_impl(like);
+  return at::detail::make_tensor<at::native::NestedTensorImpl>(storage, impl->get_nested_sizes(), impl->get_nested_strides(),
+                                                               impl->get_storage_offsets());
+}
+at::Tensor storage_of(const at::Tensor& t) { return at::native::get_nested_tensor_impl(t)->get_unsafe_storage_as_tensor(); }
+
 }  // namespace
+
+bool same_shape(const at::Tensor& one, const at::Tensor& other) {
+  if (one.is_nested() != other.is_nested()) return false;
+  return one.is_nested() ? at::equal(at::native::get_nested_sizes(one), at::native::get_nested_sizes(other))
+                         : one.sizes() == other.sizes();
+}
 
 bool can_mirror(const at::Tensor& t) {
   if (!t.defined() || !t.is_cuda()) return true;
-  if (t.is_quantized() || t.is_nested() || t.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) return false;
+  if (t.is_quantized() || t.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) return false;
+  if (t.is_nested()) return t.layout() == c10::kStrided;
   if (t._is_zerotensor()) return false;
   return t.layout() == c10::kStrided ? t.has_storage() : t.layout() == c10::kSparse || at::sparse_csr::is_sparse_compressed(t);
 }
 
 at::Tensor mirror(const at::Tensor& t) {
   if (!t.defined() || !t.is_cuda()) return t;
+  if (t.is_nested()) return nested(t, strided(storage_of(t)));
   if (t.layout() == c10::kStrided) return strided(t);
   if (t.layout() == c10::kSparse) {
     auto made = at::_sparse_coo_tensor_unsafe(mirror(t._indices()), mirror(t._values()), t.sizes(),
@@ -50,6 +67,11 @@ at::Tensor mirror(const at::Tensor& t) {
 }
 
 void put(const at::Tensor& device, const at::Tensor& value) {
+  if (device.is_nested()) {
+    const auto to = mirror(device).unbind(), from = value.unbind();
+    for (size_t i = 0; i < to.size(); i++) to[i].copy_(from[i]);
+    return;
+  }
   if (device.layout() == c10::kStrided && value.layout() == c10::kStrided) {
     if (!device.numel()) return;
     auto view = mirror(device);
@@ -75,6 +97,7 @@ void put(const at::Tensor& device, const at::Tensor& value) {
 }
 
 at::Tensor to_device(const at::Tensor& value, c10::Device device) {
+  if (value.is_nested()) return nested(value, to_device(storage_of(value), device));
   auto options = value.options().device(device);
   if (value.layout() == c10::kSparse)
     return at::_sparse_coo_tensor_unsafe(to_device(value._indices(), device), to_device(value._values(), device),

@@ -6,11 +6,14 @@
 
 namespace shadow {
 
-// `t` itself if it is not on the device. Sparse tensors are made of the mirrors of their parts.
+// `t` itself if it is not on the device. Sparse and nested tensors are made of the mirrors of their parts.
 at::Tensor mirror(const at::Tensor& t);
 
 // Can `mirror` do it?
 bool can_mirror(const at::Tensor& t);
+
+// Of nested tensors the sizes of all parts.
+bool same_shape(const at::Tensor& one, const at::Tensor& other);
 
 // Put a CPU result where the device's lies; sizes are equal. Types may differ.
 void put(const at::Tensor& device, const at::Tensor& value);

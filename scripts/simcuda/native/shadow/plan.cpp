@@ -29,6 +29,18 @@ const std::unordered_set<std::string> kPass = {
     "aten::lift", "aten::lift_fresh", "aten::sparse_resize_", "aten::sparse_resize_and_clear_",
 };
 
+// Made of others, which have their values: on the way the host reads what these wrote.
+const std::unordered_set<std::string> kMade = {"aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention",
+                                               "aten::_nested_tensor_from_mask", "aten::_nested_tensor_from_tensor_list",
+                                               "aten::_nested_tensor_from_mask_left_aligned", "aten::_embedding_bag_backward"};
+
+// What has kernels of its own for nested tensors. Everything else that is asked of these is made of what is asked of their
+// storage.
+const std::unordered_set<std::string> kNested = {"aten::bmm", "aten::to_padded_tensor", "aten::nested_to_padded_tensor",
+                                                 "aten::_nested_tensor_softmax_with_shape", "aten::add", "aten::add_",
+                                                 "aten::mul", "aten::mul_", "aten::native_layer_norm",
+                                                 "aten::native_layer_norm_backward"};
+
 // Composite, but taken as a whole: what they are made of has no CPU counterpart.
 const std::unordered_set<std::string> kWhole = {"aten::convolution", "aten::convolution_backward", "aten::_convolution"};
 
@@ -38,6 +50,7 @@ bool steps(const std::string& name) {
   static const std::unordered_set<std::string> kOthers = {
       "aten::cholesky", "aten::cholesky_inverse", "aten::_cholesky_solve_helper", "aten::cholesky_solve", "aten::geqrf",
       "aten::ormqr", "aten::orgqr", "aten::lu_solve", "aten::_lu_with_info", "aten::triangular_solve", "aten::inverse",
+      "aten::_nested_from_padded",
   };
   if (name.back() == '_') return false;
   return name.rfind("aten::linalg_", 0) == 0 || name.rfind("aten::_linalg_", 0) == 0 || kOthers.count(name);
@@ -58,7 +71,7 @@ Plan decide(const c10::OperatorHandle& op) {
   Plan plan;
   const auto& schema = op.schema();
   const std::string& name = schema.name();
-  if (name.rfind("aten::", 0) != 0 || kPass.count(name)) return plan;
+  if (name.rfind("aten::", 0) != 0 || kPass.count(name) || kMade.count(name)) return plan;
   for (at::Tag tag : op.getTags()) {
     if (tag == at::Tag::inplace_view) return plan;
     if (tag == at::Tag::nondeterministic_seeded) plan.random = true;
@@ -69,6 +82,7 @@ Plan decide(const c10::OperatorHandle& op) {
   plan.makes_sparse = name.rfind("aten::_to_sparse", 0) == 0 || name == "aten::_coalesce";
   plan.steps = steps(name);
   plan.asserts = name == "aten::_assert_async";
+  plan.nested = kNested.count(name);
   if (name == "aten::copy_") {
     plan.way = Way::moves;
     return plan;
@@ -77,7 +91,10 @@ Plan decide(const c10::OperatorHandle& op) {
     plan.way = Way::value;
     return plan;
   }
-  if (!kWhole.count(name) && !has_device_kernel(op)) return plan;
+  if (!kWhole.count(name) && !has_device_kernel(op)) {
+    if (plan.nested && op.hasKernelForDispatchKey(DispatchKey::NestedTensorCUDA)) plan.way = Way::value;
+    return plan;
+  }
   if (has_cpu_kernel(op)) plan.way = Way::value;
   return plan;
 }

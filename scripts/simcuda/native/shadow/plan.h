@@ -16,6 +16,7 @@ struct Plan {
   bool dynamic = false;  // the size of the result depends on values
   bool makes_sparse = false;  // so is how many elements its sparse result has
   bool steps = false;    // linear algebra: the host reads what the operator's own copies and fills left
+  bool nested = false;   // a kernel of its own for nested tensors, which others are decided for part by part
   bool asserts = false;  // what the CPU's operator refuses is an assert of the device's kernel
 };
 

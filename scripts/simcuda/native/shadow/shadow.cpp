@@ -15,6 +15,7 @@
 #include "decompositions.h"
 #include "interface.h"
 #include "mirror.h"
+#include "nested.h"
 #include "plan.h"
 #include "random.h"
 #include "report.h"
@@ -35,7 +36,7 @@ const c10::DispatchKeySet kBeside = c10::autograd_dispatch_keyset_with_ADInplace
 
 // ---- what the arguments say ----
 struct Seen {
-  bool device = false, refused = false, sparse = false;
+  bool device = false, refused = false, sparse = false, nested = false;
   c10::Device where{c10::kCUDA, -1};
   std::optional<at::Generator> generator;
 };
@@ -46,6 +47,7 @@ void see(const Tensor& t, Seen* seen) {
   seen->device = true;
   seen->where = t.device();
   if (t.layout() != c10::kStrided) seen->sparse = true;
+  if (t.is_nested()) seen->nested = true;
   if (!can_mirror(t)) seen->refused = true;
 }
 void see(const IValue& v, Seen* seen) {
@@ -130,6 +132,7 @@ struct Work {
     Stack stack = arguments;
     const std::string& name = op.schema().name();
     if (name.rfind("aten::_fft_", 0) == 0) dense(&stack);
+    if (nested_with_plain(name, &stack)) return stack;
     if ((adds_up(name) || is_sum(name, stack)) && widened(op, &stack, run)) return stack;
     try {
       run(&stack);
@@ -160,7 +163,7 @@ void replay(void* p) {
       for (const Tensor& t : list) {
         if (at >= node->work.into.size()) return;
         const Tensor& to = node->work.into[at++];
-        if (to.defined() && t.defined() && to.sizes() == t.sizes() && to.data_ptr() != t.data_ptr()) Tensor(to).copy_(t);
+        if (to.defined() && t.defined() && same_shape(to, t) && to.data_ptr() != t.data_ptr()) Tensor(to).copy_(t);
       }
     }
   } catch (const std::exception& error) {
@@ -173,10 +176,10 @@ Tensor placed(const Tensor& real, const Tensor& value, c10::Device where) {
   if (!value.defined()) return real;
   if (!real.defined()) return real;
   if (!real.is_cuda()) {  // the real operator answers on the host, from memory that no kernel wrote
-    if (real.is_cpu() && real.sizes() == value.sizes() && real.scalar_type() == value.scalar_type()) Tensor(real).copy_(value);
+    if (real.is_cpu() && same_shape(real, value) && real.scalar_type() == value.scalar_type()) Tensor(real).copy_(value);
     return real;
   }
-  bool same = real.layout() == c10::kStrided && value.layout() == c10::kStrided && real.sizes() == value.sizes();
+  bool same = real.layout() == c10::kStrided && value.layout() == c10::kStrided && same_shape(real, value);
   if (same || real.layout() != c10::kStrided) {
     put(real, value);
     return real;
@@ -228,6 +231,7 @@ bool waiting_is_an_error() {
 
 bool plain_copy(const Stack& stack, size_t first) {
   const Tensor &to = stack[first].toTensor(), &from = stack[first + 1].toTensor();
+  if (to.is_nested() || from.is_nested()) return false;
   return to.layout() == c10::kStrided && from.layout() == c10::kStrided && to.scalar_type() == from.scalar_type() &&
          to.sizes() == from.sizes() && to.strides() == from.strides() && to.is_non_overlapping_and_dense() &&
          to.is_conj() == from.is_conj() && to.is_neg() == from.is_neg();
@@ -243,10 +247,18 @@ int64_t count_of(const Stack& results) {
   return 0;
 }
 
-// Is a sparse tensor changed by itself, and not only given as the place of a result?
+// Is a sparse tensor changed by itself, or the place of a result and an operand too? Not if it is a place alone.
 bool changes_sparse(const c10::FunctionSchema& schema, const Stack& given) {
-  if (schema.name().back() != '_' || !schema.is_mutable()) return false;
-  return given[0].isTensor() && given[0].toTensor().is_cuda() && given[0].toTensor().layout() != c10::kStrided;
+  if (!schema.is_mutable()) return false;
+  for (size_t i = 0; i < given.size(); i++) {
+    if (!writes(schema.arguments()[i]) || !given[i].isTensor()) continue;
+    const Tensor& to = given[i].toTensor();
+    if (!to.defined() || !to.is_cuda() || to.layout() == c10::kStrided) continue;
+    if (schema.name().back() == '_') return true;
+    for (size_t k = 0; k < given.size(); k++)
+      if (k != i && given[k].isTensor() && given[k].toTensor().is_same(to)) return true;
+  }
+  return false;
 }
 
 // How many elements the masks among the indices choose: the real operator asks its own nonzero(), whose kernel counts nothing.
@@ -312,7 +324,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   const size_t count = schema.arguments().size(), first = stack->size() - count;
   Seen seen;
   for (size_t i = first; i < stack->size(); i++) see((*stack)[i], &seen);
-  if (!seen.device || seen.refused || keys.has(c10::DispatchKey::Python)) return op.redispatchBoxed(below, stack);
+  const bool refused = seen.refused || (seen.nested && !plan.nested) || keys.has(c10::DispatchKey::Python);
+  if (!seen.device || refused) return op.redispatchBoxed(below, stack);
   if (plan.way == Way::moves && plain_copy(*stack, first)) return op.redispatchBoxed(below, stack);
   if (seen.where.index() < 0) seen.where = c10::Device(c10::kCUDA, c10::cuda::current_device());
 
@@ -370,7 +383,12 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
   try {
     if (!early) {
       work.arguments.clear();
-      for (const IValue& v : given) work.arguments.push_back(mirrored(v));
+      for (size_t i = 0; i < count; i++) {
+        IValue v = mirrored(given[i]);  // of a sparse one that is written to a copy: it gets other parts
+        if (writes(schema.arguments()[i]) && v.isTensor() && v.toTensor().defined() && v.toTensor().layout() != c10::kStrided)
+          v = v.toTensor().clone();
+        work.arguments.push_back(std::move(v));
+      }
     }
     if (capturing) {
       for (size_t i = stack->size() - results; i < stack->size(); i++) {
@@ -392,10 +410,11 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* st
         size_t k = 0;
         for (; k < count; k++)
           if (writes(schema.arguments()[k]) && schema.arguments()[k].alias_info()->beforeSets() == alias->beforeSets()) break;
-        if (early && k < count && value.isTensor() && given[k].isTensor()) {  // nonzero.out and its like
+        if (k < count && value.isTensor() && given[k].isTensor()) {  // nonzero.out and its like, and any sparse place
           Tensor to = given[k].toTensor();
-          if (to.sizes() != value.toTensor().sizes()) to.resize_(value.toTensor().sizes());
-          put(to, value.toTensor());
+          const bool sparse = to.is_cuda() && to.layout() != c10::kStrided;
+          if (early && !sparse && !same_shape(to, value.toTensor())) to.resize_(value.toTensor().sizes());
+          if (early || sparse) put(to, value.toTensor());
         }
         if (failed) stack->push_back(given[k < count ? k : 0]);
         continue;

@@ -28,7 +28,8 @@ struct Widened {
 
   explicit Widened(bool of_bools) : bools(of_bools) {}
   Tensor of(const Tensor& t) {
-    if (!t.defined() || t.layout() == c10::kMkldnn || t.layout() == c10::kJagged) return t;
+    if (!t.defined() || t.layout() == c10::kMkldnn || t.layout() == c10::kJagged || (t.is_nested() && !t.is_contiguous()))
+      return t;
     auto type = wider(t.scalar_type(), bools);
     if (!type) return t;
     narrow = t.scalar_type();
@@ -61,12 +62,28 @@ bool adds_up(const std::string& name) {
       "aten::mv", "aten::addmv", "aten::addmv_", "aten::dot", "aten::_addmm_activation", "aten::convolution",
       "aten::_convolution", "aten::convolution_backward", "aten::cudnn_convolution", "aten::cudnn_convolution_transpose",
       "aten::cudnn_convolution_relu", "aten::cudnn_convolution_add_relu", "aten::_cudnn_rnn", "aten::_cudnn_rnn_backward", "aten::nll_loss_forward",
-      "aten::nll_loss2d_forward"};
+      "aten::nll_loss2d_forward", "aten::_weight_norm_interface", "aten::_weight_norm_interface_backward"};
   return names.count(name);
+}
+
+// Have all tensors in lists the same type?
+static bool of_one_type(const Stack& stack) {
+  std::optional<at::ScalarType> type;
+  for (const IValue& v : stack) {
+    if (!v.isTensorList()) continue;
+    for (const Tensor& t : v.toTensorVector()) {
+      if (type && *type != t.scalar_type()) return false;
+      type = t.scalar_type();
+    }
+  }
+  return true;
 }
 
 bool is_sum(const std::string& name, const Stack& stack) {
   static const std::unordered_set<std::string> names = {"aten::add", "aten::add_", "aten::sub", "aten::sub_"};
+  static const std::unordered_set<std::string> many = {"aten::_foreach_add", "aten::_foreach_add_", "aten::_foreach_sub",
+                                                       "aten::_foreach_sub_"};
+  if (many.count(name)) return of_one_type(stack);
   if (!names.count(name)) return false;
   if (!stack[1].isTensor()) return true;
   const Tensor &one = stack[0].toTensor(), &other = stack[1].toTensor();
