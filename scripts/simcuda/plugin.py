@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simcuda")
     group.addoption("--simcuda-results", type=Path, help="append a line of JSON per test to this file")
     group.addoption("--simcuda-only", type=Path, help="run only the tests whose ids stand in this file, a line each")
-    group.addoption("--simcuda-entries", action="store_true", help="with every entry of the ledger, up to 64 MiB a test")
+    group.addoption("--simcuda-entries", action="store_true", help="with the ledger's entries, up to 64 MiB a test")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -97,6 +97,31 @@ def eight_bit() -> None:
         torch.testing.assert_close(out.cpu().float(), expected * a.cpu() * b.cpu(), atol=0.05, rtol=0.02)
 
 
+def nested(on: torch.device) -> torch.Tensor:
+    """Nested tensors: products, a softmax, a norm, padding, and the gradient through all of them."""
+    parts = [numbers(size, 4, on=on, seed=size).requires_grad_() for size in (2, 3)]
+    x = torch.nested.as_nested_tensor(parts)
+    y = torch.nn.functional.layer_norm(torch.softmax(torch.matmul(x, x.transpose(1, 2)), -1) @ x, (4,))
+    padded = torch.nested.to_padded_tensor(y, 0.5)
+    padded.square().sum().backward()
+    gradients = [part.grad.flatten() for part in parts if part.grad is not None]
+    return torch.cat([padded.detach().flatten(), *gradients])
+
+
+def nested_with_plain() -> None:
+    """A sum that no CPU operator has."""
+    parts, plain = [numbers(size, 3, on=CUDA, seed=size) for size in (2, 4)], numbers(2, 1, 3, on=CUDA)
+    total = torch.nested.nested_tensor(parts, device=CUDA) + plain
+    assert all(torch.equal(one, part + row) for one, part, row in zip(total.unbind(), parts, plain, strict=True))
+
+
+def sparse_place(on: torch.device) -> torch.Tensor:
+    """A sum put into a sparse tensor that has other elements."""
+    a, b, c = (numbers(5, 5, on=on, seed=seed).relu().to_sparse_csr() for seed in range(3))
+    torch.add(a, b, alpha=2, out=c)
+    return c.to_dense()
+
+
 def operators() -> None:
     """Libraries, sizes that depend on values, sparse layouts, types that the CPU lacks, kernels made at run time."""
     same(lambda on: numbers(4, 5, on=on) @ numbers(5, 6, on=on, seed=1))
@@ -117,6 +142,9 @@ def operators() -> None:
         dropped()
     same(half_to_single, 1e-3)
     eight_bit()
+    same(nested, 1e-4)
+    nested_with_plain()
+    same(sparse_place)
     lazy = numbers(5, on=CUDA)
     clone = torch._lazy_clone(lazy)
     assert torch.equal((lazy + clone).cpu(), 2 * numbers(5, on=torch.device("cpu")))

@@ -73,6 +73,16 @@ def outcomes(folder: Path, tests: str, *words: str) -> dict[str, tuple[str, str 
     return {row["id"].rpartition("::")[2]: (row["outcome"], row["why"]) for row in rows if row["outcome"] != "started"}
 
 
+def test_what_a_test_failed_with_is_also_what_led_to_it() -> None:
+    try:
+        try:
+            raise RuntimeError("the simulated device compiles nothing")
+        except RuntimeError as error:
+            raise OSError("Caused by sample input at index 0") from error
+    except OSError as error:
+        assert list(plugin.causes(error)) == ["the simulated device compiles nothing"]
+
+
 def test_a_failed_test_holds_nothing(tmp_path: Path) -> None:
     found = outcomes(tmp_path, LEAKY)
     assert found["test_a_fails"] == ("failed", "OSError: no network")

@@ -270,7 +270,8 @@ one = c.string_at(map, 128)
 ok(tiled(box=(32, 8))); assert c.string_at(map, 128) != one
 ok(cu.cuTensorMapReplaceAddress(map, c.c_void_p(0x6e0000002000))); assert first() == 0x6e0000002000
 for wrong in (dict(at=0x6e0000001008), dict(strides=(120,)), dict(box=(257, 8)), dict(box=(7, 8)), dict(steps=(1, 9)),
-              dict(box=(128, 8)), dict(sizes=(64, 0)), dict(sizes=(1,) * 6, strides=(16,) * 5, box=(8,) * 6, steps=(1,) * 6)):
+              dict(box=(128, 8)), dict(sizes=(64, 0)),
+              dict(sizes=(1,) * 6, strides=(16,) * 5, box=(8,) * 6, steps=(1,) * 6)):
     assert tiled(**wrong) == 1, wrong
 assert first() == 0x6e0000002000
 """,
