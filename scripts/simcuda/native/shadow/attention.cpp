@@ -127,6 +127,24 @@ void efficient_attention_backward(Stack& stack) {
   auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), o);
   for (const Tensor& t : {g.q, g.k, g.v, g.bias}) stack.emplace_back(t);
 }
+void cudnn_attention(Stack& stack) {  // q, k, v, bias, compute_log_sumexp, dropout, causal, return_debug_mask, *, scale
+  Arguments a(stack);
+  Options o{a.maybe(3), a.values[6].toBool(), scale_of(a.values[8], a.tensor(0)), a.values[5].toDouble()};
+  if (o.dropout > 0) o.state = Seeded::state();
+  auto done = attend(a.tensor(0), a.tensor(1), a.tensor(2), o);
+  stack.emplace_back(done.out), stack.emplace_back(a.values[4].toBool() ? done.logsumexp : Tensor());
+  if (!(o.dropout > 0)) return;
+  for (int i = 0; i < 4; i++) stack.emplace_back();  // cum_seq_q, cum_seq_k, max_q, max_k
+  stack.emplace_back(number(o.state.seed)), stack.emplace_back(number(o.state.offset));
+}
+void cudnn_attention_backward(Stack& stack) {
+  // grad, q, k, v, out, logsumexp, seed, offset, bias, cum_q, cum_k, max_q, max_k, dropout, causal, *, scale
+  Arguments a(stack);
+  Options o{a.maybe(8), a.values[14].toBool(), scale_of(a.values[15], a.tensor(1)), a.values[13].toDouble()};
+  if (o.dropout > 0) o.state = state_of(a.tensor(6), a.tensor(7));
+  auto g = attend_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), o);
+  for (const Tensor& t : {g.q, g.k, g.v}) stack.emplace_back(t);
+}
 void fill_dropout_mask(Stack& stack) {  // self, dropout, seed, offset
   Arguments a(stack);
   Tensor self = a.tensor(0);

@@ -258,6 +258,8 @@ Decomposition decomposition(const std::string& name) {
       {"aten::_scaled_dot_product_flash_attention_backward", flash_attention_backward},
       {"aten::_scaled_dot_product_efficient_attention", efficient_attention},
       {"aten::_scaled_dot_product_efficient_attention_backward", efficient_attention_backward},
+      {"aten::_scaled_dot_product_cudnn_attention", cudnn_attention},
+      {"aten::_scaled_dot_product_cudnn_attention_backward", cudnn_attention_backward},
       {"aten::_fill_mem_eff_dropout_mask_", fill_dropout_mask},
       {"aten::batch_norm_stats", batch_norm_stats},
       {"aten::batch_norm_elemt", batch_norm_elemt},
