@@ -86,8 +86,60 @@ Philox state_of(const Tensor& seed, const Tensor& offset) {
 }
 int64_t missing_in(int64_t tile, int64_t size) { return (tile - size % tile) % tile; }
 
+// Sequences one behind the other, as nested tensors have them: where each begins is `cumulative`, of queries or keys.
+Tensor sequence(const Tensor& packed, const Tensor& cumulative, int64_t i) {  // [sum, heads, size] -> [1, heads, length, size]
+  const int64_t first = cumulative[i].item<int64_t>(), last = cumulative[i + 1].item<int64_t>();
+  return packed.slice(0, first, last).transpose(0, 1).unsqueeze(0);
+}
+Tensor packed(const Tensor& one) { return one.squeeze(0).transpose(0, 1); }
+void without_dropout(double dropout) {
+  if (dropout > 0) throw std::runtime_error("dropout in the attention of packed sequences");
+}
+// Queries, keys and values are [sum of lengths, heads, size].
+Tensor attend_packed(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& of_q, const Tensor& of_k, const Options& o) {
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i + 1 < of_q.numel(); i++)
+    parts.push_back(packed(attend(sequence(q, of_q, i), sequence(k, of_k, i), sequence(v, of_k, i), o).out));
+  return at::cat(parts);
+}
+Gradients attend_packed_backward(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& of_q,
+                                 const Tensor& of_k, const Options& o) {
+  std::vector<Tensor> dq, dk, dv;
+  for (int64_t i = 0; i + 1 < of_q.numel(); i++) {
+    auto g = attend_backward(sequence(grad, of_q, i), sequence(q, of_q, i), sequence(k, of_k, i), sequence(v, of_k, i), o);
+    dq.push_back(packed(g.q)), dk.push_back(packed(g.k)), dv.push_back(packed(g.v));
+  }
+  return {at::cat(dq), at::cat(dk), at::cat(dv), {}};
+}
+void only_packed(const Tensor& cumulative) {
+  if (!cumulative.defined()) throw std::runtime_error("attention by this operator without packed sequences");
+}
+
 }  // namespace
 
+void flash_attention_packed(Stack& stack) {  // q, k, v, cum_q, cum_k, max_q, max_k, dropout, causal, return_debug_mask, *, scale, ...
+  Arguments a(stack);
+  only_packed(a.tensor(3)), without_dropout(a.values[7].toDouble());
+  Options o{{}, a.values[8].toBool(), scale_of(a.values[10], a.tensor(0))};
+  stack.emplace_back(attend_packed(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), a.tensor(4), o));
+}
+void flash_attention_packed_backward(Stack& stack) {
+  // grad, q, k, v, out, logsumexp, cum_q, cum_k, max_q, max_k, dropout, causal, seed, offset, *, scale, ...
+  Arguments a(stack);
+  only_packed(a.tensor(6)), without_dropout(a.values[10].toDouble());
+  Options o{{}, a.values[11].toBool(), scale_of(a.values[14], a.tensor(1))};
+  auto g = attend_packed_backward(a.tensor(0), a.tensor(1), a.tensor(2), a.tensor(3), a.tensor(6), a.tensor(7), o);
+  for (const Tensor& t : {g.q, g.k, g.v}) stack.emplace_back(t);
+}
+// Its packed tensors are a batch of one, its mask is none (0) or causal (1, 2).
+void efficient_attention_packed(Stack& stack) {
+  // q, k, v, bias, cum_q, cum_k, max_q, max_k, dropout, mask, compute_log_sumexp, *, scale, ...
+  Arguments a(stack);
+  only_packed(a.tensor(4)), without_dropout(a.values[8].toDouble());
+  Options o{{}, a.values[9].toInt() != 0, scale_of(a.values[11], a.tensor(0))};
+  auto out = attend_packed(a.tensor(0)[0], a.tensor(1)[0], a.tensor(2)[0], a.tensor(4), a.tensor(5), o);
+  stack.emplace_back(out.unsqueeze(0));
+}
 void flash_attention(Stack& stack) {  // q, k, v, dropout, causal, return_debug_mask, *, scale
   Arguments a(stack);
   Options o{{}, a.values[4].toBool(), scale_of(a.values[6], a.tensor(0)), a.values[3].toDouble()};
