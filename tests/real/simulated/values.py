@@ -122,6 +122,14 @@ def sparse_place(on: torch.device) -> torch.Tensor:
     return c.to_dense()
 
 
+def two_of_four() -> None:
+    """Products by a matrix of which two of four elements are left, one of them a negative zero."""
+    x, y = numbers(32, 32, on=CUDA).half(), numbers(32, 32, on=CUDA, seed=1).half()
+    x *= torch.tensor([0, 1, 0, 1], device=CUDA).tile(8)
+    out = torch._cslt_sparse_mm(torch._cslt_compress(x), y, bias=y[0])
+    torch.testing.assert_close(out.cpu(), (x.cpu().float() @ y.cpu().float() + y[0].cpu()[:, None]).half())
+
+
 def operators() -> None:
     """Libraries, sizes that depend on values, sparse layouts, types that the CPU lacks, kernels made at run time."""
     same(lambda on: numbers(4, 5, on=on) @ numbers(5, 6, on=on, seed=1))
@@ -142,6 +150,8 @@ def operators() -> None:
         dropped()
     same(half_to_single, 1e-3)
     eight_bit()
+    if torch.backends.cusparselt.is_available():  # not in every build
+        two_of_four()
     same(nested, 1e-4)
     nested_with_plain()
     same(sparse_place)

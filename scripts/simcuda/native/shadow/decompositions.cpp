@@ -7,6 +7,7 @@
 #include "arguments.h"
 #include "attention.h"
 #include "recurrent.h"
+#include "semi_structured.h"
 
 namespace shadow {
 namespace {
@@ -280,6 +281,8 @@ Decomposition decomposition(const std::string& name) {
       {"aten::_softmax_backward_data", any_softmax_backward},
       {"aten::_log_softmax_backward_data", log_softmax_backward},
       {"aten::_scaled_mm", scaled_mm},
+      {"aten::_cslt_compress", cslt_compress},
+      {"aten::_cslt_sparse_mm", cslt_sparse_mm},
       {"aten::_thnn_fused_lstm_cell", lstm_cell},
       {"aten::_thnn_fused_lstm_cell_backward_impl", lstm_cell_backward},
       {"aten::_thnn_fused_gru_cell", gru_cell},

@@ -25,7 +25,7 @@ const std::unordered_set<std::string> kPass = {
     "aten::_sparse_compressed_tensor_unsafe", "aten::_coalesced_", "aten::_nnz", "aten::sparse_dim", "aten::dense_dim",
     "aten::is_coalesced", "aten::_dimI", "aten::_dimV", "aten::_foreach_copy_pass", "aten::_cuda_getCurrentRawStream",
     "aten::_nested_tensor_storage_offsets", "aten::_nested_tensor_size", "aten::_nested_tensor_strides",
-    "aten::_use_cudnn_ctc_loss", "aten::_use_cudnn_rnn_flatten_weight", "aten::_cslt_compress",
+    "aten::_use_cudnn_ctc_loss", "aten::_use_cudnn_rnn_flatten_weight",
     "aten::lift", "aten::lift_fresh", "aten::sparse_resize_", "aten::sparse_resize_and_clear_",
 };
 
