@@ -69,6 +69,9 @@ def register(subparsers: Any) -> None:
         "--slice", type=int, metavar="N", help="N tests, chosen by --seed; with --against, quick ones that it ran"
     )
     tests.add_argument("--files", type=int, default=0, metavar="M", help="with --slice: of M files, chosen by --seed")
+    tests.add_argument(
+        "--every", action="store_true", help="with --slice and --against: of all tests, also those that failed there"
+    )
     tests.add_argument("--seed", default="", help="for --slice (default: the checkout's commit)")
     tests.add_argument(
         "--jobs", type=int, help="processes at a time (default: as many as processors on the simulated device, else 1)"

@@ -37,8 +37,8 @@ class SuiteChoice(Struct, frozen=True):
     """What the user asked for.
 
     ``suites`` by name (empty: all), ``words`` further words of pytest's ``-k``, ``slice`` that many tests of at most
-    ``files`` files (0: of all) chosen by ``seed``, ``minutes`` after which no process starts. A test may take
-    ``patience`` times its suite's seconds.
+    ``files`` files (0: of all) chosen by ``seed``: with another build's results of what passed there, unless ``every``
+    test may be chosen. ``minutes`` after which no process starts. A test may take ``patience`` times its suite's seconds.
     """
 
     suites: tuple[str, ...] = ()
@@ -46,6 +46,7 @@ class SuiteChoice(Struct, frozen=True):
     slice: int | None = None
     files: int = 0
     seed: str = ""
+    every: bool = False
     jobs: int = 1
     retries: int = 1
     minutes: float | None = None
@@ -76,7 +77,8 @@ def suites(
 ) -> SuiteRun:
     """Collect and run the chosen suites; ``tests`` is upstream's ``test/`` as this machine sees it.
 
-    A slice is chosen from what passed on ``theirs``, another build, where that is given: nothing is collected then.
+    A slice is chosen from what passed on ``theirs``, another build, where that is given: nothing is collected then. Not
+    where the choice says ``every``.
 
     Raises DecoupleError when the torch cannot be imported, sees no device, or no test was collected: nothing run is no
     success.
@@ -91,7 +93,7 @@ def suites(
     collected = []
     before = store.collected()
     known: dict[str, list[str]] = {}
-    if theirs and choice.slice and not choice.words:
+    if theirs and choice.slice and not choice.words and not choice.every:
         for one in theirs.values():
             if one.outcome in ("passed", "xfailed") and one.seconds < QUICK:
                 known.setdefault(one.id.partition("::")[0], []).append(one.id)

@@ -230,6 +230,9 @@ def test_a_slice_of_what_another_build_ran_is_quick_and_collects_nothing(
     choice = flow.SuiteChoice(slice=10, files=4, seed="x")
     done = flow.suites(here, Path(here.tests), choice, theirs=theirs)
     assert {name: one.outcome for name, one in done.results.items()} == {"test_things.py::TestGood::test_one": "passed"}
+    monkeypatch.setattr(run, "collect", lambda *_: run.Collected(SUITE, "test_things.py", tuple(theirs)[:2]))
+    every = flow.suites(here, Path(here.tests), structs.replace(choice, every=True), theirs=theirs)
+    assert set(every.results) == set(tuple(theirs)[:2])
 
 
 @needs_plugin
