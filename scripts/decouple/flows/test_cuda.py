@@ -38,7 +38,8 @@ class SuiteChoice(Struct, frozen=True):
 
     ``suites`` by name (empty: all), ``words`` further words of pytest's ``-k``, ``slice`` that many tests of at most
     ``files`` files (0: of all) chosen by ``seed``: with another build's results of what passed there, unless ``every``
-    test may be chosen. ``minutes`` after which no process starts. A test may take ``patience`` times its suite's seconds.
+    test may be chosen. ``minutes`` after which no process starts. A test may take ``patience`` times its suite's
+    seconds.
     """
 
     suites: tuple[str, ...] = ()
