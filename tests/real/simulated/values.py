@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
@@ -76,6 +77,21 @@ def dropped() -> None:
     q, k, v = (one.detach().half() for one in (q, k, v))
     *_, mask = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.3, False, return_debug_mask=True)
     assert 0.1 < (mask[..., :8, :8] < 0).float().mean() < 0.5, mask
+
+
+def by_cudnn_and_packed() -> None:
+    """Attention by cuDNN, and by the flash kernel on sequences of different lengths, which lie one behind the other."""
+    q, k, v = (numbers(2, 3, 16, 64, on=CUDA, seed=seed).half() for seed in range(3))
+    expected = torch.nn.functional.scaled_dot_product_attention(*(one.cpu().float() for one in (q, k, v)))
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        out = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    torch.testing.assert_close(out.cpu().float(), expected, atol=2e-3, rtol=2e-3)
+    lengths = (16, 9)
+    cut = ([one[i, :, :n].transpose(0, 1) for i, n in enumerate(lengths)] for one in (q, k, v))
+    packed = [torch.nested.nested_tensor(parts).transpose(1, 2) for parts in cut]
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        nested_out = torch.nn.functional.scaled_dot_product_attention(*packed)
+    torch.testing.assert_close(nested_out.unbind()[0].cpu().float(), expected[0], atol=2e-3, rtol=2e-3)
 
 
 def half_to_single(on: torch.device) -> torch.Tensor:
@@ -148,6 +164,7 @@ def operators() -> None:
     same(half_attention, 1e-3)
     if torch.backends.cuda.is_flash_attention_available():  # not in every build
         dropped()
+        by_cudnn_and_packed()
     same(half_to_single, 1e-3)
     eight_bit()
     if torch.backends.cusparselt.is_available():  # not in every build
