@@ -120,8 +120,9 @@ class Recorder:
         if report.when == "call" or report.outcome != "passed":
             self.current["outcome"] = "xfailed" if hasattr(report, "wasxfail") else report.outcome
             if report.outcome != "passed":
-                self.said = "\n".join([reason(report), *(causes(call.excinfo.value) if call.excinfo else ())])
-                self.current["why"] = reason(report)[:400]
+                said = reason(report)
+                self.said = "\n".join([said, *(causes(call.excinfo.value) if call.excinfo else ())])
+                self.current["why"] = said[:400]
         if call.excinfo and report.outcome == "failed":
             release(call.excinfo.value)
 

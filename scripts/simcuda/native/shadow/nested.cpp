@@ -5,10 +5,11 @@
 namespace shadow {
 
 bool nested_with_plain(const std::string& name, torch::jit::Stack* stack) {
+  if (stack->size() < 2 || !(*stack)[0].isTensor() || !(*stack)[0].toTensor().is_nested()) return false;
   const bool adds = name == "aten::add" || name == "aten::add_", multiplies = name == "aten::mul" || name == "aten::mul_";
-  if (!(adds || multiplies) || stack->size() < 2 || !(*stack)[0].isTensor() || !(*stack)[1].isTensor()) return false;
+  if (!(adds || multiplies) || !(*stack)[1].isTensor()) return false;
   const at::Tensor one = (*stack)[0].toTensor(), other = (*stack)[1].toTensor();
-  if (!one.is_nested() || other.is_nested() || !other.dim()) return false;
+  if (other.is_nested() || !other.dim()) return false;
   const auto parts = one.unbind();
   std::vector<at::Tensor> found;
   for (size_t i = 0; i < parts.size(); i++) {

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -62,7 +63,7 @@ bool adds_up(const std::string& name) {
       "aten::mv", "aten::addmv", "aten::addmv_", "aten::dot", "aten::_addmm_activation", "aten::convolution",
       "aten::_convolution", "aten::convolution_backward", "aten::cudnn_convolution", "aten::cudnn_convolution_transpose",
       "aten::cudnn_convolution_relu", "aten::cudnn_convolution_add_relu", "aten::_cudnn_rnn", "aten::_cudnn_rnn_backward", "aten::nll_loss_forward",
-      "aten::nll_loss2d_forward", "aten::_weight_norm_interface", "aten::_weight_norm_interface_backward"};
+      "aten::nll_loss2d_forward"};
   return names.count(name);
 }
 
@@ -80,11 +81,12 @@ static bool of_one_type(const Stack& stack) {
 }
 
 bool is_sum(const std::string& name, const Stack& stack) {
-  static const std::unordered_set<std::string> names = {"aten::add", "aten::add_", "aten::sub", "aten::sub_"};
-  static const std::unordered_set<std::string> many = {"aten::_foreach_add", "aten::_foreach_add_", "aten::_foreach_sub",
-                                                       "aten::_foreach_sub_"};
-  if (many.count(name)) return of_one_type(stack);
-  if (!names.count(name)) return false;
+  static const std::unordered_map<std::string, bool> of_lists = {
+      {"aten::add", false}, {"aten::add_", false}, {"aten::sub", false}, {"aten::sub_", false},
+      {"aten::_foreach_add", true}, {"aten::_foreach_add_", true}, {"aten::_foreach_sub", true}, {"aten::_foreach_sub_", true}};
+  const auto found = of_lists.find(name);
+  if (found == of_lists.end()) return false;
+  if (found->second) return of_one_type(stack);
   if (!stack[1].isTensor()) return true;
   const Tensor &one = stack[0].toTensor(), &other = stack[1].toTensor();
   return one.scalar_type() == other.scalar_type() || other.unsafeGetTensorImpl()->is_wrapped_number();
