@@ -1,0 +1,243 @@
+"""Run README.md's commands as a new user would: in a bare root of a distribution, with an environment of its own.
+
+`.ci/run` calls it. The root is made by mmdebstrap and entered by pivot_root in a mount namespace of its own, so that it
+is the root of its mount tree and a build's own roots (namespaces, chroot) work inside as on a machine. Only the proxies
+and certificates that apt and pip need come from this machine, and two caches of downloads that README.md names.
+
+Plain Python, so that a CI host runs it with nothing installed but mmdebstrap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+#: What stands below these headings of README.md is what a newcomer types, in this order.
+HEADINGS = ("PyTorch with decoupled CUDA", "Tests")
+#: The command that takes hours is ended once it compiles: it has this long until then, and this long to end.
+BUILD_COMMAND = re.compile(r"nox -s build-[\d.]+")
+BEGIN_MINUTES = 30
+END_SECONDS = 120
+FIRST_OBJECTS = 3
+#: Suite -> mirror and components.
+MIRRORS = {
+    "trixie": ("http://deb.debian.org/debian", "main"),
+    "bookworm": ("http://deb.debian.org/debian", "main"),
+    "noble": ("http://archive.ubuntu.com/ubuntu", "main universe"),
+}
+NAMESPACE = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--")
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: Variables of this machine that the root gets: how apt, pip and git reach the network, nothing else.
+INHERITED = re.compile(r"(?:https?|ftp|all|no)_proxy|(?:SSL|REQUESTS|CURL|PIP|GIT_SSL)_(?:CERT|CA)\w*", re.IGNORECASE)
+#: Downloads that README.md says are kept, below the home of whoever runs them.
+CACHES = (".cache/decouple", ".cache/pip")
+CERTIFICATES = Path("/usr/local/share/ca-certificates")
+BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+
+#: $1 root, then pairs "outside:inside" to bind up to "--", then the command. Runs in a mount namespace of its own.
+ENTER = r"""
+set -e
+root=$1
+shift
+mount --bind "$root" "$root"
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+while [ "$1" != -- ]; do
+    mkdir -p "$root${1#*:}"
+    mount --bind "${1%%:*}" "$root${1#*:}"
+    shift
+done
+shift
+cd "$root"
+mkdir -p .host
+pivot_root . .host
+umount -l /.host
+rmdir /.host
+exec chroot . "$@"
+"""
+
+
+class NewcomerError(Exception):
+    """A command of README.md failed, or the page lacks what a newcomer needs; the message names it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where the commands run: the words before each, and the clone that they make as this machine sees it."""
+
+    prefix: tuple[str, ...]
+    clone: Path
+
+    def start(self, script: str) -> subprocess.Popen[bytes]:
+        """Start a shell there, in the user's home."""
+        return subprocess.Popen([*self.prefix, "bash", "-ec", script], stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def has_compiled(self) -> bool:
+        """Return whether a build in the clone has made its first objects."""
+        logs = self.clone.glob("build/*/**/.ninja_log")
+        return any(log.read_bytes().count(b"\n") > FIRST_OBJECTS for log in logs)
+
+
+def read_commands(readme: str, headings: Sequence[str] = HEADINGS) -> list[str]:
+    """Return the lines after ``$`` of the ```console blocks below ``headings``, each as a shell takes it.
+
+    Raises NewcomerError when a heading has no such block.
+    """
+    commands: list[str] = []
+    for heading in headings:
+        section = re.search(rf"^#+ {re.escape(heading)}$(.*?)(?=^#+ |\Z)", readme, re.MULTILINE | re.DOTALL)
+        blocks = re.findall(r"^```console\n(.*?)^```", section[1] if section else "", re.MULTILINE | re.DOTALL)
+        if not blocks:
+            raise NewcomerError(f"README.md: {heading}: no ```console block with what a newcomer types")
+        commands += [
+            line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line.startswith("$ ")
+        ]
+    return commands
+
+
+def choose_place(suite: str, folder: Path, caches: Path) -> Place:
+    """Return a bare root of ``suite`` in ``folder``, or this machine where it may not mount."""
+    tried = subprocess.run([*NAMESPACE, "mount", "--bind", str(folder), str(folder)], capture_output=True, text=True)
+    if tried.returncode:
+        print(
+            f"newcomer: no bare root here ({tried.stderr.strip()}): the commands run on this machine itself", flush=True
+        )
+        home = folder / "home"
+        home.mkdir()
+        return Place(clean_environment(str(home), str(CHECKOUT)), home / "decouple")
+    return enter_root(make_root(suite, folder), caches)
+
+
+def make_root(suite: str, folder: Path) -> Path:
+    """Make a bare root of ``suite`` in ``folder``: what is essential, apt, and this machine's own authorities."""
+    root = folder / "root"
+    mirror, components = MIRRORS[suite]
+    source = f"deb {mirror} {suite} {components}"
+    command = ["mmdebstrap", "--quiet", "--variant=minbase", suite, str(root), source]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    if CERTIFICATES.is_dir():
+        shutil.copytree(CERTIFICATES, root / CERTIFICATES.relative_to("/"), dirs_exist_ok=True)
+    shutil.copyfile("/etc/resolv.conf", root / "etc/resolv.conf", follow_symlinks=True)
+    return root
+
+
+def enter_root(root: Path, caches: Path) -> Place:
+    """Return how commands run in ``root``, with this checkout at /srv/checkout and the caches of ``caches``."""
+    home, repository = "/root", "/srv/checkout"
+    binds = [f"{CHECKOUT}:{repository}"]
+    for cache in CACHES:
+        (caches / cache).mkdir(parents=True, exist_ok=True)
+        binds.append(f"{caches / cache}:{home}/{cache}")
+    inside = ("sh", "-c", ENTER, "sh", str(root), *binds, "--")
+    return Place((*NAMESPACE, *inside, *clean_environment(home, repository)), root / "root/decouple")
+
+
+def clean_environment(home: str, repository: str) -> tuple[str, ...]:
+    """Return the prefix that gives a command a new user's variables, and this machine's proxies and certificates."""
+    kept = {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
+    own = {"HOME": home, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb", "REPOSITORY": repository}
+    return ("/usr/bin/env", "-i", "-C", home, *(f"{name}={value}" for name, value in sorted({**kept, **own}.items())))
+
+
+def run_commands(commands: Sequence[str], place: Place) -> None:
+    """Run each in turn, as one shell would: a folder that one changes to is the next one's.
+
+    Raises NewcomerError naming the first that fails. Prints the minutes of those that were run.
+    """
+    minutes: list[str] = []
+    folder = "."
+    try:
+        for number, command in enumerate(commands, start=1):
+            print(f"\n=== README.md, command {number} of {len(commands)}: {command}", flush=True)
+            begun = time.monotonic()
+            script = f"cd {folder}\n{command}\npwd > ~/.newcomer-folder"
+            code = _run(script, place, builds=bool(BUILD_COMMAND.search(command)))
+            minutes.append(f"{(time.monotonic() - begun) / 60:6.1f} min  {command}")
+            if code:
+                raise NewcomerError(f"README.md: `{command}` failed with exit code {code}")
+            folder = '"$(cat ~/.newcomer-folder)"'
+    finally:
+        print("\n" + "\n".join(minutes), flush=True)
+
+
+def _run(script: str, place: Place, *, builds: bool) -> int:
+    """Run a script to its end; one that builds is interrupted, as a user would, when the first objects are there."""
+    process = place.start(script)
+    if not builds:
+        return process.wait()
+    end = time.monotonic() + BEGIN_MINUTES * 60
+    while process.poll() is None and time.monotonic() < end and not place.has_compiled():
+        time.sleep(2)
+    begun = place.has_compiled()
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            print(f"the build did not end in {END_SECONDS} s after it was interrupted", flush=True)
+            return process.wait()
+    print(f"the build {'began' if begun else 'did not begin'} to compile, and was ended there", flush=True)
+    _forget_interrupt(place)
+    return 0 if begun else process.returncode or 1
+
+
+def _forget_interrupt(place: Place) -> None:
+    """Write the folder that the interrupted script could not."""
+    place.start('echo "$HOME/decouple" > ~/.newcomer-folder').wait()
+
+
+def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parse = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parse.add_argument("--suite", default="trixie", choices=MIRRORS, help="the release to make a root of (trixie)")
+    parse.add_argument(
+        "--folder", type=Path, default=Path("/var/tmp"), help="where the root is made; 20 GiB (/var/tmp)"
+    )
+    parse.add_argument(
+        "--caches", type=Path, default=Path.home(), help="home whose caches of downloads are used (yours)"
+    )
+    parse.add_argument(
+        "--without", default="", metavar="PACKAGE", help="leave PACKAGE out, to see that this is noticed"
+    )
+    parse.add_argument("--only", type=int, metavar="N", help="run the first N commands only")
+    parse.add_argument("--keep", action="store_true", help="keep the root")
+    return parse.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the commands in a bare root, or on this machine where the kernel allows no namespaces."""
+    args = read_arguments(argv)
+    commands = read_commands((CHECKOUT / "README.md").read_text(encoding="utf-8"))[: args.only]
+    if args.without:
+        commands = [
+            re.sub(rf"(?<= ){re.escape(args.without)}(?= |$)", "", command) if "apt-get" in command else command
+            for command in commands
+        ]
+    folder = Path(tempfile.mkdtemp(prefix="newcomer-", dir=args.folder))
+    try:
+        run_commands(commands, choose_place(args.suite, folder, args.caches))
+    except (NewcomerError, subprocess.CalledProcessError) as error:
+        print(f"newcomer: {error}", file=sys.stderr, flush=True)
+        return 1
+    finally:
+        if args.keep:
+            print(f"kept: {folder}")
+        else:
+            subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
