@@ -101,9 +101,8 @@ def read_commands(readme: str, headings: Sequence[str] = HEADINGS) -> list[str]:
         blocks = re.findall(r"^```console\n(.*?)^```", section[1] if section else "", re.MULTILINE | re.DOTALL)
         if not blocks:
             raise NewcomerError(f"README.md: {heading}: no ```console block with what a newcomer types")
-        commands += [
-            line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line.startswith("$ ")
-        ]
+        lines = "".join(blocks).splitlines()
+        commands += [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     return commands
 
 
