@@ -108,6 +108,8 @@ def read_commands(readme: str, headings: Sequence[str] = HEADINGS) -> list[str]:
 
 def choose_place(suite: str, folder: Path, caches: Path) -> Place:
     """Return a bare root of ``suite`` in ``folder``, or this machine where it may not mount."""
+    repository = folder / "repository.git"
+    subprocess.run(["git", "clone", "--quiet", "--bare", "--no-local", str(CHECKOUT), str(repository)], check=True)
     tried = subprocess.run([*NAMESPACE, "mount", "--bind", str(folder), str(folder)], capture_output=True, text=True)
     if tried.returncode:
         print(
@@ -115,8 +117,8 @@ def choose_place(suite: str, folder: Path, caches: Path) -> Place:
         )
         home = folder / "home"
         home.mkdir()
-        return Place(clean_environment(str(home), str(CHECKOUT)), home / "decouple")
-    return enter_root(make_root(suite, folder), caches)
+        return Place(clean_environment(str(home), str(repository)), home / "decouple")
+    return enter_root(make_root(suite, folder), caches, repository)
 
 
 def make_root(suite: str, folder: Path) -> Path:
@@ -132,15 +134,15 @@ def make_root(suite: str, folder: Path) -> Path:
     return root
 
 
-def enter_root(root: Path, caches: Path) -> Place:
-    """Return how commands run in ``root``, with this checkout at /srv/checkout and the caches of ``caches``."""
-    home, repository = "/root", "/srv/checkout"
-    binds = [f"{CHECKOUT}:{repository}"]
+def enter_root(root: Path, caches: Path, repository: Path) -> Place:
+    """Return how commands run in ``root``, with the caches of ``caches`` and what ``repository`` has committed."""
+    home, inside_repository = "/root", "/srv/decouple.git"
+    binds = [f"{repository}:{inside_repository}"]
     for cache in CACHES:
         (caches / cache).mkdir(parents=True, exist_ok=True)
         binds.append(f"{caches / cache}:{home}/{cache}")
     inside = ("sh", "-c", ENTER, "sh", str(root), *binds, "--")
-    return Place((*NAMESPACE, *inside, *clean_environment(home, repository)), root / "root/decouple")
+    return Place((*NAMESPACE, *inside, *clean_environment(home, inside_repository)), root / "root/decouple")
 
 
 def clean_environment(home: str, repository: str) -> tuple[str, ...]:
