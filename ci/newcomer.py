@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import os
 import re
 import shutil
@@ -19,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,11 +34,13 @@ BEGIN_MINUTES = 30
 END_SECONDS = 120
 FIRST_OBJECTS = 3
 #: Suite -> mirror and components.
-MIRRORS = {
+SUITES = {
     "trixie": ("http://deb.debian.org/debian", "main"),
     "bookworm": ("http://deb.debian.org/debian", "main"),
     "noble": ("http://archive.ubuntu.com/ubuntu", "main universe"),
 }
+#: Where the package with the keys of a mirror's archive is pinned.
+PINS = CHECKOUT / "scripts/decouple/build/systems.toml"
 NAMESPACE = ("unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Variables of this machine that the root gets: how apt, pip and git reach the network, nothing else.
@@ -82,7 +87,7 @@ class Place:
 
     def start(self, script: str) -> subprocess.Popen[bytes]:
         """Start a shell there, in the user's home."""
-        return subprocess.Popen([*self.prefix, "bash", "-ec", script], stdin=subprocess.DEVNULL, start_new_session=True)
+        return subprocess.Popen([*self.prefix, "bash", "-c", script], stdin=subprocess.DEVNULL, start_new_session=True)
 
     def has_compiled(self) -> bool:
         """Return whether a build in the clone has made its first objects."""
@@ -124,14 +129,36 @@ def choose_place(suite: str, folder: Path, caches: Path) -> Place:
 def make_root(suite: str, folder: Path) -> Path:
     """Make a bare root of ``suite`` in ``folder``: what is essential, apt, and this machine's own authorities."""
     root = folder / "root"
-    mirror, components = MIRRORS[suite]
-    source = f"deb {mirror} {suite} {components}"
-    command = ["mmdebstrap", "--quiet", "--variant=minbase", suite, str(root), source]
+    mirror, components = SUITES[suite]
+    source, keyring = f"{mirror} {suite} {components}", fetch_keyring(mirror, folder)
+    signed = f"[signed-by={keyring}] " if keyring else ""
+    command = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=apt", suite, str(root), f"deb {signed}{source}"]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    if keyring:  # the root sees no path of this machine
+        shutil.copy(keyring, root / "etc/apt/trusted.gpg.d")
+        (root / "etc/apt/sources.list").write_text(f"deb {source}\n")
     if CERTIFICATES.is_dir():
         shutil.copytree(CERTIFICATES, root / CERTIFICATES.relative_to("/"), dirs_exist_ok=True)
     shutil.copyfile("/etc/resolv.conf", root / "etc/resolv.conf", follow_symlinks=True)
     return root
+
+
+def fetch_keyring(mirror: str, folder: Path) -> Path | None:
+    """Return the file with the keys of ``mirror``; None where mmdebstrap finds them by itself.
+
+    Raises NewcomerError when the package with the keys is not the pinned one, OSError when it cannot be fetched.
+    """
+    systems = tomllib.loads(PINS.read_text(encoding="utf-8"))["system"]
+    pins = [system["keyring"] for system in systems if system["mirror"] == mirror and "keyring" in system]
+    if not pins:
+        return None
+    package = folder / pins[-1]["name"]
+    with urllib.request.urlopen(pins[-1]["urls"][0], timeout=60) as reply:
+        package.write_bytes(reply.read())
+    if hashlib.sha256(package.read_bytes()).hexdigest() != pins[-1]["sha256"]:
+        raise NewcomerError(f"{pins[-1]['urls'][0]}: not the file whose SHA-256 is in {PINS.name}")
+    subprocess.run(["dpkg-deb", "-x", str(package), str(folder / "keys")], check=True)
+    return next((folder / "keys/usr/share/keyrings").glob("*-archive-keyring.gpg"))
 
 
 def enter_root(root: Path, caches: Path, repository: Path) -> Place:
@@ -163,7 +190,7 @@ def run_commands(commands: Sequence[str], place: Place) -> None:
         for number, command in enumerate(commands, start=1):
             print(f"\n=== README.md, command {number} of {len(commands)}: {command}", flush=True)
             begun = time.monotonic()
-            script = f"cd {folder}\n{command}\npwd > ~/.newcomer-folder"
+            script = f"cd {folder} || exit\n{command}\ncode=$?\npwd > ~/.newcomer-folder\nexit $code"
             code = _run(script, place, builds=bool(BUILD_COMMAND.search(command)))
             minutes.append(f"{(time.monotonic() - begun) / 60:6.1f} min  {command}")
             if code:
@@ -202,7 +229,7 @@ def _forget_interrupt(place: Place) -> None:
 
 def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parse = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parse.add_argument("--suite", default="trixie", choices=MIRRORS, help="the release to make a root of (trixie)")
+    parse.add_argument("--suite", default="trixie", choices=SUITES, help="the release to make a root of (trixie)")
     parse.add_argument(
         "--folder", type=Path, default=Path("/var/tmp"), help="where the root is made; 20 GiB (/var/tmp)"
     )
