@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import nox
 
 nox.needs_version = ">=2024.10.9"
-nox.options.sessions = ["lint", "tests", "smoke-2.6", "test-cuda-slice-2.6", "tests-real", "tests-contract"]
+nox.options.sessions = ["tools", "lint", "tests", "smoke-2.6", "test-cuda-slice-2.6", "tests-real", "tests-contract"]
 
 ROOT = Path(__file__).parent
 VENV = ROOT / ".nox" / "decouple"
@@ -130,6 +132,17 @@ TYPED = (
     "third_device/torch_cuda/torch_cuda_build",
 )
 """What mypy --strict holds; ``third_device/layer/python`` is a package only inside a backend."""
+
+
+@nox.session(venv_backend="none")
+def tools(session: nox.Session) -> None:
+    """The commands of ci/tools.toml that the tests start; ends plain ``nox`` when one is missing."""
+    rows = tomllib.loads((ROOT / "ci" / "tools.toml").read_text(encoding="utf-8"))["tool"]
+    missing = [row for row in rows if shutil.which(row["command"]) is None]
+    if missing:  # SystemExit, where an error of this session would let the others install and run for minutes
+        commands, packages = (", ".join(row["command"] for row in missing), " ".join(row["package"] for row in missing))
+        sys.exit(f"nox: the tests need {commands}: apt-get install {packages}, or run one session: nox -s tests")
+    session.log(f"{len(rows)} commands of ci/tools.toml are there")
 
 
 @nox.session(venv_backend="none")
