@@ -190,8 +190,9 @@ def run_commands(commands: Sequence[str], place: Place) -> None:
         for number, command in enumerate(commands, start=1):
             print(f"\n=== README.md, command {number} of {len(commands)}: {command}", flush=True)
             begun = time.monotonic()
-            script = f"cd {folder} || exit\n{command}\ncode=$?\npwd > ~/.newcomer-folder\nexit $code"
-            code = _run(script, place, builds=bool(BUILD_COMMAND.search(command)))
+            keep = "pwd > ~/.newcomer-folder"
+            script = f"cd {folder} || exit\n{keep}\n{command}\ncode=$?\n{keep}\nexit $code"
+            code = run_script(script, place, builds=bool(BUILD_COMMAND.search(command)))
             minutes.append(f"{(time.monotonic() - begun) / 60:6.1f} min  {command}")
             if code:
                 raise NewcomerError(f"README.md: `{command}` failed with exit code {code}")
@@ -200,7 +201,7 @@ def run_commands(commands: Sequence[str], place: Place) -> None:
         print("\n" + "\n".join(minutes), flush=True)
 
 
-def _run(script: str, place: Place, *, builds: bool) -> int:
+def run_script(script: str, place: Place, *, builds: bool) -> int:
     """Run a script to its end; one that builds is interrupted, as a user would, when the first objects are there."""
     process = place.start(script)
     if not builds:
@@ -218,13 +219,7 @@ def _run(script: str, place: Place, *, builds: bool) -> int:
             print(f"the build did not end in {END_SECONDS} s after it was interrupted", flush=True)
             return process.wait()
     print(f"the build {'began' if begun else 'did not begin'} to compile, and was ended there", flush=True)
-    _forget_interrupt(place)
     return 0 if begun else process.returncode or 1
-
-
-def _forget_interrupt(place: Place) -> None:
-    """Write the folder that the interrupted script could not."""
-    place.start('echo "$HOME/decouple" > ~/.newcomer-folder').wait()
 
 
 def read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -1,0 +1,102 @@
+"""CI types what README.md says: the commands are read out of the page, and the page names every package."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.tools import read_tools
+
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "ci"))
+
+import newcomer  # noqa: E402 - a script of ci/, no module of the package
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def place_in(folder: Path) -> newcomer.Place:
+    return newcomer.Place(("/usr/bin/env", "-C", str(folder), f"HOME={folder}"), folder / "decouple")
+
+
+def test_commands_are_those_of_the_blocks_below_the_headings() -> None:
+    page = """# Product
+
+```console
+$ apt-get install -y git
+$ git clone "$REPOSITORY" product
+```
+
+## Elsewhere
+
+```console
+$ rm -rf /
+```
+
+## Tests
+
+```console
+$ nox
+it prints this
+```
+"""
+    assert newcomer.read_commands(page, ("Product", "Tests")) == [
+        "apt-get install -y git",
+        'git clone "$REPOSITORY" product',
+        "nox",
+    ]
+
+
+def test_a_page_without_a_block_is_refused() -> None:
+    with pytest.raises(newcomer.NewcomerError, match="Tests"):
+        newcomer.read_commands("# Product\n\n```console\n$ nox\n```\n", ("Product", "Tests"))
+
+
+def test_the_readme_begins_with_packages_and_ends_with_plain_nox() -> None:
+    commands = newcomer.read_commands(README)
+    assert commands[0].startswith("apt-get update && apt-get install -y ")
+    assert commands[-1].split("  #")[0] == "pipx run nox"
+    assert [bool(newcomer.BUILD_COMMAND.search(command)) for command in commands].count(True) == 1
+
+
+def test_the_readme_names_every_package_that_tests_need() -> None:
+    installs = [line for line in newcomer.read_commands(README) if "apt-get install" in line]
+    named = {word for line in installs for word in line.split("#")[0].split()}
+    # gcc and binutils come with g++, procps and uidmap stand in the table of what a root does not have
+    assert set(read_tools().values()) <= named | {"gcc", "binutils"}
+
+
+def test_commands_of_one_run_share_a_folder_and_the_first_failure_ends_it(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    newcomer.run_commands(["mkdir a", "cd a", "touch b  # in a"], place)
+    assert (tmp_path / "a/b").is_file()
+    with pytest.raises(newcomer.NewcomerError, match="false && true"):
+        newcomer.run_commands(["false && true", "touch never"], place)
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_build_is_interrupted_when_it_compiles(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    script = "mkdir -p decouple/build/9.9/s && yes object | head >decouple/build/9.9/s/.ninja_log && sleep 600"
+    assert newcomer.run_script(script, place, builds=True) == 0
+
+
+def test_a_build_that_ends_before_it_compiles_is_a_failure(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    assert newcomer.run_script("exit 3", place, builds=True) == 3
+    assert newcomer.run_script("exit 0", place, builds=True) != 0
+
+
+def test_a_root_gets_no_variable_of_this_machine_but_proxies_and_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt")
+    words = newcomer.clean_environment("/", "/srv/decouple.git")
+    printed = subprocess.run([*words, "env"], capture_output=True, text=True, check=True).stdout
+    names = set(re.findall(r"^(\w+)=", printed, re.MULTILINE))
+    assert "PYTHONDONTWRITEBYTECODE" not in names
+    assert {"HTTPS_PROXY", "SSL_CERT_FILE", "HOME", "PATH", "REPOSITORY"} <= names
