@@ -27,7 +27,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 #: What stands below these headings of README.md is what a newcomer types, in this order.
-HEADINGS = ("PyTorch with decoupled CUDA", "Tests")
+HEADINGS = ("Begin", "Tests")
 #: The command that takes hours is ended once it compiles: it has this long until then, and this long to end.
 BUILD_COMMAND = re.compile(r"nox -s build-[\d.]+")
 BEGIN_MINUTES = 30

@@ -23,7 +23,8 @@ def _status(arguments: argparse.Namespace) -> int:
     project = find_project()
     found = {path.stem: status.read(path) for path in sorted((project / "ci" / "status").glob("*.json"))}
     pages = {
-        project / "README.md": status_table.table(found),
+        project / "README.md": status_table.summarize(found),
+        project / "docs" / "proofs.md": status_table.tabulate_proofs(found),
         project / "docs" / "status.md": status_table.matrix(found),
         project / "docs" / "suites.md": status_table.suites(found),
     }

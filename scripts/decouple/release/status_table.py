@@ -1,13 +1,13 @@
-"""What ``ci/status`` says, as Markdown: README's table, that of every patch, that of every suite.
+"""What ``ci/status`` says, as Markdown: README's summary, every proof, every patch, every suite.
 
-A column of README's table is one row of :data:`COLUMNS`.
+A row of docs/proofs.md is one row of :data:`COLUMNS`, a column of README's table one of :data:`SUMMARY`.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,24 +33,35 @@ _LEVELS = (
 BEGIN, END = "<!-- status:begin -->", "<!-- status:end -->"
 
 
-def table(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """README's Markdown table: newest release first, then series with names of their own; neighbouring releases of
-    which the status files say the same share a row."""
-    lines = [f"| release | {' | '.join(COLUMNS)} |", f"|---{'|---' * len(COLUMNS)}|"]
-
-    def row(release: str) -> tuple[str, tuple[str, ...]]:
-        released, _, name = version_key(release)
-        return "" if released else name, _cells(statuses[release])
-
-    for (_, cells), same in itertools.groupby(_newest_first(statuses), row):
-        releases = list(same)
-        named = releases[0] if len(releases) == 1 else f"{releases[-1]} to {releases[0]}"
-        lines.append(f"| {' | '.join([named, *cells])} |")
+def summarize(statuses: Mapping[str, ReleaseStatus]) -> str:
+    """Return README's table: a row per release, newest first; neighbours of which the same is known share one."""
+    lines = [f"| release | {' | '.join(SUMMARY)} |", f"|---{'|---' * len(SUMMARY)}|"]
+    lines += [f"| {' | '.join([named, *cells])} |" for named, cells in _grouped(statuses, SUMMARY)]
     return "\n".join(lines) + "\n"
 
 
-def _cells(status: ReleaseStatus) -> tuple[str, ...]:
-    return tuple(cell(status) for cell in COLUMNS.values())
+def tabulate_proofs(statuses: Mapping[str, ReleaseStatus]) -> str:
+    """Return the table of docs/proofs.md: a row per proof, a column per release, newest first."""
+    columns = list(_grouped(statuses, COLUMNS))
+    lines = [f"| proof | {' | '.join(named for named, _ in columns)} |", f"|---{'|---' * len(columns)}|"]
+    for number, proof in enumerate(COLUMNS):
+        lines.append(f"| {' | '.join([proof, *(cells[number] for _, cells in columns)])} |")
+    return "\n".join(lines) + "\n"
+
+
+def _grouped(
+    statuses: Mapping[str, ReleaseStatus], columns: Mapping[str, Callable[[ReleaseStatus], str]]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Releases, newest first, then series with names of their own, each with its cells; ``2.7 to 2.15`` for neighbours
+    whose cells are equal."""
+
+    def row(release: str) -> tuple[str, tuple[str, ...]]:
+        released, _, name = version_key(release)
+        return "" if released else name, tuple(cell(statuses[release]) for cell in columns.values())
+
+    for (_, cells), same in itertools.groupby(_newest_first(statuses), row):
+        releases = list(same)
+        yield releases[0] if len(releases) == 1 else f"{releases[-1]} to {releases[0]}", cells
 
 
 def matrix(statuses: Mapping[str, ReleaseStatus]) -> str:
@@ -215,13 +226,17 @@ def _suites(status: ReleaseStatus) -> str:
 
 
 def _suite_run(suites: SuitesSection) -> str:
+    which = ", ".join(suites.tally) if len(suites.tally) <= 3 else f"{len(suites.tally)} suites"
+    against = _against(suites)
+    return f"{_whose(suites)} ({suites.device}; {which}): {_outcomes(suites)}" + (f"; {against}" if against else "")
+
+
+def _outcomes(suites: SuitesSection) -> str:
+    """Tests by outcome, over all suites of the run."""
     counts = Counter[str]()
     for one in suites.tally.values():
         counts.update(one)
-    said = ", ".join(f"{counts[name]} {name}" for name in suites.outcomes if counts[name])
-    which = ", ".join(suites.tally) if len(suites.tally) <= 3 else f"{len(suites.tally)} suites"
-    against = _against(suites)
-    return f"{_whose(suites)} ({suites.device}; {which}): {said}" + (f"; {against}" if against else "")
+    return ", ".join(f"{counts[name]} {name}" for name in suites.outcomes if counts[name])
 
 
 def _ours_first(status: ReleaseStatus) -> list[SuitesSection]:
@@ -290,7 +305,55 @@ def _contract(status: ReleaseStatus) -> str:
     return f"{best['supported']} of {sum(best.values())}" + (f" ({rest})" if rest else "")
 
 
-#: README's table behind the release: what a column is called, and what stands in it. A new column is a row here.
+def _builds(status: ReleaseStatus) -> str:
+    """For which systems both stages were built."""
+    said = ["both stages on Debian 13"] if status.stage1 and status.stage2 else []
+    if status.portable:
+        labels = ", ".join(label.replace("-cu", " with CUDA ").replace("py", "Python ") for label in status.portable)
+        said.append(f"portable wheels: {labels}")
+    return "; ".join(said) or "no"
+
+
+def _tested(status: ReleaseStatus) -> str:
+    """Upstream's CUDA tests on our wheels and the contract on a simulated backend."""
+    ours = [run for run in status.suites.values() if run.label in ("", BUILT)]
+    said = [f"upstream's `{'`, `'.join(run.tally)}` suite, {run.device} device: {_outcomes(run)}" for run in ours]
+    if status.contract:
+        said.append(f"contract of backends: {_contract(status)}")
+    return "; ".join(said) or "no"
+
+
+def _compared(status: ReleaseStatus) -> str:
+    """What a user would notice against the single-stage build, in one line."""
+    said = [f"names {_names(status.verify)}"] if status.verify.parity else []
+    kernels = _kernels(status).partition("<br>")[0]
+    said += [f"machine code {kernels}"] if kernels != "not compared" else []
+    return "; ".join(said) or "no"
+
+
+def _age(status: ReleaseStatus) -> str:
+    """Which of the figures were taken with another series than the one that is here."""
+    digest = status.series.digest if status.series else ""
+    made: dict[str, StageSection | WheelSection | None] = {
+        "stage 1": status.stage1, "stage 2": status.stage2, "over official kernels": status.over_official,
+        "over Debian's kernels": status.over_installed, **status.portable,
+    }  # fmt: skip
+    there = {name: one for name, one in made.items() if one}
+    old = [name for name, one in there.items() if one.series != digest]
+    if not there:
+        return ""
+    return f"of an earlier series: {', '.join(old)}" if digest and old else "all of this series"
+
+
+#: README's table behind the release: what a column is called, and what stands in it.
+SUMMARY: Mapping[str, Callable[[ReleaseStatus], str]] = {
+    "patches": _patches,
+    "builds": _builds,
+    "tested": _tested,
+    "compared with the single-stage build": _compared,
+    "how old": _age,
+}
+#: docs/proofs.md: what a row is called, and what stands in it. A new proof is a row here.
 COLUMNS: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "patches": _patches,
     "proven": _proven,

@@ -16,10 +16,16 @@ from decouple.release import status, status_table
 STAGE = status.StageSection("torch.whl", 100 << 20, objects=1528, cores=2, seconds=7260, object_seconds=14400.0)
 
 
+def by_release(statuses: dict[str, status.ReleaseStatus]) -> str:
+    """The table of proofs with a row per release, which is easier to read beside one document."""
+    head, line, *rows = status_table.tabulate_proofs(statuses).splitlines()
+    grid = [row[2:-2].split(" | ") for row in (head, *rows)]
+    first, *others = [f"| {' | '.join(cells)} |" for cells in zip(*grid, strict=True)]
+    return "\n".join([first, line, *others])
+
+
 def table(**documents: dict[str, Any]) -> str:
-    return status_table.table(
-        {name.strip("_").replace("_", "."): status.of(known) for name, known in documents.items()}
-    )
+    return by_release({name.strip("_").replace("_", "."): status.of(known) for name, known in documents.items()})
 
 
 def test_sections_do_not_disturb_each_other(tmp_path: Path) -> None:
@@ -98,16 +104,16 @@ def test_portable_wheels_are_built_wheels_too() -> None:
 def test_figures_of_wheels_that_another_series_made_say_so() -> None:
     stages = (replace(STAGE, series="aa"), replace(STAGE, series="an older one"))
     document = status.ReleaseStatus(status.SeriesSection(2, "aa"), stage1=stages[0], stage2=stages[1])
-    row = status_table.table({"1.0": document}).splitlines()[2]
+    row = by_release({"1.0": document}).splitlines()[2]
     assert row.count("MiB |") == 1 and row.count("MiB, of an earlier series |") == 1
     audited = status.VerifySection(audit=(status.AuditSection(9, ()),))
-    assert "clean (9 files), of an earlier series" in status_table.table({"1.0": replace(document, verify=audited)})
+    assert "clean (9 files), of an earlier series" in by_release({"1.0": replace(document, verify=audited)})
 
 
 def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
     whole = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("applied to the full tree"))
     partial = status.ReleaseStatus(status.SeriesSection(1, "bb", 1), proven=proven("Python only"))
-    assert "| 1.1 | 1 of 2 | 1 Python only, 1 not proven |" in status_table.table({"1.0": whole, "1.1": partial})
+    assert "| 1.1 | 1 of 2 | 1 Python only, 1 not proven |" in by_release({"1.0": whole, "1.1": partial})
     lines = status_table.matrix({"1.10": partial, "1.0": whole}).splitlines()
     assert lines[0] == "| patch | 1.0 | 1.10 |"
     assert lines[2] == "| one | applied to the full tree | Python only |"
@@ -116,7 +122,7 @@ def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
 
 def test_the_command_leaves_no_status_file_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A series with a name of its own was left out without a word."""
-    pages = [tmp_path / "README.md", tmp_path / "docs/status.md", tmp_path / "docs/suites.md"]
+    pages = [tmp_path / "README.md", *(tmp_path / f"docs/{name}.md" for name in ("status", "suites", "proofs"))]
     for folder in ("series", "patches", "docs"):
         (tmp_path / folder).mkdir()
     for page in pages:
@@ -144,12 +150,31 @@ def test_the_suites_have_a_row_per_torch_and_suite_our_wheels_first() -> None:
     ]
 
 
+def test_the_readme_says_in_five_columns_what_a_user_asks() -> None:
+    parity = [{"total": 10, "missing": ["a"], "extra": [], "different": []}]
+    old = {**asdict(STAGE), "series": "aa"}
+    suites = {"label": "built", "device": "simulated", "outcomes": ["passed", "failed"]}
+    built = {
+        "series": {"patches": 22, "digest": "bb"},
+        "stage1": old,
+        "stage2": {**old, "series": "bb"},
+        "verify": {"parity": parity},
+        "suites": {"built": {**suites, "tally": {"cuda": {"passed": 3, "failed": 1}}}},
+    }
+    text = status_table.summarize({"2.6": status.of(built), "2.7": status.ReleaseStatus()})
+    head, _, newest, row = text.splitlines()
+    assert head == "| release | patches | builds | tested | compared with the single-stage build | how old |"
+    assert newest == "| 2.7 | not known | no | no | no |  |"
+    assert "| 22 | both stages on Debian 13 |" in row and "3 passed, 1 failed" in row and "90.00 % of 10" in row
+    assert row.endswith("| of an earlier series: stage 1 |")
+
+
 def test_a_series_with_a_name_of_its_own_is_a_row_and_says_how_near_its_tree_is_to_the_release() -> None:
     fork = status.SeriesSection(
         2, "aa", made_on="e926e51a", likeness="91.1 % official text: 3414 of 3746 files as in torch"
     )
     known = {name: status.ReleaseStatus(fork, proven=proven("applied to the full tree")) for name in ("acme", "b-2.7")}
-    rows = status_table.table({**known, "2.6": status.ReleaseStatus()}).splitlines()[2:]
+    rows = by_release({**known, "2.6": status.ReleaseStatus()}).splitlines()[2:]
     assert [row.split(" | ")[0] for row in rows] == ["| 2.6", "| b-2.7", "| acme"]
     assert "; tried on a tree of which 91.1 % is the official text |" in rows[1]
     assert status_table.matrix(known).splitlines()[0] == "| patch | acme | b-2.7 |"
@@ -181,9 +206,7 @@ def test_a_short_build_on_a_warm_cache_does_not_hide_what_the_stage_costs(tmp_pa
         status.update(path, stage1=status.costliest(again, status.read(path).stage1))
     stage = status.read(path).stage1
     assert stage and (stage.seconds, stage.object_seconds) == (60.0, 14400.0)
-    assert "1528 objects, at least 120 min of compiling on 2 cores, 100 MiB" in status_table.table(
-        {"2.6": status.read(path)}
-    )
+    assert "1528 objects, at least 120 min of compiling on 2 cores, 100 MiB" in by_release({"2.6": status.read(path)})
 
 
 def test_kernels_are_a_hundred_percent_only_when_all_are_the_official_ones() -> None:
