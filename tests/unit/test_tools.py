@@ -1,0 +1,72 @@
+"""A test that lacks a command is skipped with the line that installs it, through the one table of commands."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.tools import TABLE, find_missing, read_tools, require_tool
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def empty_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A PATH on which there is nothing."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+def test_the_reason_of_a_skip_installs_what_is_missing(empty_machine: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DECOUPLE_REQUIRE_TOOLS", raising=False)
+    with pytest.raises(pytest.skip.Exception, match=r"no cmake, nm, readelf here: apt-get install cmake binutils$"):
+        require_tool("cmake", "nm", "readelf")
+
+
+def test_where_tools_are_required_a_missing_one_is_a_failure(
+    empty_machine: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DECOUPLE_REQUIRE_TOOLS", "1")
+    with pytest.raises(pytest.fail.Exception, match="apt-get install quilt"):
+        require_tool("quilt")
+
+
+def test_nothing_is_said_of_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda command: f"/usr/bin/{command}")
+    assert find_missing(*read_tools()) == ""
+
+
+def test_a_command_without_a_row_is_a_mistake_of_the_test() -> None:
+    with pytest.raises(KeyError, match="no-such-command"):
+        find_missing("no-such-command")
+
+
+def test_every_row_says_why() -> None:
+    rows = TABLE.read_text().count("[[tool]]")
+    assert rows == len(read_tools()) == TABLE.read_text().count("\nwhy = ")
+
+
+def test_no_test_asks_for_a_tool_in_a_way_of_its_own() -> None:
+    """``shutil.which`` of a command in the table is a skip whose reason installs nothing."""
+    own = [
+        f"{path.relative_to(TESTS)}:{call.lineno}"
+        for path in TESTS.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("which") and path.name != "tools.py"
+        if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value in read_tools()
+    ]
+    assert own == []
+
+
+def test_every_command_that_a_mark_names_has_a_row() -> None:
+    named = {
+        argument.value
+        for path in TESTS.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("pytest.mark.tools", "require_tool")
+        for argument in call.args
+        if isinstance(argument, ast.Constant) and path != Path(__file__)
+    }
+    assert named <= read_tools().keys()
