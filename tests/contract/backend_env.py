@@ -162,7 +162,7 @@ def build_environment(interpreter: Path, project: Path | None = None) -> dict[st
     """
     made = dict(os.environ, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     path = [str(interpreter.parent), made.get("PATH", "")]
-    if Path("/usr/lib/ccache").is_dir() and shutil.which("ccache"):
+    if Path("/usr/lib/ccache/c++").exists():
         path.insert(0, "/usr/lib/ccache")
         made.setdefault("CCACHE_DIR", str(cache_dir() / "contract" / "ccache"))
         made["CCACHE_NOHASHDIR"] = "1"

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import backend_env
+from tests.support.tools import require_python_headers, require_tool
 
 
 @pytest.fixture(scope="session")
@@ -30,4 +31,6 @@ def contract(interpreter: Path) -> Path:
 @pytest.fixture(scope="session")
 def torch_sim(interpreter: Path) -> Path:
     """torch_sim, built and installed."""
+    require_tool("c++")
+    require_python_headers()
     return backend_env.install(interpreter, backend_env.THIRD_DEVICE / "torch_sim")

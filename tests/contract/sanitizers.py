@@ -6,12 +6,12 @@ import dataclasses
 import os
 import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import backend_env
+from tests.support.tools import find_missing
 
 HERE = Path(__file__).parent
 SUPPRESSIONS = HERE / "tsan.supp"
@@ -87,10 +87,9 @@ def prepare(sanitizer: Sanitizer, log: Path) -> Setting:
 
     Raises NoSanitizerError when the compiler has no such library, or the runtime does not start on this machine.
     """
-    compiler = shutil.which("g++")
-    if compiler is None:
-        raise NoSanitizerError("no g++: its sanitizers are what is used")
-    libraries = [_library(compiler, name) for name in sanitizer.libraries]
+    if missing := find_missing("c++", "nm"):
+        raise NoSanitizerError(missing)
+    libraries = [_library("c++", name) for name in sanitizer.libraries]
     log.mkdir(parents=True)
     options = {name: text.format(log=log, suppressions=SUPPRESSIONS) for name, text in sanitizer.options.items()}
     # One thread for OpenMP: its own synchronisation is by instructions that no interceptor sees.

@@ -78,6 +78,7 @@ def test_an_editable_install(interpreter: Path, torch_sim: Path, tmp_path: Path)
     assert run([python, "-c", used], tmp_path, variables).split()[0] == str(home / "torch_sim/torch_sim/__init__.py")
 
 
+@pytest.mark.tools("nm", "readelf")
 @pytest.mark.timeout(600)
 def test_the_library_shows_its_interface_and_nothing_else(torch_sim: Path) -> None:
     library = torch_sim / "torch_sim" / "lib" / "libtorch_sim.so"

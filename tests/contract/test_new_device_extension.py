@@ -63,6 +63,7 @@ def run(interpreter: Path, code: str, folder: Path, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.tools("nm", "readelf")
 @pytest.mark.timeout(600)
 def test_build_extension_and_move_the_result(interpreter: Path, site: Path, tmp_path: Path) -> None:
     build = PROLOGUE + (

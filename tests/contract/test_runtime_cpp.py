@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import backend_env
 import pytest
+from tests.support.tools import require_tool
 
 LAYER = backend_env.THIRD_DEVICE / "layer"
 SOURCES = ["runtime/runtime.cpp", "runtime/allocators.cpp", "sim/sim_driver.cpp", "tests/runtime_test.cpp"]
@@ -19,11 +19,9 @@ SANITIZERS = {"plain": [], "address": ["-g", "-fsanitize=address,undefined"], "t
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize("kind", SANITIZERS)
 def test_runtime(kind: str, tmp_path: Path) -> None:
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if compiler is None:
-        pytest.skip("no C++ compiler: install g++")
+    require_tool("c++")
     program = tmp_path / "runtime_test"
-    command = [compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-O1", *SANITIZERS[kind], "-Iinclude", "-pthread"]
+    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-O1", *SANITIZERS[kind], "-Iinclude", "-pthread"]
     built = subprocess.run([*command, *SOURCES, "-o", str(program)], cwd=LAYER, capture_output=True, text=True)
     if built.returncode and kind != "plain" and re.search("cannot find .*[atu]san", built.stderr):
         pytest.skip(f"the compiler has no {kind} sanitizer library")
@@ -37,12 +35,12 @@ def test_runtime(kind: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(300)
 def test_the_example_of_a_driver_compiles() -> None:
     """Against the CUDA toolkit's headers, without a warning; nothing here can run it."""
-    compiler = shutil.which("g++") or shutil.which("c++")
+    require_tool("c++")
     places = [Path(os.environ.get("CUDA_HOME") or "/usr/local/cuda") / "include", Path("/usr/include")]
     headers = next((place for place in places if (place / "cuda_runtime_api.h").is_file()), None)
-    if compiler is None or headers is None:
-        pytest.skip("no C++ compiler: install g++" if compiler is None else f"no cuda_runtime_api.h in {places[0]}")
-    command = [compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Iinclude"]
+    if headers is None:
+        pytest.skip(f"no cuda_runtime_api.h in {places[0]}")
+    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Iinclude"]
     command += ["-idirafter", str(headers), "../examples/cuda_like_driver.cpp"]
     done = subprocess.run(command, cwd=LAYER, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +22,8 @@ from decouple.verify.venvs import Workplace
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "third_device" / "tools"))
 from wrapped_cmake import WrappedCMake, WrappedCMakeError
+
+from tests.support.tools import require_tool
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -179,8 +180,7 @@ def test_a_stage_is_recorded_with_its_own_packages_whatever_else_the_root_has(in
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root needs no user namespace; run this test as another user")
 def test_a_root_without_being_root(tmp_path: Path) -> None:
-    if shutil.which("newuidmap") is None:
-        pytest.skip("uidmap is not installed")
+    require_tool("newuidmap")
     shipped = description.load()
     layer = replace(shipped.layer("core"), packages=("hello",), seen={})
     small = replace(shipped, name="user", layers=(layer,))

@@ -101,6 +101,7 @@ def test_debians_patches_apply_exactly(manifest: Manifest, fetched: Fetched, bas
     assert fetched.debian is not None and len(debian_series(fetched.debian)) == 17
 
 
+@pytest.mark.tools("quilt", "patch")
 def test_debians_patched_tree_is_what_quilt_makes(manifest: Manifest, fetched: Fetched, tmp_path: Path) -> None:
     """quilt (GNU patch, as dpkg-source uses it) and our way give the same files."""
     patched = ensure_baseline(cache_dir(), manifest, fetched, debian_patches=True)

@@ -36,6 +36,7 @@ FOUND = {
 }
 
 
+@pytest.mark.tools("c++")
 def test_each_fault_is_found_by_the_name_of_its_test(tmp_path: Path) -> None:
     library = tmp_path / "planted.so"
     subprocess.run(["c++", "-shared", "-fPIC", "-o", library, PROGRAMS / "planted.cpp", "-ldl"], check=True)

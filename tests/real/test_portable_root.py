@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -67,6 +66,7 @@ def tiny_wheel(folder: Path, tag: str) -> Path:
     return wheel
 
 
+@pytest.mark.tools("readelf")
 def test_a_library_that_needs_openmp_becomes_a_manylinux_wheel(root: Root, tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text("#include <omp.h>\nint threads(void) { return omp_get_max_threads(); }\n")
     inside(root, tmp_path, "gcc", "-shared", "-fPIC", "-fopenmp", "a.c", "-o", "_tiny.so")
@@ -116,7 +116,7 @@ def test_a_younger_python_is_compiled_for_by_the_old_compiler(version: str, tmp_
     assert suffix.startswith(f".cpython-{version.replace('.', '')}-")
 
 
-@pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server")
+@pytest.mark.tools("redis-server")
 def test_objects_reach_the_shared_cache_from_a_root_without_network(root: Root, tmp_path: Path) -> None:
     server = Server(tmp_path / "redis")
     try:

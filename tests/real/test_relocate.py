@@ -20,6 +20,7 @@ from decouple.syntax.conditions import Macros
 from decouple.syntax.preprocessor import includes
 from decouple.upstream.fetching import fetch
 from decouple.upstream.manifests import load_release
+from tests.support.tools import require_tool
 
 pytestmark = pytest.mark.real
 
@@ -85,6 +86,7 @@ def test_git_and_gnu_patch_give_one_tree(plan: Plan, tree: Path, tmp_path: Path)
     patch = find_project() / "patches" / "2.6" / PATCH
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "core.autocrlf=false"]
     trees = set()
+    require_tool("patch")
     for tool in (["git", "apply"], [*git, "am", "-q"], ["patch", "-p1", "-s", "-F0", "-i"]):
         folder = tmp_path / tool[-1].strip("-")
         for source in plan.mapping:

@@ -22,6 +22,7 @@ from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetching import fetch
 from decouple.upstream.manifests import load_release
 from tests.support.series import ENVIRONMENT, git, header, tree_of
+from tests.support.tools import require_tool
 
 pytestmark = pytest.mark.real
 
@@ -126,8 +127,7 @@ def test_git_am_gives_the_same_tree(places: SeriesPlaces, engine_tree: str, base
 
 def test_quilt_gives_the_same_tree(places: SeriesPlaces, engine_tree: str, baseline: Baseline, scratch: Path) -> None:
     """On plain files, without git; the tree id is found by hashing what quilt left, mode bits included."""
-    if not shutil.which("quilt"):
-        pytest.skip("quilt is not installed: apt install quilt")
+    require_tool("quilt", "patch")
     folder = checkout(baseline, scratch / "quilt")
     shutil.move(folder / ".git", scratch / "aside.git")
     try:

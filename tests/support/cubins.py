@@ -11,6 +11,8 @@ from pathlib import Path
 import lz4.block
 import zstandard
 
+from tests.support.tools import require_tool
+
 
 @dataclass(frozen=True)
 class Made:
@@ -110,5 +112,6 @@ def library(
     text.append(f"const char *const names[] = {{{names or '0'}}};")
     text += [f"void {name}(void); void use_{name}(void) {{ {name}(); }}" for name in calls]
     source.write_text("\n".join(text) + "\n")
+    require_tool("cc")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", str(path), str(source)], check=True)
     return path

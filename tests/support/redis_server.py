@@ -9,11 +9,14 @@ from pathlib import Path
 
 import redis
 
+from tests.support.tools import require_tool
+
 
 class Server:
     """A Redis of this test's own."""
 
     def __init__(self, folder: Path, *words: str) -> None:
+        require_tool("redis-server")
         folder.mkdir(parents=True, exist_ok=True)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

@@ -18,6 +18,7 @@ from pathlib import Path
 from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK, TREE
 from decouple.patch.apply import File, Tree
 from decouple.patch.parse import Patch
+from tests.support.tools import require_tool
 
 _TIMEOUT = 60.0
 
@@ -46,6 +47,7 @@ def git_apply(patch: bytes, files: Mapping[str, File], *, strip: int = 1, revers
 
 def gnu_patch(patch: bytes, files: Mapping[str, File], *, strip: int = 1, fuzz: int = 0) -> Answer:
     """GNU ``patch -pN -FN`` that asks nothing and keeps line ends."""
+    require_tool("patch")
     command = ["patch", f"-p{strip}", f"-F{fuzz}", "--force", "--binary", "--no-backup-if-mismatch", "-r", "-"]
     return _run(command, patch, files)
 

@@ -12,6 +12,7 @@ from decouple.base.git import Repository
 from decouple.patch.parse import Patch
 from decouple.rebase.verdicts import Carried
 from decouple.stack.trees import blobs
+from tests.support.tools import require_tool
 
 Effect = Mapping[str, bytes | None]
 """Path -> content after the patch, None: deleted. Only what it changed."""
@@ -62,6 +63,7 @@ def quilt_push(repository: Repository, tip: str, patch: Patch, folder: Path) -> 
 
     A file of another name, where upstream moved one to, cannot matter: GNU patch looks for none.
     """
+    require_tool("quilt", "patch")
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "patches").mkdir(parents=True)
     (folder / "patches/series").write_text("one.patch\n")

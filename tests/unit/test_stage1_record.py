@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 from pathlib import Path, PurePosixPath
 
@@ -14,8 +13,9 @@ from decouple.base.errors import DecoupleError
 from decouple.verify.ninja_deps import DependencyLog
 from decouple.verify.stage1_record import BuildRecord, read_record, while_nothing_builds
 from decouple.verify.stage1_units import TranslationUnit, UnitsReport, check
+from tests.support.tools import require_tool
 
-COMPILER = shutil.which("c++") or shutil.which("g++")
+COMPILER = "c++"
 
 #: As CMake writes it: the compiler's depfile goes into ninja's log and is deleted.
 RULES = """
@@ -71,9 +71,7 @@ class Project:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    for tool, found in (("ninja", shutil.which("ninja")), ("a C++ compiler", COMPILER)):
-        if found is None:
-            pytest.skip(f"{tool} is not installed")
+    require_tool("ninja", "c++")
     return Project(tmp_path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -11,11 +10,12 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.verify.stage1_units import TranslationUnit, check, dependency_command, opened_files, read_units, take
 
-COMPILER = shutil.which("c++") or shutil.which("g++")
+pytestmark = pytest.mark.tools("c++")
+COMPILER = "c++"
 
 
 def unit(path: Path, *options: str) -> TranslationUnit:
-    command = (str(COMPILER), *options, "-o", "x.o", "-c", str(path))
+    command = (COMPILER, *options, "-o", "x.o", "-c", str(path))
     return TranslationUnit(PurePosixPath(path), PurePosixPath(path.parent), command)
 
 

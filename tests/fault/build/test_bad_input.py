@@ -97,6 +97,7 @@ def tmpfs_works() -> bool:
     return subprocess.run(argv, capture_output=True).returncode == 0
 
 
+@pytest.mark.tools("cc", "mount")
 @pytest.mark.skipif(not tmpfs_works(), reason="mounting a tmpfs needs root")
 def test_a_full_disk_halfway(tmp_path: Path) -> None:
     """A real compile on a file system of 256 KiB, in a mount namespace of its own; the log lies elsewhere."""
@@ -128,6 +129,7 @@ def test_a_killed_compiler_is_tried_again_alone_and_the_build_goes_on(
     assert "-j1" in (host.places.logs / "stage1.log").read_text()
 
 
+@pytest.mark.tools("pgrep")
 def test_interrupted_and_run_again(host: HostEnvironment, provenance: Provenance) -> None:  # noqa: F811
     """SIGINT in the middle of a compile: the process ends by itself, nothing is left running, the next run finishes."""
     go = host.places.tree.parent / "go"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from decouple.base.errors import DecoupleError
 from decouple.build import description, record, rootfs, sandbox
 from decouple.build.environment import HostEnvironment, Places
 from decouple.build.sandbox import Sandbox, clean_environment
+from tests.support.tools import require_tool
 
 HERE = Sandbox(Path("/"), ())  # this machine's own files as the root
 
@@ -58,7 +58,7 @@ def test_a_command_in_the_root_reaches_nobody_unless_it_asks(port: str) -> None:
 
 
 @needs_namespaces
-@pytest.mark.skipif(shutil.which("ip") is None, reason="no iproute2, so the loopback stays down")
+@pytest.mark.tools("ip")  # else the loopback stays down
 def test_its_own_loopback_works() -> None:
     assert said(HERE.command([sys.executable, "-c", LOOPBACK])) == "loopback"
 
@@ -102,8 +102,7 @@ def test_the_checkouts_own_repository_is_hidden(tmp_path: Path) -> None:
 @pytest.fixture
 def keyring(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """A keyring with one key, and the home that can sign with it."""
-    if shutil.which("gpg") is None or shutil.which("gpgv") is None:
-        pytest.skip("no gpg")
+    require_tool("gpg", "gpgv")
     with tempfile.TemporaryDirectory() as home:  # short: its socket's path has a limit
         gpg = ["gpg", "--homedir", home, "--batch", "--quiet", "--passphrase", ""]
         subprocess.run(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.series import LINES, World, contents, git, tree_of, usual_world
+from tests.support.tools import require_tool
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or sys.platform != "linux", reason="mounting a small tmpfs takes root on Linux"
@@ -22,6 +23,7 @@ def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]
     """16 MiB that can really run out, or as much as a test asks for with ``disk(MIB)``."""
     mark = request.node.get_closest_marker("disk")
     size = mark.args[0] if mark else 16
+    require_tool("mount")
     folder = tmp_path / "disk"
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}m", "tmpfs", str(folder)], check=False)

@@ -19,12 +19,14 @@ from decouple.upstream.fetching import fetch
 from tests.support import server as http
 from tests.support.releases import GithubSource, manifest, remote, sample_tree, tar_of
 from tests.support.server import FaultyServer, http_server  # noqa: F401 - a fixture
+from tests.support.tools import require_tool
 
 ARCHIVE = "/pytorch-v2.6.0.tar.gz"
 
 
 def mounted(folder: Path, options: str) -> None:
     """Mount a tmpfs; skips the test where that is not allowed."""
+    require_tool("mount")
     folder.mkdir()
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True, text=True, check=False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 
 from decouple.build.choices import Provenance
 from decouple.build.environment import HostEnvironment, Places
+from tests.support.tools import require_tool
 
 SETUP = """
 import os, subprocess, sys
@@ -44,9 +44,7 @@ install(TARGETS tiny LIBRARY DESTINATION lib)
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """The tree, under git as an applied one is."""
-    for tool in ("cmake", "ninja", "cc", "git"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
+    require_tool("cmake", "ninja", "cc")
     return make_tree(tmp_path / "src")
 
 

@@ -11,6 +11,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.process import run_logged, time_limit
 
 
+@pytest.mark.tools("pgrep")
 def test_time_is_over_for_a_command_and_for_what_it_started(tmp_path: Path) -> None:
     sleeper = "sleep 321.5 & sleep 321.5"
     with (

@@ -24,10 +24,7 @@ from decouple.build.wheels import read_manifest
 from tests.support.redis_server import Server
 from tests.unit.build.conftest import make_tree
 
-pytestmark = pytest.mark.skipif(
-    not all(shutil.which(tool) for tool in ("redis-server", "ccache", "cmake", "ninja", "cc")),
-    reason="no redis-server, ccache, cmake, ninja or C compiler",
-)
+pytestmark = pytest.mark.tools("redis-server", "ccache", "cmake", "ninja", "cc")
 SECRET = "a secret of all builders"
 
 

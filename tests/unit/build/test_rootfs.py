@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,13 +16,14 @@ from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.mounts import mounts_below, remove_tree
 from decouple.build import description, record, rootfs
 from decouple.build.sandbox import Bind, Sandbox
+from tests.support.tools import find_missing
 
 reason = next(
     (
         text
         for missing, text in (
             (os.geteuid() != 0, "mmdebstrap's root mode needs root (tests/real covers user namespaces)"),
-            (shutil.which("mmdebstrap") is None, "mmdebstrap is not installed"),
+            (find_missing("mmdebstrap", "mount"), find_missing("mmdebstrap", "mount")),
             (
                 subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode,
                 "no mount namespaces here",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import venv
@@ -16,7 +15,7 @@ from decouple.build.split import split
 from decouple.index.wheel import read
 from tests.unit.index.wheels import make_wheel
 
-needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+needs_cc = pytest.mark.tools("cc")
 VERSION = "2.6.0+cu124"
 HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 NVIDIA = 'nvidia-cublas-cu12==12.4.5.8 ; platform_system == "Windows"'  # asked for, but not here

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import zipfile
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from tests.support.cubins import Made, cubin, library
 from tests.support.cubins import fatbin as container
 from tests.unit.index.wheels import make_manifest, make_wheel
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+pytestmark = pytest.mark.tools("cc")
 ARCHS = ["sm_75", "sm_80", "sm_90"]
 
 

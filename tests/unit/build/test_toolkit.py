@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -12,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from decouple.build import description
+from tests.support.tools import require_tool
 
 SCRIPT = Path(__file__).parents[3] / "scripts/decouple/build/inside/toolkit.py"
 
@@ -29,8 +29,7 @@ def toolkit() -> ModuleType:
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
     """A library with a version of its symbols, as NVIDIA's have."""
-    if shutil.which("cc") is None:
-        pytest.skip("cc is not installed")
+    require_tool("cc", "readelf")
     (tmp_path / "a.c").write_text("char code[1 << 20] = {1};\nint answer(void) { return 42; }\n")
     (tmp_path / "map").write_text("libanswer.so.7 { global: answer; local: *; };\n")
     made = tmp_path / "libanswer.so.7"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.device import reuse
+from tests.support.tools import require_tool
 
 FILES = {
     "plain.cpp": "// cudaMalloc\nint three() { return 3; }\n",
@@ -69,14 +69,12 @@ def test_a_vendor_s_names(tree: Path) -> None:
 
 
 def test_the_header_maps_a_real_compiler_s_input(tree: Path) -> None:
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if compiler is None:
-        pytest.skip("no C++ compiler: install g++")
+    require_tool("c++")
     names = reuse.Names(prefixes={"cuda": "acme", "cublas": "acmeblas"})
     report = reuse.count(tree, FILES, reuse.load_families())
     (tree / "acme_names.h").write_text(reuse.header(report, names, "PyTorch 2.6"))
     (tree / "cublas_v2.h").write_text("")
-    command = [compiler, "-E", "-P", "-I", str(tree), "-include", str(tree / "acme_names.h"), str(tree / "names.cpp")]
+    command = ["c++", "-E", "-P", "-I", str(tree), "-include", str(tree / "acme_names.h"), str(tree / "names.cpp")]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "acmeMalloc(&p, 8); acmeMalloc(&q, 8); acmeblasSgemm_v2(h);" in text and '"cudaFree"' in text
 

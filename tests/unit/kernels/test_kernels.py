@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from decouple.verify.kernels import compare, cubin, dump, fatbin, host, look
 from tests.support import cubins
 from tests.support.cubins import Made
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="cc is not installed")
+pytestmark = pytest.mark.tools("cc")
 
 #: Of one source, as two builds name it: hashes, numbers and CUB's architectures differ.
 ADD = "_ZN2at46_GLOBAL__N__{0}_13_SummaryOps_cu_{0}3addEv"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -22,7 +21,7 @@ from decouple.upstream.download import Downloader
 from tests.support.server import FaultyServer, truncated
 from tests.unit.prebuilt.test_symbols import CORE, KERNELS, compiled
 
-pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+pytestmark = pytest.mark.tools("c++", "readelf")
 
 VERSION = b"__version__ = '2.6.0+cu124'\ncuda: Optional[str] = '12.4'\n"
 CONFIG = b"#define AT_CUDNN_ENABLED() 1\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.upstream.download import Downloader
 from tests.unit.prebuilt.test_symbols import compiled
 
-pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+pytestmark = pytest.mark.tools("c++")
 
 PAIR = Pair("C++11", RemoteWheel("torch.whl", "", 0, "0", "0"), cuda=())
 NVCC = '#define NVCC_FLAGS_EXTRA "-gencode;arch=compute_80,code=sm_80"\n'

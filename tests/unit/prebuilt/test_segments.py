@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import struct
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from decouple.prebuilt.segments import loadable_first
 from tests.unit.prebuilt.test_symbols import compiled
 
-pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+pytestmark = pytest.mark.tools("c++")
 
 LOAD, UNWINDING = 1, 0x6474E550
 

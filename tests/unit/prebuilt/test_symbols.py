@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -18,7 +17,7 @@ from decouple.upstream.ranges import RemoteZip
 from tests.support.server import FaultyServer
 from tests.unit.prebuilt.test_tail import code
 
-pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+pytestmark = pytest.mark.tools("c++")
 
 CORE = """
 #include <string>

@@ -8,6 +8,7 @@ import pytest
 
 from simcuda import build, library, vendor
 from simcuda.errors import SimcudaError
+from tests.support.tools import require_tool
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +19,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def stand_ins(out: Path, version: str, *names: str) -> Path:
     """The stand-ins of these names for a version of CUDA; a test is skipped, with the reason, where there are none."""
+    require_tool("c++")
     try:
         kit = vendor.find(Path("/nowhere"), build.cache_folder() / "wheels", version)
         libraries, fills = library.load(kit.sonames)

@@ -50,6 +50,7 @@ def test_the_runtime_and_the_driver_speak_as_11_8_does(older: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.tools("nm")
 def test_a_symbol_has_the_version_that_nvidias_has(older: Path) -> None:
     said = subprocess.run(["nm", "-D", str(older / "libcudart.so.11.0")], capture_output=True, text=True, check=True)
     assert " T cudaMalloc@@libcudart.so.11.0\n" in said.stdout

@@ -300,7 +300,7 @@ extern "C" int caught() {
 """,
         encoding="utf-8",
     )
-    subprocess.run(["g++", "-shared", "-fPIC", "-o", program, source], check=True)
+    subprocess.run(["c++", "-shared", "-fPIC", "-o", program, source], check=True)
     preload = [str(built / name) for name in ("libsimcuda_threads.so", "libcuda.so.1") if (built / name).exists()]
     run(built, f"assert c.CDLL({str(program)!r}).caught() == 7", LD_PRELOAD=" ".join(preload))
 

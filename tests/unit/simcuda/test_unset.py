@@ -41,7 +41,7 @@ def test_what_nobody_sets_is_left_out_and_what_is_set_is_not(built: Path, tmp_pa
     assert ledger(built, b"ab12cdef") != ledger(built, b"ab34cdef")
 
 
-@pytest.mark.skipif(not MEMCHECK.exists(), reason="valgrind is not installed: nobody knows what was never set")
+@pytest.mark.tools("valgrind")  # which knows what was never set
 def test_memcheck_knows_in_one_run_what_nobody_set(built: Path, tmp_path: Path) -> None:
     """A structure of 24 bytes out of malloc, of which six were never written."""
     program = """

@@ -106,6 +106,7 @@ def test_a_run_goes_on_where_it_was_stopped(here: Target) -> None:
     assert run.run(here, collected, again) == 0
 
 
+@pytest.mark.tools("pgrep")
 @needs_plugin
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_the_tests_and_keeps_what_was_done(here: Target, number: signal.Signals) -> None:

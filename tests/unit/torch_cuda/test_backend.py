@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from torch_cuda_build import backend
 
+from tests.support.tools import require_tool
 from tests.support.torch_cuda import INFO
 
 PROJECT = """
@@ -29,9 +30,7 @@ install(FILES "${CMAKE_BINARY_DIR}/made.txt" DESTINATION lib)
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of no language in the place of torch_cuda's, with its Python files."""
-    for tool in ("cmake", "ninja"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
+    require_tool("cmake", "ninja")
     root = tmp_path / "torch_cuda"
     for_torch = f"cmake/{Path(backend.IN_TORCH).name}"
     for name in (*(f"torch_cuda/{name}" for name in backend.OWN_FILES), *backend.START, for_torch):

@@ -37,7 +37,7 @@ LIBRARIES = {
 HEADERS = {"CUDNN": "cudnn.h", "MAGMA": "magma_v2.h", "UCC": "ucc/api/ucc.h"}
 VERSIONED = [name for name, (_, _, numbers, _) in LIBRARIES.items() if numbers]
 
-pytestmark = pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("cc")), reason="no CMake or no compiler")
+pytestmark = pytest.mark.tools("cmake", "cc")
 
 
 def shared(path: Path, soname: str, text: str = "", needs: Iterable[Path] = (), more: str = "") -> Path:

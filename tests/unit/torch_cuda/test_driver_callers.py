@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.tools("cmake")
+
 MODULE = Path(__file__).parents[3] / "third_device/torch_cuda/cmake/DriverCallers.cmake"
 HERE = "/tree/third_device/torch_cuda/torch_cuda/csrc/framework/distributed/c10d"
 SOURCES = [f"{HERE}/ProcessGroupNCCL.cpp", f"{HERE}/NCCLUtils.cpp", f"{HERE}/cuda/utils.cpp"]

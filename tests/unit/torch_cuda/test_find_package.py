@@ -15,7 +15,7 @@ from torch_cuda_build import backend
 
 from .conftest import PROJECT
 
-pytestmark = pytest.mark.skipif(not (shutil.which("cmake") and shutil.which("ninja")), reason="no cmake or no ninja")
+pytestmark = pytest.mark.tools("cmake", "ninja")
 
 TORCH = 'find_package(Caffe2 REQUIRED PATHS "${CMAKE_CURRENT_LIST_DIR}/../Caffe2" NO_DEFAULT_PATH)\n'
 CAFFE2 = 'include("${CMAKE_CURRENT_LIST_DIR}/Caffe2Targets.cmake")\n'

@@ -14,7 +14,7 @@ from decouple.base.paths import find_project
 MODULE = find_project() / "third_device/torch_cuda/cmake/Kineto.cmake"
 HEADER = "include/libkineto.h"
 
-pytestmark = pytest.mark.skipif(shutil.which("cmake") is None, reason="no CMake")
+pytestmark = pytest.mark.tools("cmake")
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ PyMODINIT_FUNC PyInit__CUDAC(void) {
 """
 TORCH = "import torch.version\nfrom torch._C import *\nfrom torch import _C\nimport torch.cuda\n"
 
-needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+needs_cc = pytest.mark.tools("cc")
 
 
 def compile_c(text: str, target: Path, *flags: str) -> Path:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import platform
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from torch_cuda_build import slice_stubs
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("c++") is None or platform.machine() != "x86_64", reason="needs a C++ compiler for x86-64"
-)
+pytestmark = [
+    pytest.mark.tools("c++"),
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="the stubs are code for x86-64"),
+]
 
 USER = """
 #include <stdexcept>

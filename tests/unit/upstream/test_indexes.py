@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +21,7 @@ from decouple.upstream.providers.wheel import WheelSource
 from tests.support import server as http
 from tests.support.releases import COMMIT, manifest, remote, wheel_of
 from tests.support.server import FaultyServer
+from tests.support.tools import require_tool
 
 SIGNED = """\
 -----BEGIN PGP SIGNED MESSAGE-----
@@ -84,8 +84,7 @@ def test_a_forged_index_is_refused() -> None:
 @pytest.fixture
 def sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
     """Signs a text inline with a key made here, the one that the archive's keyring then holds."""
-    if not shutil.which("gpg") or not shutil.which("gpgv"):
-        pytest.skip("needs gpg and gpgv")
+    require_tool("gpg", "gpgv")
     with tempfile.TemporaryDirectory(prefix="gpg") as home:  # gpg-agent's socket wants a short path
         gpg = ["gpg", "--homedir", home, "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]
 

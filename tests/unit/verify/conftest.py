@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.support.tools import require_tool
 
 Compile = Callable[..., Path]
 
@@ -15,8 +16,7 @@ Compile = Callable[..., Path]
 @pytest.fixture
 def compile_library(tmp_path: Path) -> Compile:
     """``compile_library("libx.so", "int f(void) {...}", needs=[...])`` in a folder of its own per ``side``."""
-    if shutil.which("cc") is None:
-        pytest.skip("cc is not installed")
+    require_tool("cc")
 
     def make(name: str, code: str, needs: Sequence[Path] = (), side: str = "core", flags: Sequence[str] = ()) -> Path:
         folder = tmp_path / side

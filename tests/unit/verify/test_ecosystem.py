@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from decouple.verify import ecosystem
 from decouple.verify.ecosystem import Project
 from decouple.verify.venvs import Tried
+from tests.support.tools import require_tool
 
 TORCH = """__version__ = "2.6.0"
 class _C:
@@ -21,6 +22,7 @@ THING = Project("2.6", "thing", "1.0", "import thing; print(thing.sum())", "3", 
 
 
 def library(path: Path, text: str, *flags: str) -> None:
+    require_tool("cc")
     subprocess.run(["cc", "-shared", "-fPIC", "-xc", "-", *flags, "-o", path], input=text, text=True, check=True)
 
 

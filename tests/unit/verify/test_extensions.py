@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -109,7 +108,7 @@ print("other", pathlib.Path(os.environ["OTHER"], "setup.py").exists())
 """
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+@pytest.mark.tools("cc")
 @pytest.mark.parametrize(
     "says, library, ok, seen",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.verify import imports
+from tests.support.tools import require_tool
 
 TRACE = """\
 [pid 7] openat(AT_FDCWD, "/usr/lib/libc.so.6", O_RDONLY|O_CLOEXEC) = 3
@@ -27,13 +27,16 @@ def test_an_attempt_counts_as_much_as_a_success() -> None:
     assert found.cuda() == ["/opt/x/libcudart.so.12", "/usr/lib/libtorch_cuda.so"]
 
 
-def strace_works() -> bool:
-    if shutil.which("strace") is None:
-        return False
-    return subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode == 0
+@pytest.fixture
+def strace() -> None:
+    """strace, where a process may be traced."""
+    require_tool("strace")
+    done = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"strace may trace nothing here: {done.stderr.strip()}")
 
 
-@pytest.mark.skipif(not strace_works(), reason="strace is not installed or not allowed here")
+@pytest.mark.usefixtures("strace")
 def test_a_real_process() -> None:
     found = imports.libraries_opened(
         [sys.executable], "import ctypes\ntry: ctypes.CDLL('libcuda.so.1')\nexcept OSError: 0"
@@ -43,7 +46,7 @@ def test_a_real_process() -> None:
     assert found.cuda()
 
 
-@pytest.mark.skipif(not strace_works(), reason="strace is not installed or not allowed here")
+@pytest.mark.usefixtures("strace")
 def test_code_that_fails_is_no_answer() -> None:
     with pytest.raises(DecoupleError, match="ZeroDivisionError"):
         imports.libraries_opened([sys.executable], "1/0")
@@ -52,7 +55,7 @@ def test_code_that_fails_is_no_answer() -> None:
 ASK_FOR_LIBUTIL = "import ctypes\ntry: ctypes.CDLL('libutil.so.1'); print('there')\nexcept OSError: open('gone', 'w')"
 
 
-@pytest.mark.skipif(not strace_works(), reason="strace is not installed or not allowed here")
+@pytest.mark.usefixtures("strace")
 def test_a_library_is_hidden_from_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (there,) = (
@@ -65,7 +68,7 @@ def test_a_library_is_hidden_from_one_process(tmp_path: Path, monkeypatch: pytes
     assert Path("gone").exists()
 
 
-@pytest.mark.skipif(not strace_works(), reason="strace is not installed or not allowed here")
+@pytest.mark.usefixtures("strace")
 def test_hiding_what_nobody_asks_for_is_no_proof() -> None:
     with pytest.raises(DecoupleError, match=r"never asked for /lib/libnever\.so"):
         imports.runs_without([sys.executable], ["/lib/libnever.so"], "0")

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "third_device" / "tools"))
+from tests.support.tools import require_tool
 
-NEEDED = ("cmake", "ninja", "cc")
+sys.path.insert(0, str(Path(__file__).parents[3] / "third_device" / "tools"))
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A CMake project of six C objects and one program, configured with Ninja in ``build``."""
-    for tool in NEEDED:
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
+    require_tool("cmake", "ninja", "cc")
     source = tmp_path / "source"
     source.mkdir()
     for number in range(6):
@@ -37,6 +34,7 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def source(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A folder with the CMakeLists.txt that the test's file has as ``PROJECT``."""
+    require_tool("cmake", "ninja", "cc", "c++")
     folder = tmp_path / "source"
     folder.mkdir()
     (folder / "CMakeLists.txt").write_text(request.module.PROJECT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -12,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from wrapped_cmake import WrappedCMake
+
+from tests.support.tools import require_tool
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.18)
@@ -23,7 +24,7 @@ endforeach()
 add_library(tiny SHARED ${parts})
 """
 
-pytestmark = pytest.mark.skipif(shutil.which("distccd") is None, reason="no distccd (apt-get install distcc)")
+pytestmark = pytest.mark.tools("distccd", "cmake", "ninja", "cc")
 
 
 @pytest.fixture
@@ -55,8 +56,8 @@ def daemons(tmp_path: Path) -> Iterator[dict[int, Path]]:
 def test_objects_are_compiled_by_both_daemons(
     source: Path, tmp_path: Path, daemons: dict[int, Path], cached: bool
 ) -> None:
-    if cached and shutil.which("ccache") is None:
-        pytest.skip("no ccache")
+    if cached:
+        require_tool("ccache")
     said = {"WRAPPED_CMAKE_LAUNCHER": "ccache", "CCACHE_PREFIX": "distcc", "CCACHE_DIR": str(tmp_path / "ccache")}
     hosts = {"DISTCC_HOSTS": " ".join(f"127.0.0.1:{port}/1" for port in daemons), "DISTCC_FALLBACK": "0"}
     chosen = said if cached else {"WRAPPED_CMAKE_LAUNCHER": "distcc"}
