@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import backend_env
+from tests.support.cached_trees import cached_trees_stay  # noqa: F401 - a fixture of every test here
 from tests.support.tools import require_python_headers, require_tool
 
 

@@ -86,6 +86,23 @@ def test_a_suite_runs_in_a_process_of_its_own(upstream: Any, tmp_path: Path, mon
     assert [one.test for one in found] == ["test_a_sim"]
 
 
+def test_a_suite_leaves_nothing_in_the_source_tree(
+    upstream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That tree may be the one that the cache keeps for everybody."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    torch, tests, scratch = (tmp_path / name for name in ("torch", "tests", "scratch"))
+    for folder in (torch, tests, scratch):
+        folder.mkdir()
+    (torch / "torch.py").write_text("class _C:\n    _get_privateuse1_backend_name = staticmethod(lambda: 'sim')\n")
+    (tests / "helper.py").write_text("")
+    (tests / "test_x.py").write_text("import helper\ndef test_a_sim(): pass\n")
+    monkeypatch.setenv("PYTHONPATH", f"{torch}:{backend_env.THIRD_DEVICE / 'contract'}")
+    found, tail = upstream.run(upstream.Suite("test_x.py", "why"), tests, "2.6.0", scratch, 60)
+    assert [one.outcome for one in found] == ["passed"], tail
+    assert sorted(path.name for path in tests.rglob("*")) == ["helper.py", "test_x.py"]
+
+
 def test_the_tests_of_another_release_are_recognised(upstream: Any, tmp_path: Path) -> None:
     (tmp_path / "test").mkdir()
     assert upstream.release_of(tmp_path / "test") is None

@@ -134,6 +134,7 @@ def run(suite: Suite, folder: Path, release: str, scratch: Path, timeout: float)
     results = scratch / "results.xml"
     results.unlink(missing_ok=True)  # of an earlier run, which would be taken for this one's if it ends without any
     environment = dict(os.environ, PYTORCH_TESTING_DEVICE_ONLY_FOR="privateuse1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # the folder may be that of a tree that others read, too
     environment.pop("PYTEST_ADDOPTS", None)
     done = subprocess.run(
         command(suite, folder, release, results),

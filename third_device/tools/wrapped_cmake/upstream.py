@@ -68,6 +68,8 @@ def _helper(tree: Path) -> ModuleType:
     path = str(tree)
     loaded: ModuleType | None = sys.modules.get(_MODULE)
     if loaded is None:
+        writes = sys.dont_write_bytecode
+        sys.dont_write_bytecode = True  # nothing that reads a tree changes it: others check it file by file
         sys.path.insert(0, path)
         try:
             loaded = importlib.import_module(_MODULE)
@@ -75,6 +77,7 @@ def _helper(tree: Path) -> ModuleType:
             raise WrappedCMakeError(f"{tree}: {_MODULE} does not import: {error}", "install setuptools") from error
         finally:
             sys.path.remove(path)
+            sys.dont_write_bytecode = writes
     if not str(loaded.__file__).startswith(path):
         raise WrappedCMakeError(
             f"{_MODULE} came from {loaded.__file__}, not from {tree}", "run this build in a fresh interpreter"

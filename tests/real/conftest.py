@@ -1,0 +1,3 @@
+"""What the tests on the real source share."""
+
+from tests.support.cached_trees import cached_trees_stay  # noqa: F401 - a fixture of every test here

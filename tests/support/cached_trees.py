@@ -1,0 +1,29 @@
+"""Nothing that reads the cache writes to it: the unpacked sources there are everybody's, and each is checked by file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decouple.base.paths import cache_dir
+
+
+def names_below(folder: Path) -> set[str]:
+    """Every path below ``folder``; empty where it is not there."""
+    return {os.path.join(parent, name) for parent, folders, files in os.walk(folder) for name in (*folders, *files)}
+
+
+@pytest.fixture(scope="package", autouse=True)
+def cached_trees_stay() -> Iterator[None]:
+    """Fail what ran before when a source tree in the user's cache has other files than at the beginning.
+
+    A tree that came or went in between is none of its business.
+    """
+    trees = cache_dir() / "trees"
+    before = {tree: names_below(tree) for tree in trees.glob("*/*")}
+    yield
+    written = [path for tree, names in before.items() if tree.is_dir() for path in names_below(tree) ^ names]
+    assert not written, f"tests wrote into the cache: {sorted(written)[:5]}"

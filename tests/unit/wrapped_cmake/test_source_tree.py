@@ -1,0 +1,36 @@
+"""Upstream's helper is imported out of PyTorch's source tree, which may be the one that the cache keeps for everybody."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from wrapped_cmake import upstream
+
+TOOLKIT = Path(upstream.__file__).parents[1]
+HELPER = "USE_NINJA = True\n\nclass CMake:\n    def __init__(self, folder):\n        self._cmake_command = 'cmake'\n"
+IMPORT = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(TOOLKIT)!r})
+from wrapped_cmake import upstream
+asked = sys.dont_write_bytecode
+assert upstream.CMake(Path(sys.argv[1]), Path("build")).has_ninja
+assert sys.dont_write_bytecode == asked
+"""
+
+
+def test_what_is_imported_from_a_source_tree_leaves_nothing_in_it(tmp_path: Path) -> None:
+    """Python keeps what it compiled beside the source; then relocate, census and reuse refused the tree as changed."""
+    tree = tmp_path / "tree"
+    folder = tree / "tools/setup_helpers"
+    folder.mkdir(parents=True)
+    for file in (folder.parent / "__init__.py", folder / "__init__.py"):
+        file.touch()
+    (folder / "cmake.py").write_text(HELPER)
+    before = sorted(tree.rglob("*"))
+    users = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    subprocess.run([sys.executable, "-c", IMPORT, str(tree)], env=users, check=True)
+    assert sorted(tree.rglob("*")) == before
