@@ -1,4 +1,4 @@
-"""Nothing that reads the cache writes to it: the unpacked sources there are everybody's, and each is checked by file."""
+"""Nothing that reads the cache writes to it: the sources there are everybody's, and each is checked file by file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from decouple.base.paths import cache_dir
 
 def names_below(folder: Path) -> set[str]:
     """Every path below ``folder``; empty where it is not there."""
-    return {os.path.join(parent, name) for parent, folders, files in os.walk(folder) for name in (*folders, *files)}
+    return {f"{parent}/{name}" for parent, folders, files in os.walk(folder) for name in (*folders, *files)}
 
 
 @pytest.fixture(scope="package", autouse=True)

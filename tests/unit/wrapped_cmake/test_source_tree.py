@@ -1,4 +1,4 @@
-"""Upstream's helper is imported out of PyTorch's source tree, which may be the one that the cache keeps for everybody."""
+"""Upstream's helper is imported out of PyTorch's source tree, which may be the one in the cache that everybody reads."""
 
 from __future__ import annotations
 
