@@ -1,4 +1,4 @@
-"""Upstream's helper is imported out of PyTorch's source tree, which may be the one in the cache that everybody reads."""
+"""Upstream's helper is imported out of PyTorch's source tree: of one that the cache has, everybody reads it."""
 
 from __future__ import annotations
 
