@@ -96,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
             options
         )
     except SimcudaError as error:
-        print(f"simcuda: {error}", file=sys.stderr)
+        print(f"simcuda: {error.what}\n  next: {error.next_step}", file=sys.stderr)
         return 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -11,24 +12,40 @@ from pathlib import Path
 
 from simcuda.errors import SimcudaError
 
+FIRST_ERROR = re.compile(r"\berror: |undefined reference|cannot find |multiple definition")
+"""What the line of an error has, and no path, note or warning: the compilers' words and the linkers'."""
+
 
 def compiler() -> list[str]:
-    """``c++``, behind ccache where there is one."""
-    found = shutil.which(os.environ.get("CXX", "g++"))
+    """``CXX`` or ``g++``, behind ccache where there is one. Raises SimcudaError where there is no compiler."""
+    wanted = os.environ.get("CXX") or "g++"
+    found = shutil.which(wanted)
     if found is None:
-        raise SimcudaError("there is no C++ compiler", next_step="install g++, or set CXX")
+        named = f"no C++ compiler {wanted} (CXX)" if wanted != "g++" else "no C++ compiler"
+        raise SimcudaError(named, next_step="apt-get install g++, or set CXX to the one that is here")
     ccache = shutil.which("ccache")
     return [ccache, found] if ccache else [found]
 
 
+def ask(command: Sequence[str], given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a compiler, which speaks English whatever the user does; ``given`` is what it reads from stdin."""
+    variables = {**os.environ, "LC_ALL": "C.UTF-8"}
+    return subprocess.run(command, input=given, capture_output=True, text=True, errors="replace", env=variables)
+
+
+def first_error(said: str) -> str:
+    """The line of a compiler's or linker's first error; the last words where none is recognised."""
+    lines = said.strip().splitlines() or ["it says nothing"]
+    return next((line.strip() for line in lines if FIRST_ERROR.search(line)), lines[-1])
+
+
 def run(command: Sequence[str]) -> None:
-    """Run one compiler command; its first error is the message."""
-    done = subprocess.run(command, capture_output=True, text=True)
+    """Run one compiler command. Raises SimcudaError with its first error."""
+    done = ask(command)
     if done.returncode:
-        lines = done.stderr.splitlines()
-        first = next((line for line in lines if "error" in line or "undefined" in line), done.stderr.strip()[-300:])
         raise SimcudaError(
-            f"{' '.join(command[:3])} … failed: {first}", next_step=f"run it by hand: {' '.join(command)}"
+            first_error(done.stderr),
+            next_step=f"set CXX to another compiler, or run this one by hand: {' '.join(command)}",
         )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from simcuda import compile
 from simcuda.errors import SimcudaError
 
 
@@ -46,10 +46,10 @@ BOUNDARY = re.compile(r"[;{}]")
 def preprocess(headers: Sequence[str], include: Sequence[Path], defines: Sequence[str] = ()) -> str:
     """What the C++ compiler sees of ``headers`` (names as in ``#include <...>``), without line markers."""
     source = "".join(f"#include <{name}>\n" for name in headers)
-    command = ["g++", "-x", "c++", "-E", "-P", *(f"-D{d}" for d in defines), *(f"-I{path}" for path in include), "-"]
-    done = subprocess.run(command, input=source, capture_output=True, text=True)
+    command = [compile.compiler()[-1], "-x", "c++", "-E", "-P", *(f"-D{d}" for d in defines)]
+    done = compile.ask([*command, *(f"-I{path}" for path in include), "-"], source)
     if done.returncode:
-        reason = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())
+        reason = compile.first_error(done.stderr)
         raise SimcudaError(f"cannot preprocess {', '.join(headers)}: {reason}", next_step="look at the include folders")
     return done.stdout
 

@@ -42,8 +42,7 @@ def share(cache: Path, shared: Path, project: Path, say: Callable[[str], None] =
     variables = {**os.environ, "SIMCUDA_CACHE": str(cache), "PYTHONPATH": path}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise DecoupleError(f"the simulated device: {said[-1]}", next_step="SIMCUDA_WHEELS names a folder with wheels")
+        raise _failure(done, path)
     made = Path(done.stdout.strip().splitlines()[-1])
     here = shared / "stand-ins" / made.name
     if not (here / "done").exists():
@@ -52,6 +51,15 @@ def share(cache: Path, shared: Path, project: Path, say: Callable[[str], None] =
     wheels = cache / "wheels"
     for folder in (entry for entry in wheels.iterdir() if entry.is_dir() and (entry / "nvidia").is_dir()):
         _headers(folder, shared / "wheels" / folder.name)
+
+
+def _failure(done: subprocess.CompletedProcess[str], path: str) -> DecoupleError:
+    """What simcuda says is wrong, and its own hint."""
+    said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    what, mark, hint = said[-2:][0], "  next: ", said[-1]
+    if len(said) < 2 or not hint.startswith(mark):  # ended in another way than by an error that it tells
+        what, hint = said[-1], f"{mark}PYTHONPATH={path} python -m simcuda build --no-torch"
+    return DecoupleError(f"the simulated device: {what.removeprefix('simcuda: ')}", next_step=hint.removeprefix(mark))
 
 
 def _headers(wheel: Path, here: Path) -> None:
