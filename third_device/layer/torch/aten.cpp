@@ -31,9 +31,12 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <tuple>
+#include <vector>
 
 namespace third_device {
 namespace {

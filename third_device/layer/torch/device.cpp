@@ -15,6 +15,9 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #endif
 
+#include <algorithm>
+#include <vector>
+
 namespace third_device {
 namespace {
 

@@ -6,6 +6,9 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <chrono>
+#include <vector>
+
 namespace third_device {
 namespace {
 

@@ -8,17 +8,19 @@
 #include <torch/csrc/profiler/stubs/base.h>
 
 #include <chrono>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <unordered_set>
+#include <vector>
 
 #if TD_KINETO
 #include <kineto/libkineto.h>
 
 #include <kineto/output_base.h>
-
-#include <limits>
-#include <set>
-#include <string>
-#include <type_traits>
-#include <vector>
 #endif
 
 namespace third_device {

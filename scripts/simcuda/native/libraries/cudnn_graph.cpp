@@ -1,6 +1,8 @@
 // cuDNN's graph interface: descriptors can be finalized, and there is one engine for everything.
 #include <cudnn.h>
 
+#include <cstdint>
+
 #include "record.h"
 
 namespace {

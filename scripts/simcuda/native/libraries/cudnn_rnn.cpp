@@ -2,6 +2,8 @@
 // all matrices, layer by layer, then all biases; PyTorch asks for every address and assumes only that they are dense.
 #include <cudnn.h>
 
+#include <cstdint>
+
 #include "cudnn_tensor.h"
 #include "record.h"
 

@@ -2,6 +2,7 @@
 // over, as NVIDIA documents it; a descriptor remembers what tells.
 #include <cusparseLt.h>
 
+#include <cstdint>
 #include <cstring>
 
 #include "record.h"

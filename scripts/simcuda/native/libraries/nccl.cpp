@@ -3,13 +3,17 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "nccl_numbers.h"
@@ -24,7 +28,7 @@ struct ncclComm {
   int ranks, rank, device;
   std::shared_ptr<Room> room;
   int splits = 0;
-  std::map<int, double> factors;  // of reductions made by the user
+  std::map<int, double> factors{};  // of reductions made by the user
   std::atomic<bool> failed{false};
 };
 

@@ -4,6 +4,8 @@
 #include <nvrtc.h>
 
 #include <cinttypes>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <string>

@@ -2,6 +2,8 @@
 // the libraries ask of the driver by themselves is not seen, as on the simulated device, where they compute nothing.
 #include <dlfcn.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <unordered_map>
 

@@ -19,6 +19,13 @@ class Call {
   unsigned long long begin_;
 };
 
+// Work of this kind, with the sides that it is between or, of a wait, what it waits for.
+inline simcuda_work work_of(char kind, char from = 0, char to = 0) {
+  simcuda_work made{};
+  made.kind = kind, made.from = from, made.to = to;
+  return made;
+}
+
 // Work that has been given to the stream now, to begin at `begin` and take `cost`. A captured one is none yet.
 void tell(simcuda_work work, const CUstream_st& stream, uint64_t begin, uint64_t cost);
 

@@ -73,7 +73,7 @@ cudaError_t give(const Copy& c, cudaMemcpyKind kind, cudaStream_t handle, bool s
     work = [c] { run(c); };
   uint64_t begin = horizon(*stream);
   CHECK(enqueue(stream, cudaGraphNodeTypeMemcpy, cost_of(size), work, "copy " + std::to_string(size)));
-  simcuda_work told{'C', side_letter(c.from), side_letter(c.to)};
+  simcuda_work told = work_of('C', side_letter(c.from), side_letter(c.to));
   told.bytes = size;
   tell(told, *stream, begin, cost_of(size));
   if (!stream->capture && (synchronous || pageable)) {
@@ -104,7 +104,7 @@ cudaError_t fill(void* to, size_t pitch, int value, size_t width, size_t height,
     };
   uint64_t begin = horizon(*stream), cost = 2000 + width * height / 1000;
   CHECK(enqueue(stream, cudaGraphNodeTypeMemset, cost, work, "set " + std::to_string(width * height)));
-  simcuda_work told{'S', 0, side_letter(to)};
+  simcuda_work told = work_of('S', 0, side_letter(to));
   told.bytes = width * height, told.value = unsigned(value);
   tell(told, *stream, begin, cost);
   return cudaSuccess;

@@ -76,7 +76,7 @@ cudaError_t launch(Kernel& kernel, dim3 grid, dim3 block, void** arguments, size
     cost = uint64_t(double(*(const int64_t*)arguments[0]) / 1.98);
   uint64_t begin = horizon(*stream);
   CHECK(enqueue(stream, cudaGraphNodeTypeKernel, cost, nullptr, kernel.name));
-  simcuda_work told{'K'};
+  simcuda_work told = work_of('K');
   told.name = kernel.symbol.c_str();
   told.grid[0] = grid.x, told.grid[1] = grid.y, told.grid[2] = grid.z;
   told.block[0] = block.x, told.block[1] = block.y, told.block[2] = block.z;

@@ -216,7 +216,7 @@ static cudaError_t stream_done(cudaStream_t handle, uint64_t* when) {
   CHECK(reached());
   *when = stream->is_null ? horizon(*stream) : stream->busy;
   const uint64_t begin = now();
-  tell(simcuda_work{'W', 0, 'S'}, *stream, begin, std::max(begin, *when) - begin);
+  tell(work_of('W', 0, 'S'), *stream, begin, std::max(begin, *when) - begin);
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
@@ -239,7 +239,7 @@ static cudaError_t all_done(uint64_t* when) {
   CHECK(reached());
   *when = device_done(current_device());
   const uint64_t begin = now();
-  tell(simcuda_work{'W', 0, 'D'}, device(current_device()).null_stream, begin, std::max(begin, *when) - begin);
+  tell(work_of('W', 0, 'D'), device(current_device()).null_stream, begin, std::max(begin, *when) - begin);
   return cudaSuccess;
 }
 SIM_API cudaError_t cudaDeviceSynchronize() {

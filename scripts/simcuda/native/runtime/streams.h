@@ -56,7 +56,7 @@ struct CUevent_st {
   bool recorded = false;
   uint64_t time = 0;
   unsigned long long capture = 0;  // id of the capture it was last recorded in
-  std::vector<CUgraphNode_st*> after;
+  std::vector<CUgraphNode_st*> after{};
   struct SharedEvent* shared = nullptr;  // for interprocess events: page with the time
 };
 

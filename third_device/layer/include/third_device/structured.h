@@ -10,6 +10,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/TensorOptions.h>
 
+#include <cstdint>
 #include <optional>
 
 namespace third_device {

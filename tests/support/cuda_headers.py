@@ -1,0 +1,49 @@
+"""NVIDIA's headers without its libraries: a few MiB by range out of wheels that have 2 GB together."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from decouple.base.files import locked
+from decouple.base.paths import cache_dir
+from decouple.upstream import pypi
+from decouple.upstream.download import Downloader
+from decouple.upstream.ranges import RemoteZip
+from simcuda import vendor
+
+
+def headers_only(version: str, wheels: Iterable[str]) -> vendor.Kit:
+    """A kit of CUDA ``version`` that has the headers of ``wheels`` (keys of ``vendor.toml``) and no library.
+
+    They stay in the cache, in a folder of the tests' own. Raises DecoupleError where PyPI cannot be reached.
+    """
+    cache = cache_dir() / "tests" / "cuda-headers"
+    cache.mkdir(parents=True, exist_ok=True)
+    kit = vendor.find(Path("/nowhere"), cache, version)
+    with locked(cache / "lock"):
+        for wheel in dict.fromkeys((*vendor.BASE, *wheels)):
+            _fetch(kit.pins[wheel], cache)
+    return kit
+
+
+def _fetch(pin: str, cache: Path) -> None:
+    project, _, version = pin.partition("==")
+    folder = cache / f"{project}-{version}"
+    if folder.is_dir():
+        return
+    part = folder.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    downloader = Downloader(cache_dir())
+    (wheel, *_) = (
+        one
+        for one in pypi.wheels(project, downloader)
+        if str(one.version) == version and any("manylinux" in tag and "x86_64" in tag for tag in one.tags)
+    )
+    remote = RemoteZip(wheel.file, downloader)
+    for member in remote.load(lambda info: "/include/" in info.filename and not info.is_dir()):
+        file = part / member.info.filename
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(remote.read(member))
+    part.rename(folder)

@@ -1,0 +1,94 @@
+"""Each compiler of this machine accepts each C++ file that needs no torch, without a warning.
+
+Newer compilers' headers bring in less of each other: ``std::sort`` came with ``<functional>`` up to g++ 13.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.base.paths import find_project
+from simcuda import build, library, vendor
+from tests.support.cuda_headers import headers_only
+
+ROOT = find_project()
+LAYER = ROOT / "third_device/layer"
+STRICT = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only")
+#: C++ that stands alone, beside the simulated CUDA device: what it needs beside the system's headers.
+ALONE = {
+    "third_device/layer/runtime/*.cpp": (f"-I{LAYER}/include",),
+    "third_device/layer/sim/*.cpp": (f"-I{LAYER}/include",),
+    "third_device/layer/tests/*.cpp": (f"-I{LAYER}/include",),
+    "third_device/*/csrc/driver.cpp": (f"-I{LAYER}/include",),
+    "tests/real/simulated/*.cpp": (),
+}
+Source = tuple[Path, tuple[str, ...]]
+
+
+def find_compilers() -> list[str]:
+    """The names on the PATH of every ``g++`` and ``clang++``, one for each program."""
+    found: dict[Path, str] = {}
+    for folder in map(Path, os.get_exec_path()):
+        for program in sorted(folder.glob("*g*++*")):
+            if re.fullmatch(r"(g|clang)\+\+(-\d+)?", program.name) and "ccache" not in str(program.resolve()):
+                found.setdefault(program.resolve(), program.name)
+    return sorted(found.values())
+
+
+@pytest.fixture(scope="module")
+def kit() -> vendor.Kit:
+    """The headers of everything that has a stand-in."""
+    sonames = vendor.find(Path("/nowhere"), Path("/nowhere"), vendor.CUDA).sonames
+    try:
+        return headers_only(vendor.CUDA, [wheel for one in library.load(sonames)[0] for wheel in one.header_wheels])
+    except DecoupleError as error:
+        pytest.skip(f"NVIDIA's headers are not here: {error}")
+
+
+def sources_of(kit: vendor.Kit) -> Iterator[Source]:
+    """Every file with the flags that the build gives it."""
+    for one in library.load(kit.sonames)[0]:
+        for pattern in one.sources:
+            for path in sorted(build.NATIVE.glob(pattern)):
+                yield path, (*build.flags(kit, one), *(f"-D{name}" for name in one.defines))
+    folders = (build.NATIVE, build.NATIVE / "runtime", *kit.include())
+    yield build.NATIVE / "record/record.cpp", tuple(f"-I{path}" for path in folders)
+    yield (
+        ROOT / "third_device/examples/cuda_like_driver.cpp",
+        (
+            f"-I{LAYER}/include",
+            *(f"-I{path}" for path in kit.include()),
+        ),
+    )
+    for pattern, flags in ALONE.items():
+        paths = sorted(ROOT.glob(pattern))
+        assert paths, pattern
+        yield from ((path, flags) for path in paths)
+
+
+def test_every_source_of_a_stand_in_is_among_them(kit: vendor.Kit) -> None:
+    seen = {path for path, _ in sources_of(kit)}
+    shadows = build.NATIVE / "shadow"  # these need the headers of a torch
+    assert {path for path in build.NATIVE.rglob("*.cpp") if shadows not in path.parents} <= seen
+
+
+@pytest.mark.slow
+@pytest.mark.tools("c++")
+@pytest.mark.parametrize("compiler", find_compilers())
+def test_without_a_warning(compiler: str, kit: vendor.Kit) -> None:
+    def complaint(source: Source) -> str:
+        path, flags = source
+        command = [compiler, *STRICT, *flags, str(path)]
+        return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C.UTF-8"}).stderr
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        said = list(pool.map(complaint, sources_of(kit)))
+    assert not [re.findall(".*(?:error|warning):.*", text)[:1] or text for text in said if text]
