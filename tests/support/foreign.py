@@ -214,7 +214,7 @@ def _work(folder: Path, told: tuple[Setting, ...], mask: int = 0o022) -> dict[st
             whole, there = stack.state.head, _digest(world)
             (info / "attributes").write_bytes(_lines(told, "own attribute"))
             stack.pop(1)
-    asked = [value for key, value in reaching.items() if key.startswith("GIT_CONFIG_KEY_")]
+    asked = [str(value) for key, value in reaching.items() if key.startswith("GIT_CONFIG_KEY_")]
     return {
         "pristine": base.upstream,
         "with Debian's patches": base.commit,
@@ -390,6 +390,7 @@ def started(roll: int, folder: Path) -> None:
             counted = [value for key, value in theirs.of_git.items() if key.startswith("GIT_CONFIG_KEY_")]
             assert counted == [key for key, _ in listed], f"{said}: {counted}"
             allowed = ("GIT_CONFIG_", *runner._REACHING)
+            assert "GIT_NO_LAZY_FETCH" not in theirs.env and "GIT_NO_LAZY_FETCH" in seen[0].env, said
             assert all(key.startswith(allowed) for key in more), f"{said}: {more}"
             assert theirs.env["GIT_CONFIG_GLOBAL"] == os.devnull, said
         if number in (1, 2):

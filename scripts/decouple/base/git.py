@@ -4,6 +4,10 @@ No ``GIT_*`` variable of the caller reaches git, and neither do the global and s
 What a repository's own configuration could still change is overridden on the command line. Fetching alone may know
 what a person set to reach other hosts (:func:`fetching`), and only those names of it.
 
+A repository may be somebody else's, and its configuration names programs. So nothing but fetching opens a transport:
+what a partial clone lacks is missing. Hooks and monitors are off, diffs are asked for without drivers, and a
+repository of another owner is refused as git refuses it, unless the person said ``safe.directory``.
+
 ``git apply`` run below another repository's work tree skips every path and exits 0 (seen). So a :class:`Repository`
 names ``GIT_DIR``, ``GIT_WORK_TREE`` and ``GIT_INDEX_FILE`` in every call.
 
@@ -13,10 +17,12 @@ import it costs several times what a verb of the stack takes (it starts ``git ve
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,6 +31,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
+from decouple.base.outside import is_count, read_bounded
 
 # Modes as git has them in trees and patches.
 TREE = 0o040000
@@ -51,24 +58,33 @@ _CONFIG = (
     "i18n.commitEncoding=UTF-8",
     "i18n.logOutputEncoding=UTF-8",
     "log.showSignature=false",
-    "safe.directory=*",  # a tree made by root, say; none of its hooks and monitors runs in what we ask
 )
+#: For ``diff`` and ``log``: no program that a repository names for some files.
+PLAIN_DIFF = ("--no-ext-diff", "--no-textconv")
+#: For one call on a repository whose whole content is known to be ours, whoever owns it.
+WHOEVER_OWNS_IT = ("-c", "safe.directory=*")
 _OPTIONS = tuple(word for setting in _CONFIG for word in ("-c", setting))
 _SLATE = {
     "GIT_ADVICE": "0",
+    "GIT_ALLOW_PROTOCOL": "none",  # the name of no transport: a promisor remote may name any program as one
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",  # git 2.45 and what Debian took back to 2.39: fewer words than of a refused transport
+    "GIT_NO_REPLACE_OBJECTS": "1",  # else refs/replace/ gives other bytes under an id
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
 #: Variables and settings by which git reaches other hosts.
-_REACHING = ("GIT_ASKPASS", "GIT_HTTP_", "GIT_PROXY_", "GIT_SSH", "GIT_SSL_")
+_REACHING = ("GIT_ALLOW_PROTOCOL", "GIT_ASKPASS", "GIT_HTTP_", "GIT_PROTOCOL", "GIT_PROXY_", "GIT_SSH", "GIT_SSL_")
 _REACHING_CONFIG = r"^(http|https|credential|url|ssh|protocol)\.|^core\.(sshcommand|gitproxy|askpass)$"
 
 #: How git says it; "Out of diskspace" stands for a short write (its write_or_die.c and csum-file.c).
 _FULL = re.compile("No space left on device|Out of diskspace|Disk quota exceeded", re.IGNORECASE)
+
+_DIED = 128
+"""git's exit status when it could not do what was asked (its usage.c): no answer."""
 
 _WHOLE_ID = re.compile("[0-9a-f]{40}")
 
@@ -115,6 +131,12 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | _SLATE | dict(extra or {})
 
 
+def _given(extra: Mapping[str, str | None]) -> dict[str, str]:
+    """As :func:`environment`; a None in ``extra`` takes a variable away."""
+    made = environment({key: value for key, value in extra.items() if value is not None})
+    return {key: value for key, value in made.items() if key not in extra or extra[key] is not None}
+
+
 def of_person() -> dict[str, str | None]:
     """What undoes the slate for a question about a person's own configuration; for ``env`` of :func:`ask`."""
     theirs = {key: value for key, value in os.environ.items() if key.startswith("GIT_CONFIG")}
@@ -126,9 +148,71 @@ def is_repository(path: Path) -> bool:
     return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
-def fetching() -> dict[str, str]:
-    """How a person set git to reach other hosts: proxy, credentials, ssh and TLS; ``env`` for what fetches."""
-    found = {key: value for key, value in os.environ.items() if key.startswith(_REACHING)}
+class _Owned(Struct, frozen=True):
+    """A repository that a git process would read, and who could have written its configuration."""
+
+    root: Path
+    """The work tree, or the bare repository: what ``safe.directory`` names."""
+    owners: frozenset[int]
+
+
+def _owned(root: Path, git_dir: Path) -> _Owned:
+    """The repository in ``git_dir`` (a file that names it where it is a linked work tree's). Raises OSError."""
+    places = {root, git_dir}
+    if git_dir.is_file():
+        named = os.fsdecode(read_bounded(git_dir, 1 << 16)).removeprefix("gitdir:").strip()
+        places.add(root / named)
+    return _Owned(root, frozenset(place.stat().st_uid for place in places))
+
+
+def _repository_at(cwd: Path, env: Mapping[str, str | None]) -> _Owned | None:
+    """What git would take for the repository there; None where there is none."""
+    with contextlib.suppress(OSError, DecoupleError):
+        named = env.get("GIT_DIR")
+        if named:
+            return _owned(Path(env.get("GIT_WORK_TREE") or named), Path(named))
+        here = cwd.resolve()
+        for folder in (here, *here.parents):
+            if os.path.lexists(folder / ".git"):
+                return _owned(folder, folder / ".git")
+            if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+                return _owned(folder, folder)
+    return None
+
+
+def _of_another(found: _Owned | None) -> bool:
+    """Whether somebody else could have written its configuration; who used sudo is no one else, as in git."""
+    person = {os.geteuid()}
+    if os.geteuid() == 0 and is_count(os.environ.get("SUDO_UID")):
+        person.add(int(os.environ["SUDO_UID"]))
+    return found is not None and not found.owners <= person
+
+
+def _is_allowed(found: _Owned) -> bool:
+    """Whether it lies in the checkout that this program runs from, whose owner decides what it does anyway, or the
+    person's own configuration names it (``safe.directory``, in whichever way git reads it)."""
+    checkout = Path(__file__).resolve().parents[3]
+    if (checkout / "series").is_dir() and found.root.resolve().is_relative_to(checkout):
+        return True
+    env = _given(of_person())
+    asked = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=found.root, env=env, capture_output=True, check=False)
+    return asked.returncode == 0
+
+
+def _refusal(found: _Owned) -> DecoupleError:
+    return DecoupleError(
+        f"{found.root} belongs to another user, and git would do what their configuration there says",
+        next_step=f"git config --global --add safe.directory {found.root}",
+    )
+
+
+def fetching() -> dict[str, str | None]:
+    """How a person set git to reach other hosts: transports, proxy, credentials, ssh and TLS; ``env`` for what fetches.
+
+    For repositories that we made: their configuration may name programs then.
+    """
+    found: dict[str, str | None] = {"GIT_ALLOW_PROTOCOL": None, "GIT_NO_LAZY_FETCH": None}
+    found |= {key: value for key, value in os.environ.items() if key.startswith(_REACHING)}
     said = ask("config", "--null", "--get-regexp", _REACHING_CONFIG, cwd=Path("/"), env=of_person())
     settings = [line.partition("\n") for line in os.fsdecode(said.out).split("\0") if line]
     found["GIT_CONFIG_COUNT"] = str(len(settings))
@@ -142,13 +226,19 @@ def start(
 ) -> subprocess.Popen[bytes]:
     """Start ``git ARGUMENTS`` in ``cwd``; ``streams`` are Popen's. A None in ``env`` takes a variable away.
 
-    Raises DecoupleError when git is not installed or the folder is gone.
+    Raises DecoupleError when git is not installed, the folder is gone, or ``GIT_DIR`` names a repository of another
+    owner, which git itself would take without asking.
     """
-    given = environment({key: value for key, value in (env or {}).items() if value is not None})
-    for key in (key for key, value in (env or {}).items() if value is None):
-        given.pop(key, None)
+    given = _given(env or {})
+    more: tuple[str, ...] = ()
+    found = None if tuple(arguments[:2]) == WHOEVER_OWNS_IT else _repository_at(cwd, given)
+    if found is not None and _of_another(found):
+        if _is_allowed(found):
+            more = WHOEVER_OWNS_IT
+        elif "GIT_DIR" in given:
+            raise _refusal(found)
     try:
-        return subprocess.Popen(["git", *_OPTIONS, *arguments], cwd=cwd, env=given, **streams)
+        return subprocess.Popen(["git", *_OPTIONS, *more, *arguments], cwd=cwd, env=given, **streams)
     except FileNotFoundError:
         if not cwd.is_dir():
             raise DecoupleError(
@@ -166,7 +256,8 @@ def ask(
 ) -> Answer:
     """Run ``git ARGUMENTS`` in ``cwd``, whatever its exit status. ``held``: open files that it inherits.
 
-    Raises GitError when the disk is full: whatever was asked, that is not its answer.
+    Raises GitError when the disk is full, DecoupleError when the repository is another owner's: whatever was asked,
+    that is not its answer.
     """
     source = subprocess.PIPE if stdin is not None else subprocess.DEVNULL
     pipe = subprocess.PIPE
@@ -175,6 +266,10 @@ def ask(
     answer = Answer(process.returncode, out, err.decode("utf-8", "replace"))
     if answer.status and _FULL.search(answer.err):
         raise GitError(f"git {arguments[0]} in {cwd}", answer)
+    if answer.status == _DIED and arguments[:2] != WHOEVER_OWNS_IT:
+        found = _repository_at(cwd, env or {})
+        if found is not None and _of_another(found) and not _is_allowed(found):
+            raise _refusal(found)
     return answer
 
 
@@ -201,6 +296,38 @@ def text(*arguments: str, cwd: Path, env: Mapping[str, str | None] | None = None
 def names(listing: bytes) -> list[str]:
     """The paths in what a git command wrote with ``-z``."""
     return [os.fsdecode(name) for name in listing.split(b"\0") if name]
+
+
+def is_unedited(tree: Path) -> bool:
+    """Whether a work tree and those of its submodules hold what their commits hold, and nothing that git is not told
+    to ignore. What their configuration says of their files is left out: a filter would be a program of theirs.
+
+    Raises DecoupleError when git cannot read it.
+    """
+    listed = git("ls-files", "-z", "--stage", cwd=tree)
+    commit = text("rev-parse", "HEAD", cwd=tree)
+    places = {name: text("rev-parse", "--git-path", name, cwd=tree) for name in ("index", "objects")}
+    with tempfile.TemporaryDirectory(prefix="decouple-status-") as folder:
+        bare = Path(folder)
+        make_bare(bare, commit)
+        env = {
+            "GIT_DIR": str(bare),
+            "GIT_OBJECT_DIRECTORY": str(tree / places["objects"]),
+            "GIT_WORK_TREE": str(tree),
+            "GIT_INDEX_FILE": str(tree / places["index"]),
+        }
+        # a submodule is looked at below, as git would do it by its own configuration
+        if git("status", "--porcelain", "--ignore-submodules=dirty", cwd=tree, env=env):
+            return False
+    links = [name.split("\t", 1)[1] for name in names(listed) if name.startswith(f"{SUBMODULE:o} ")]
+    return all(is_unedited(tree / name) for name in links if (tree / name / ".git").exists())
+
+
+def make_bare(bare: Path, head: str = "ref: refs/heads/none") -> None:
+    """Make ``bare`` a repository of our own, without configuration and attributes: for objects that lie elsewhere."""
+    for name in ("objects", "refs"):
+        (bare / name).mkdir(parents=True, exist_ok=True)
+    write_atomically(bare / "HEAD", f"{head}\n")
 
 
 def clone(
@@ -288,9 +415,7 @@ class Repository:
         """
         bare = self.own / "objects-only.git"
         if not (bare / "HEAD").is_file():
-            for name in ("objects", "refs"):
-                (bare / name).mkdir(parents=True, exist_ok=True)
-            write_atomically(bare / "HEAD", "ref: refs/heads/none\n")
+            make_bare(bare)
         place = {"GIT_DIR": str(bare), "GIT_OBJECT_DIRECTORY": str(self.git_dir / "objects")}
         answer = ask(*arguments, cwd=bare, env=place, held=self.held)
         if answer.status:

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
-from decouple.base.git import ask, git
+from decouple.base.git import PLAIN_DIFF, ask, git
 from decouple.base.outside import read_json
 
 
@@ -35,7 +35,7 @@ def tree_state(tree: Path) -> tuple[str, str]:
     Raises DecoupleError when ``tree`` is not an applied tree.
     """
     head = _git(tree, "rev-parse", "HEAD^{tree}").decode().strip()
-    changed = _git(tree, "diff", "HEAD", "--no-ext-diff", "--binary")
+    changed = _git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary")
     return head, hashlib.sha256(changed).hexdigest() if changed else ""
 
 
@@ -48,7 +48,7 @@ def content_of(tree: Path, without: Sequence[str]) -> str:
     listed = _git(tree, "ls-tree", "-r", "-z", "--full-tree", "HEAD").decode("utf-8", "surrogateescape").split("\0")
     kept = [line for line in listed if not f"{line.partition(chr(9))[2]}/".startswith(left_out)]
     excluded = [f":(exclude,top){path}" for path in without]
-    changed = _git(tree, "diff", "HEAD", "--no-ext-diff", "--binary", "--", ":/", *excluded)
+    changed = _git(tree, "diff", "HEAD", *PLAIN_DIFF, "--binary", "--", ":/", *excluded)
     return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape") + b"\0\0" + changed).hexdigest()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from decouple.base.errors import UsageError
-from decouple.base.git import ask
+from decouple.base.git import PLAIN_DIFF, ask
 from decouple.rebase.verdicts import Carried, Note
 
 MOST = 5  # commits named per hunk; a report is for reading
@@ -48,7 +48,7 @@ def _explained(note: Note, clone: Path, span: str, path: str) -> Note:
 
 
 def _log(clone: Path, *arguments: str) -> list[str]:
-    out = _git(clone, "log", "--format=%h %s", f"--max-count={MOST}", *arguments)
+    out = _git(clone, "log", *PLAIN_DIFF, "--format=%h %s", f"--max-count={MOST}", *arguments)
     return [line for line in (out or "").splitlines() if line]
 
 

@@ -373,8 +373,13 @@ def create(
 
 
 def link_objects(origin: Path, target: Path) -> None:
-    """Give ``target`` every object file of ``origin``: hard links, so that it costs nothing and outlives the cache."""
+    """Give ``target`` every object file of ``origin``: hard links, so that it costs nothing and outlives the cache.
+
+    Not ``origin``'s ``info``: objects of others that it would name are none of a baseline.
+    """
     for path in origin.rglob("*"):
+        if path.relative_to(origin).parts[0] == "info" or path.is_symlink():
+            continue
         if path.is_file() and path.suffix not in (".lock", ".keep") and not path.name.startswith("tmp_"):
             copy = target / path.relative_to(origin)
             copy.parent.mkdir(parents=True, exist_ok=True)

@@ -5,27 +5,33 @@ same source gives the same commit everywhere, from the release archive as from a
 ``build/<release>/src`` has its objects as hard links (copies on another file system) and outlives the cache.
 
 ``git fast-import`` takes the bytes as they are: no ``.gitignore``, no ``.gitattributes``, no autocrlf is asked.
+
+Nothing but objects, two branches and a configuration of fixed bytes is in such a repository: whatever else lies there,
+a hook, an alternate, a replaced object, was put there by others, and the baseline is made anew without it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base.errors import DecoupleError
+from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
-from decouple.base.git import SYMLINK, Answer, GitError, fast_import_path, git, start, text
+from decouple.base.git import SYMLINK, WHOEVER_OWNS_IT, Answer, GitError, fast_import_path, git, start
 from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
 from decouple.patch import seriesfile
@@ -36,6 +42,16 @@ from decouple.upstream.fetched import Fetched
 UPSTREAM_REF = "refs/heads/upstream"
 DEBIAN_REF = "refs/heads/debian"
 _RECORD = "decouple.json"  # beside git's own files, which git does not mind
+#: Beside objects, all that there may be, and what stands in it; a ref is looked at by itself.
+_FIXED = {
+    "HEAD": f"ref: {UPSTREAM_REF}\n".encode(),
+    "config": b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n[gc]\n\tauto = 0\n",
+}
+_OBJECTS = re.compile(r"objects/(pack/pack-[0-9a-f]{40}\.(pack|idx|rev)|[0-9a-f]{2}/[0-9a-f]{38})")
+#: What the machine lacks and a baseline is not to blame for.
+_WANTING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+_PASSING = re.compile(r"(.*/)?(tmp_[^/]*|[^/]*\.lock)|\.decouple\.json\..*\.part")
+"""What git and we write before it gets its name: another run may be at it."""
 
 #: Author and committer of every commit here; the date is the epoch, so that it says "no date".
 _WHO = {
@@ -67,8 +83,21 @@ def ensure_baseline(
     """Make the baseline of ``fetched`` unless the cache has it. Seconds the first time, milliseconds later.
 
     Raises DecoupleError when the tree holds something git cannot, when Debian's patches are asked for and there are
-    none, or when one of them does not apply exactly.
+    none, when one of them does not apply exactly, or when this machine has too few open files or too little memory.
     """
+    try:
+        return _ensured(cache, manifest, fetched, debian_patches, progress)
+    except OSError as error:
+        if error.errno not in _WANTING:
+            raise
+        raise DecoupleError(
+            f"{error.filename or cache}: {error.strerror}",
+            next_step="end other programs or raise the limit (ulimit -n, -u, -v), then run again",
+            code=CANNOT_HERE,
+        ) from None
+
+
+def _ensured(cache: Path, manifest: Manifest, fetched: Fetched, debian_patches: bool, progress: Progress) -> Baseline:
     if debian_patches and fetched.debian is None:
         raise DecoupleError(
             f"source {fetched.provider} brings no patches of Debian's",
@@ -122,18 +151,28 @@ def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
 
     Its files are looked at (names, sizes, times) against what was recorded when it was made, its refs against the
     record and the pinned tree. Files that are not those recorded are read whole by ``git fsck``, once: then they are
-    recorded.
+    recorded. Nothing is damaged because it could not be read now, for want of open files, memory or a right: that is
+    a DecoupleError.
     """
     for left in repo.glob(f".{_RECORD}.*.part"):  # of a killed run; another that writes now does without its record
-        left.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            left.unlink(missing_ok=True)
     record = _record(repo)
     try:
-        base, now = _read(repo, ref), _files(repo)
-        if not _same_content(repo, record, now):
-            git("fsck", "--full", "--no-dangling", "--no-progress", cwd=repo)
-    except (GitError, OSError, ValueError) as error:
-        what = error.what if isinstance(error, DecoupleError) else str(error)
-        raise _Damaged(what[:200]) from None
+        now = _files(repo)
+        _check_refs(repo, ref)
+        try:
+            base = _read(repo, ref)
+            if not _same_content(repo, record, now):
+                _git(repo, "fsck", "--full", "--no-dangling", "--no-progress")
+        except GitError as error:
+            _check_digests(repo, record, now)
+            raise DecoupleError(
+                f"{repo}: not read, though no file in it is damaged: {error.what}",
+                next_step=f"run again; if it stays so, rm -r {repo} and run again",
+            ) from None
+    except FileNotFoundError as error:
+        raise _Damaged(f"no {error.filename}") from None
     if pinned is not None and base.tree != pinned:
         raise _Damaged(f"its tree is {base.tree[:12]}…, the manifest pins {pinned[:12]}…")
     known = record.refs.get(ref)
@@ -142,6 +181,55 @@ def _checked(repo: Path, ref: str, pinned: str | None) -> Baseline:
     if record.files != now or known is None:
         _write_record(repo)
     return base
+
+
+def _check_refs(repo: Path, ref: str) -> None:
+    """Raise _Damaged unless the branches that are needed hold an id, OSError when they cannot be read."""
+    for name in {UPSTREAM_REF, ref}:
+        if not re.fullmatch(rb"[0-9a-f]{40}\n", (repo / name).read_bytes()):
+            raise _Damaged(f"{name} holds no id of a commit")
+
+
+def _check_digests(repo: Path, record: _Record, now: Mapping[str, list[int]]) -> None:
+    """Raise _Damaged when a file with objects is gone or has not the digest that was recorded, or that ends it."""
+    if not now:
+        raise _Damaged("it has no objects")
+    for name in sorted({*record.digests, *now}):
+        if name not in now:
+            raise _Damaged(f"no {name}")
+        known = record.digests.get(name)
+        if (known is not None and sha256_of(repo / name) != known) or not _is_whole(repo / name):
+            raise _Damaged(f"{name} has other bytes than it was written with")
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file with objects has the SHA-1 that git gave it: its last 20 bytes, of a single object its name.
+
+    https://git-scm.com/docs/gitformat-pack
+    """
+    if path.parent.name == "pack":
+        if path.suffix == ".pack" and not path.with_suffix(".idx").is_file():
+            return False
+        with path.open("rb") as source:
+            left = path.stat().st_size - 20
+            digest = hashlib.sha1(usedforsecurity=False)
+            while left > 0 and (data := source.read(min(left, 1 << 20))):
+                digest.update(data)
+                left -= len(data)
+            return left == 0 and source.read() == digest.digest()
+    try:
+        data = zlib.decompress(path.read_bytes())
+    except zlib.error:
+        return False
+    return hashlib.sha1(data, usedforsecurity=False).hexdigest() == path.parent.name + path.name
+
+
+def _git(repo: Path, *arguments: str, env: Mapping[str, str] | None = None, stdin: bytes | None = None) -> bytes:
+    """Run git in a baseline that `_files` looked at: nothing there is another's to say. Raises GitError."""
+    doing = f"git {arguments[0]} in {repo}"
+    return git(
+        *WHOEVER_OWNS_IT, *arguments, cwd=repo, env={**(env or {}), "GIT_DIR": str(repo)}, stdin=stdin, doing=doing
+    )
 
 
 def _same_content(repo: Path, record: _Record, now: Mapping[str, list[int]]) -> bool:
@@ -169,13 +257,17 @@ def _record(repo: Path) -> _Record:
     """The record of ``repo``; empty when there is none, or none that can be read."""
     try:
         return read_json(repo / _RECORD, _Record, mend="", bound=1 << 20)
-    except (OSError, DecoupleError):
+    except (FileNotFoundError, DecoupleError):
         return _Record()
 
 
 def _write_record(repo: Path) -> None:
     """Record the files and refs as they are; a cache that cannot be written costs time, never the baseline."""
-    refs = {ref: text("rev-parse", ref, cwd=repo) for ref in (UPSTREAM_REF, DEBIAN_REF) if (repo / ref).exists()}
+    refs = {
+        ref: _git(repo, "rev-parse", ref).decode().strip()
+        for ref in (UPSTREAM_REF, DEBIAN_REF)
+        if (repo / ref).exists()
+    }
     with contextlib.suppress(OSError):
         files = _files(repo)
         known = _record(repo).digests if _same_content(repo, _record(repo), files) else {}
@@ -184,24 +276,39 @@ def _write_record(repo: Path) -> None:
 
 
 def _files(repo: Path) -> dict[str, list[int]]:
-    """Size, time and inode of each file with objects; not the time of the inode, which hard links change."""
+    """Size, time and inode of each file with objects; not the time of the inode, which hard links change.
+
+    Raises _Damaged for anything else in the repository that we do not put there, OSError.
+    """
     found: dict[str, list[int]] = {}
-    pending = ["objects"]
+    pending = [""]
     while pending:
         folder = pending.pop()
         with os.scandir(repo / folder) as listed:
             for one in listed:
-                info = one.stat(follow_symlinks=False)
+                name, info = f"{folder}{one.name}", one.stat(follow_symlinks=False)
                 if stat.S_ISDIR(info.st_mode):
-                    pending.append(f"{folder}/{one.name}")
-                else:
-                    found[f"{folder}/{one.name}"] = [info.st_size, info.st_mtime_ns, info.st_ino]
+                    pending.append(f"{name}/")
+                elif not stat.S_ISREG(info.st_mode) or not _is_ours(repo, name, info.st_size):
+                    raise _Damaged(f"{name} is none of its files, or not as it was written")
+                elif _OBJECTS.fullmatch(name):
+                    found[name] = [info.st_size, info.st_mtime_ns, info.st_ino]
+    for name in _FIXED:
+        (repo / name).stat()
     return found
+
+
+def _is_ours(repo: Path, name: str, size: int) -> bool:
+    """Whether a file of the repository is one that we, or git for us, write there."""
+    if name in _FIXED:
+        return size == len(_FIXED[name]) and (repo / name).read_bytes() == _FIXED[name]
+    known = name in (_RECORD, UPSTREAM_REF, DEBIAN_REF)
+    return known or bool(_OBJECTS.fullmatch(name) or _PASSING.fullmatch(name))
 
 
 def _read(repo: Path, ref: str) -> Baseline:
     names = (f"{ref}^{{commit}}", f"{ref}^{{tree}}", f"{UPSTREAM_REF}^{{commit}}")
-    commit, tree, upstream = text("rev-parse", *names, cwd=repo).split()
+    commit, tree, upstream = _git(repo, "rev-parse", *names).decode().split()
     return Baseline(repo, commit, tree, upstream)
 
 
@@ -233,8 +340,8 @@ def _build(
     try:
         git("init", "--quiet", "--bare", "--template=", str(temporary), cwd=repo.parent)
         _import(temporary, UPSTREAM_REF, _message(manifest), tree, listing or pristine.entries(tree), progress)
-        git("symbolic-ref", "HEAD", UPSTREAM_REF, cwd=temporary)
-        git("config", "gc.auto", "0", cwd=temporary)
+        for name, data in _FIXED.items():
+            write_atomically(temporary / name, data)
         _write_record(temporary)
         temporary.chmod(0o755)
         step("rename the baseline into place")
@@ -326,22 +433,21 @@ def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress
     content.check(folder)
     patches = debian_series(folder)
     with tempfile.TemporaryDirectory(prefix="decouple-index-") as scratch:
-        env = {"GIT_INDEX_FILE": f"{scratch}/index", "GIT_DIR": str(repo)}
+        env = {"GIT_INDEX_FILE": f"{scratch}/index"}
         step("lay Debian's folder")
         listing = pristine.entries(folder)
-        git("read-tree", UPSTREAM_REF, cwd=repo, env=env)
-        git("update-index", "-z", "--index-info", cwd=repo, env=env, stdin=_blobs(repo, folder, listing))
+        _git(repo, "read-tree", UPSTREAM_REF, env=env)
+        _git(repo, "update-index", "-z", "--index-info", env=env, stdin=_blobs(repo, folder, listing))
         progress.start("Debian's patches", len(patches))
-        before = text("write-tree", cwd=repo, env=env)
+        before = _git(repo, "write-tree", env=env).decode().strip()
         for patch, strip in patches:
             step(f"apply {patch.name}")
-            git(
-                *("apply", "--cached", "--whitespace=nowarn", strip, str(patch)),
-                cwd=repo,
-                env=env,
-                next_step=f"Debian's patch {patch.name} belongs to another version; leave --debian-patches out",
-            )
-            after = text("write-tree", cwd=repo, env=env)
+            try:
+                _git(repo, "apply", "--cached", "--whitespace=nowarn", strip, str(patch), env=env)
+            except GitError as error:
+                step_on = f"Debian's patch {patch.name} belongs to another version; leave --debian-patches out"
+                raise DecoupleError(error.what, next_step=error.next_step or step_on) from None
+            after = _git(repo, "write-tree", env=env).decode().strip()
             if after == before:
                 raise DecoupleError(
                     f"{patch}: git applied it, but nothing changed",
@@ -351,17 +457,17 @@ def _lay_debian(repo: Path, manifest: Manifest, folder: Path, progress: Progress
             progress.advance()
         progress.finish()
         message = f"debian: PyTorch {manifest.version}\n\nDebian's folder and its {len(patches)} patches.\n"
-        parent = text("rev-parse", UPSTREAM_REF, cwd=repo)
-        commit = git("commit-tree", before, "-p", parent, cwd=repo, env=_WHO, stdin=message.encode()).decode()
+        parent = _git(repo, "rev-parse", UPSTREAM_REF).decode().strip()
+        commit = _git(repo, "commit-tree", before, "-p", parent, env=_WHO, stdin=message.encode()).decode()
     step("point at the commit with Debian's patches")
-    git("update-ref", DEBIAN_REF, commit.strip(), cwd=repo)
+    _git(repo, "update-ref", DEBIAN_REF, commit.strip())
 
 
 def _blobs(repo: Path, folder: Path, listing: list[pristine.PristineFile]) -> bytes:
     """Store the files of ``folder`` and give the lines that put them into an index under ``debian/``."""
     plain = [entry for entry in listing if entry.mode != SYMLINK]
     names = "".join(f"{folder}/{entry.path}\n" for entry in plain)
-    hashed = git("hash-object", "-w", "--no-filters", "--stdin-paths", cwd=repo, stdin=os.fsencode(names))
+    hashed = _git(repo, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=os.fsencode(names))
     lines = [
         b"%o %s\tdebian/%s\0" % (entry.mode, blob, os.fsencode(entry.path))
         for entry, blob in zip(plain, hashed.split(), strict=True)
@@ -369,6 +475,6 @@ def _blobs(repo: Path, folder: Path, listing: list[pristine.PristineFile]) -> by
     for entry in listing:
         if entry.mode == SYMLINK:
             target = os.fsencode((folder / entry.path).readlink())
-            blob = git("hash-object", "-w", "--no-filters", "--stdin", cwd=repo, stdin=target).strip()
+            blob = _git(repo, "hash-object", "-w", "--no-filters", "--stdin", stdin=target).strip()
             lines.append(b"120000 %s\tdebian/%s\0" % (blob, os.fsencode(entry.path)))
     return b"".join(lines)

@@ -30,7 +30,7 @@ def of_tree(name: str, tree: Path) -> Manifest:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{tree}: no version.txt to read: {error}", next_step="name a PyTorch source tree") from None
     commit = None
-    if (tree / ".git").exists() and not runner.ask("status", "--porcelain", cwd=tree).out:
+    if (tree / ".git").exists() and runner.is_unedited(tree):
         commit = runner.text("rev-parse", "HEAD", cwd=tree)
     return _manifest(name, text, commit or name, commit, ())
 

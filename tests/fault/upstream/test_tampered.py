@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,8 @@ from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetched import Fetched
 from decouple.upstream.fetching import fetch
 from decouple.upstream.providers.git import GitSource
+from tests.support import kills
+from tests.support.planted import REMOTES, Planted
 from tests.support.releases import manifest, sample_tree, tar_of
 
 
@@ -63,6 +66,10 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "an empty index": lambda repo: pack(repo, ".idx").write_bytes(b""),
     "no pack": lambda repo: pack(repo, ".pack").unlink(),
     "an empty folder": lambda repo: (shutil.rmtree(repo), repo.mkdir()),
+    "a pack of bytes without a record": lambda repo: (
+        (repo / "decouple.json").unlink(),
+        pack(repo, ".pack").write_bytes(b"x" * 99),
+    ),
     "a damaged record and pack": lambda repo: ((repo / "decouple.json").write_text("{}"), flipped(repo)),
 }
 
@@ -75,6 +82,109 @@ def test_a_damaged_baseline_is_made_anew(tmp_path: Path, damage: str) -> None:
     again = made(tmp_path)
     assert (again.commit, again.tree) == (first.commit, first.tree)
     git("fsck", "--full", cwd=again.repo)
+
+
+def alternates(repo: Path) -> None:
+    (repo / "objects/info").mkdir(exist_ok=True)
+    (repo / "objects/info/alternates").write_text("/tmp\n")
+
+
+def fifo(repo: Path) -> None:
+    (repo / "HEAD").unlink()
+    os.mkfifo(repo / "HEAD")
+
+
+def replaced(repo: Path) -> None:
+    """Git gives other bytes under the id of a file."""
+    evil = git("hash-object", "-w", "--stdin", cwd=repo, stdin=b"evil\n").decode().strip()
+    (repo / "refs/replace").mkdir()
+    (repo / "refs/replace" / text("rev-parse", "upstream:version.txt", cwd=repo)).write_text(f"{evil}\n")
+
+
+def elsewhere(repo: Path) -> None:
+    """Its configuration and refs are said to lie in another folder."""
+    shutil.copytree(repo, repo.with_name("elsewhere"))
+    (repo / "commondir").write_text("../elsewhere\n")
+
+
+POISON: dict[str, Callable[[Path], object]] = {
+    "another configuration": lambda repo: (repo / "config").write_text("[core]\n fsmonitor = touch evil\n"),
+    "a line more of configuration": lambda repo: (repo / "config").open("a").write("[include]\n path = /dev/zero\n"),
+    "configuration of a work tree": lambda repo: (repo / "config.worktree").write_text("[core]\n bare = false\n"),
+    "another HEAD": lambda repo: (repo / "HEAD").write_text("ref: refs/heads/evil\n"),
+    "a hook": lambda repo: ((repo / "hooks").mkdir(), (repo / "hooks/post-checkout").write_text("#!/bin/sh\n")),
+    "attributes": lambda repo: ((repo / "info").mkdir(exist_ok=True), (repo / "info/attributes").write_text("* a\n")),
+    "grafts": lambda repo: ((repo / "info").mkdir(exist_ok=True), (repo / "info/grafts").write_text("")),
+    "alternates": alternates,
+    "a replaced object": replaced,
+    "another place for it all": elsewhere,
+    "a linked work tree": lambda repo: ((repo / "worktrees/a").mkdir(parents=True), (repo / "worktrees/a/x").touch()),
+    "a link for the configuration": lambda repo: (
+        (repo / "config").unlink(),
+        (repo / "config").symlink_to("/etc/hosts"),
+    ),
+    "a pipe for HEAD": fifo,
+    "more refs": lambda repo: (repo / "packed-refs").write_text(""),
+}
+
+
+@pytest.mark.parametrize("poison", POISON)
+def test_a_baseline_with_anything_that_we_did_not_write_is_made_anew(tmp_path: Path, poison: str) -> None:
+    source(tmp_path)
+    first = made(tmp_path)
+    before = {path.name for path in first.repo.rglob("*")}
+    POISON[poison](first.repo)
+    for name in ("decouple.json",):  # also where a record was made to fit
+        (first.repo / name).unlink()
+    assert made(tmp_path) == first
+    assert {path.name for path in first.repo.rglob("*")} == before
+
+
+@pytest.mark.parametrize("remote", REMOTES)
+def test_nothing_that_a_poisoned_baseline_names_runs(tmp_path: Path, remote: str) -> None:
+    source(tmp_path)
+    first = made(tmp_path)
+    for pack_ in (first.repo / "objects/pack").glob("*"):
+        pack_.unlink()
+    planted = Planted(first.repo, tmp_path / "planted", remote)
+    assert made(tmp_path) == first and planted.ran == []
+
+
+@pytest.mark.parametrize("open_files", [3, 4, 5, 6, 7, 8, 10, 12, 16, 24])
+def test_too_few_open_files_are_no_damage(tmp_path: Path, open_files: int) -> None:
+    """The baseline stays where it is, byte for byte, and serves the next run; with a record and without."""
+    source(tmp_path)
+    first = made(tmp_path)
+    for with_record in (True, False):
+        if not with_record:
+            (first.repo / "decouple.json").unlink()
+        inode = first.repo.stat().st_ino
+
+        def limited() -> int:
+            used = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(used, 3) + open_files, 4096))
+            try:
+                made(tmp_path)
+            except DecoupleError as error:
+                print(error)
+            return 0
+
+        kills.start(limited, tmp_path / "said").wait()
+        assert first.repo.stat().st_ino == inode, (tmp_path / "said").read_text()
+        assert "Traceback" not in (tmp_path / "said").read_text()
+        assert made(tmp_path) == first and first.repo.stat().st_ino == inode
+
+
+def test_a_baseline_of_another_owner_serves_and_is_not_deleted(tmp_path: Path) -> None:
+    """A cache that several share: its configuration is known to be ours, so whose it is does not matter."""
+    if os.geteuid() != 0:
+        pytest.skip("giving files to another user takes root")
+    source(tmp_path)
+    first = made(tmp_path)
+    for path in (first.repo, *first.repo.rglob("*")):
+        os.chown(path, 12345, 12345)
+    inode = first.repo.stat().st_ino
+    assert made(tmp_path) == first and first.repo.stat().st_ino == inode
 
 
 def test_one_of_before_there_was_a_record_is_looked_at_once(tmp_path: Path) -> None:
@@ -204,7 +314,7 @@ def test_a_file_whose_time_git_set_is_hashed_and_not_read_by_fsck(
     from decouple.upstream import baseline
 
     asked: list[str] = []
-    monkeypatch.setattr(baseline, "git", lambda *words, **more: (asked.append(words[0]), git(*words, **more))[1])
+    monkeypatch.setattr(baseline, "git", lambda *words, **more: (asked.extend(words), git(*words, **more))[1])
     source(tmp_path)
     first = made(tmp_path)
     path = pack(first.repo, ".pack")
