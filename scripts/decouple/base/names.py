@@ -22,7 +22,8 @@ RelativePath = Annotated[str, Meta(pattern=_PATH.pattern)]
 """A path below some folder, spelled plainly: ``/`` between parts that are not empty, ``.``, ``..`` or git's own folder;
 no backslash, drive letter or control character."""
 
-PathPart = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9._+!-]{0,199}\Z")]
+_NAME = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9._+!-]{0,199}\Z")
+PathPart = Annotated[str, Meta(pattern=_NAME.pattern)]
 """What stands in the name of a file of ours: a release, a version, a patch's id. No separator, and no leading dot or
 hyphen, which a program would take for an option."""
 
@@ -30,6 +31,11 @@ hyphen, which a program would take for an option."""
 def is_relative_path(text: object) -> bool:
     """Say whether ``text`` is a `RelativePath`."""
     return isinstance(text, str) and _PATH.match(text) is not None
+
+
+def is_path_part(text: object) -> bool:
+    """Say whether ``text`` is a `PathPart`."""
+    return isinstance(text, str) and _NAME.match(text) is not None
 
 
 def place(folder: Path, path: str) -> Path:

@@ -31,7 +31,7 @@ RECORD = ".scaffold.json"
 _FILE = Path(__file__).with_name("taken.toml")
 
 
-class Taken(Struct, frozen=True):
+class TakenNames(Struct, frozen=True):
     """Names that others have."""
 
     by: str
@@ -48,7 +48,7 @@ class Taken(Struct, frozen=True):
 
 
 class _TakenFile(Struct, frozen=True):
-    taken: tuple[Taken, ...]
+    taken: tuple[TakenNames, ...]
 
 
 class _Record(Struct, frozen=True):
