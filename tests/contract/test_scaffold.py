@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import backend_env
 import pytest
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.device.scaffold import RECORD, render, scaffold
+from decouple.device.scaffold import RECORD, check_name, render, scaffold
 
 TEMPLATE = backend_env.THIRD_DEVICE / "template"
 
@@ -91,3 +93,20 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     (folder / RECORD).write_text("{}")
     with pytest.raises(DecoupleError, match=RECORD):
         scaffold(tmp_path / "t", folder, "acme")
+
+
+NAMED = """
+import pkgutil, torch, torch.nn.utils.rnn as rnn
+kinds = (torch, torch.Tensor, torch.nn.Module, rnn.PackedSequence, torch.UntypedStorage, torch.TypedStorage)
+names = {name for kind in kinds for name in dir(kind)} | {one.name for one in pkgutil.iter_modules(torch.__path__)}
+print(*{name.removeprefix("is_") for name in names})
+"""
+
+
+def test_no_device_can_be_called_like_what_this_torch_has(interpreter: Path) -> None:
+    said = subprocess.run([interpreter, "-c", NAMED], capture_output=True, text=True, check=True, cwd="/").stdout
+    names = [name for name in said.split() if re.fullmatch("[a-z][a-z0-9]*", name)]
+    assert len(names) > 400
+    for name in names:
+        with pytest.raises(UsageError):
+            check_name(name)

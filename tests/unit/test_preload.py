@@ -174,3 +174,83 @@ def test_a_backend_on_its_own_key_stands_beside_cuda(site: Path) -> None:
     add_backend(site, "sim", bindings="_sim_count = 2\n")
     done = run(site, "import torch; print(torch._C._sim_count, torch.cuda._CUDAC.__name__)")
     assert done.stdout == "2 torch_cuda._bindings\n", done.stderr
+
+
+HOSTILE = "raise SystemExit('ran what lies in the working directory')\n"
+STARTS = {
+    "-c": ["-c", "import torch; print(torch._C._has_cuda)"],
+    "-m": ["-m", "program"],
+    "a moved program": ["-c", "import os, sys; sys.path.insert(0, '.'); import torch; print(torch._C._has_cuda)"],
+}
+
+
+def start(site: Path, here: Path, words: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python as somebody starts it in the folder ``here``, with what is in ``site`` installed."""
+    here.mkdir(exist_ok=True)
+    (here / "program.py").write_text("import torch; print(torch._C._has_cuda)")
+    variables = {**os.environ, "PYTHONPATH": str(site), **environment}
+    return subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, env=variables, cwd=here, check=False
+    )
+
+
+@pytest.mark.parametrize("words", STARTS.values(), ids=STARTS)
+@pytest.mark.parametrize("path", ["{site}", ":{site}", ".:{site}", "{site}:"])
+def test_a_backend_in_the_working_directory_is_none(site: Path, tmp_path: Path, words: list[str], path: str) -> None:
+    """Whoever unpacks an archive and works in it has installed nothing."""
+    here = tmp_path / "here"
+    here.mkdir()
+    add_backend(here, "planted", preload=HOSTILE)
+    done = start(site, here, words, PYTHONPATH=path.format(site=site))
+    assert done.stdout == "False\n", done.stderr
+
+
+@pytest.mark.parametrize("words", STARTS.values(), ids=STARTS)
+def test_a_package_in_the_working_directory_does_not_stand_in_for_a_backend(
+    site: Path, tmp_path: Path, words: list[str]
+) -> None:
+    add_backend(site, "cuda")
+    here = tmp_path / "here"
+    (here / "torch_cuda").mkdir(parents=True)
+    for name in ("__init__", "_preload", "_bindings"):
+        (here / "torch_cuda" / f"{name}.py").write_text(HOSTILE)
+    done = start(site, here, words)
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_a_backend_in_a_folder_that_pythonpath_names_is_found(site: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    add_backend(other, "cuda")
+    done = start(site, tmp_path / "here", STARTS["-c"], PYTHONPATH=f"{other}:{site}")
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_a_backend_is_found_in_pythons_own_folder_and_where_its_pth_files_lead(site: Path, tmp_path: Path) -> None:
+    """A virtual environment over another's torch; a project installed with ``pip install -e`` in it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    (folder,) = (tmp_path / "venv/lib").glob("python*/site-packages")
+    (folder / "torch.pth").write_text(f"import sys\n{site}\n")
+    python = tmp_path / "venv/bin/python"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+    def said() -> str:
+        done = subprocess.run([python, *STARTS["-c"]], capture_output=True, text=True, env=clean, cwd=tmp_path)
+        return done.stdout + done.stderr
+
+    assert said() == "False\n"
+    add_backend(folder, "cuda")
+    assert said() == "True\n"
+    project = tmp_path / "project"
+    project.mkdir()
+    (folder / "torch_cuda").rename(project / "torch_cuda")
+    (folder / "__editable__.torch_cuda.pth").write_text(f"{project}\n")
+    assert said() == "True\n"
+
+
+def test_of_two_installed_the_first_counts(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    add_backend(tmp_path / "other", "cuda", bindings="_has_cuda = 'first'\n")
+    add_backend(site, "cuda")
+    done = start(site, tmp_path / "here", STARTS["-c"], PYTHONPATH=f"{tmp_path / 'other'}:{site}")
+    assert done.stdout == "first\n", done.stderr

@@ -16,6 +16,7 @@ from decouple.base.deflate import Deflater
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
+from decouple.base.names import is_relative_path
 from decouple.base.outside import parse_json
 from decouple.release.wheel_manifest import MEMBER, SUFFIX, WheelManifest
 
@@ -52,6 +53,9 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
                 {name for name in given.namelist() if not name.endswith("/")} - {record_name, *made},
                 key=lambda name: (name.startswith(f"{info}/"), name),
             )
+            for name in names:
+                if not is_relative_path(name):
+                    raise DecoupleError(f"{raw}: {name!r} leads out of the wheel", next_step="build the wheel again")
             if text_name not in names:
                 raise DecoupleError(f"{raw}: no METADATA in it", next_step="build the wheel again")
             lines, digests = [], {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from decouple.base.errors import CHECK_FAILED, OK, UsageError
+from decouple.base.errors import CHECK_FAILED, OK, DecoupleError, UsageError
 from decouple.base.paths import find_project
-from decouple.device.scaffold import scaffold
+from decouple.device.scaffold import check_name, scaffold
 from decouple.device.size import measure
 
 
@@ -48,7 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
             next_step="run `decouple reuse 2.6`, then follow docs/cuda-key.md",
         )
     home = find_project() / "third_device"
-    folder: Path = arguments.into or home / f"torch_{arguments.name}"
+    folder: Path = arguments.into or home / f"torch_{check_name(arguments.name)}"
+    if not arguments.into and folder.is_symlink():
+        raise DecoupleError(f"{folder} is a link to {folder.readlink()}", next_step="name a folder: --into FOLDER")
     done = scaffold(home / "template", folder, arguments.name)
     for what in ("created", "merged", "removed", "conflicts"):
         for path in getattr(done, what):

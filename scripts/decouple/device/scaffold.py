@@ -12,58 +12,50 @@ import json
 import keyword
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
+from decouple.base import toml
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
 from decouple.base.git import GitError, ask
-from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
+from decouple.base.names import RelativePath, place
+from decouple.base.outside import JSON_BOUND, read_bounded, read_json
 
 PLACEHOLDER = "newdevice"
 RECORD = ".scaffold.json"
 
-#: device types that PyTorch has already (c10/core/DeviceType.h), and names of the language or of torch itself
-RESERVED = frozenset(
-    [
-        "cpu",
-        "cuda",
-        "mkldnn",
-        "opengl",
-        "opencl",
-        "ideep",
-        "hip",
-        "fpga",
-        "maia",
-        "ort",
-        "xla",
-        "vulkan",
-        "metal",
-        "xpu",
-        "mps",
-        "meta",
-        "hpu",
-        "ve",
-        "lazy",
-        "ipu",
-        "mtia",
-        "privateuseone",
-        "newdevice",
-    ]
-)
+_FILE = Path(__file__).with_name("taken.toml")
 
-#: words of C++ and namespaces of torch's own that a name could be: it becomes a namespace of the kernels
-CPP = frozenset([
-    "alignas", "alignof", "asm", "at", "auto", "bitand", "bitor", "bool", "c10", "case", "catch", "char",
-    "compl", "concept", "const", "consteval", "constexpr", "constinit", "decltype", "default", "delete", "do",
-    "double", "enum", "explicit", "export", "extern", "false", "float", "friend", "goto", "inline", "int",
-    "long", "mutable", "namespace", "new", "noexcept", "nullptr", "operator", "private", "protected", "public",
-    "register", "requires", "short", "signed", "sizeof", "static", "std", "struct", "switch", "template",
-    "this", "throw", "torch", "true", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual",
-    "void", "volatile", "xor",
-])  # fmt: skip
+
+class TakenNames(Struct, frozen=True):
+    """Names that others have."""
+
+    by: str
+    names: frozenset[str]
+    begin: bool = False
+    """Whether a name is taken as well that begins with one of these, or that one of these begins with: PyTorch tests
+    only the beginning of them."""
+
+    def has(self, name: str) -> bool:
+        """Say whether a device called ``name`` would meet one of these."""
+        if self.begin:
+            return any(name.startswith(one) or one.startswith(name) for one in self.names)
+        return name in self.names
+
+
+class _TakenFile(Struct, frozen=True):
+    taken: tuple[TakenNames, ...]
+
+
+class _Record(Struct, frozen=True):
+    """``.scaffold.json``: the device, and the text of each file as the template had it then."""
+
+    name: str
+    files: Mapping[RelativePath, str]
 
 
 class Scaffolded(Struct, frozen=True):
@@ -78,17 +70,19 @@ class Scaffolded(Struct, frozen=True):
 
 
 def check_name(name: str) -> str:
-    """``name`` if a device can be called so. Raises UsageError."""
+    """Return ``name`` if a device can be called so. Raises UsageError, saying who has it."""
     if not re.fullmatch(r"[a-z][a-z0-9]*", name):
         raise UsageError(f"device name {name!r}: lower-case letters and digits, a letter first", next_step="e.g. acme")
-    if name in RESERVED | CPP or keyword.iskeyword(name):
-        raise UsageError(f"device name {name!r} is taken by PyTorch, Python or C++", next_step="choose another")
+    for one in toml.read(_FILE, _TakenFile, mend=f"git checkout {_FILE}").taken:
+        if one.has(name):
+            raise UsageError(f"device name {name!r} is taken by {one.by}", next_step="choose another, e.g. acme")
+    if keyword.iskeyword(name):
+        raise UsageError(f"device name {name!r} is a word of Python", next_step="choose another, e.g. acme")
     return name
 
 
 def render(template: Path, name: str) -> dict[str, str]:
-    """Every file of the template for the device ``name``: relative path -> text. Raises DecoupleError, UsageError."""
-    check_name(name)
+    """Render the template for the device ``name``: relative path -> text of every file. Raises DecoupleError."""
     made = {
         path.relative_to(template).as_posix().replace(PLACEHOLDER, name): path.read_text(encoding="utf-8").replace(
             PLACEHOLDER, name
@@ -104,55 +98,62 @@ def render(template: Path, name: str) -> dict[str, str]:
 def scaffold(template: Path, folder: Path, name: str) -> Scaffolded:
     """Make or update the backend ``name`` in ``folder`` from ``template``.
 
-    Raises DecoupleError when ``folder`` holds files that no run of this made, UsageError for a bad name, OSError.
+    Nothing is written when it raises: UsageError for a name that is taken, or a folder of another device's;
+    DecoupleError when ``folder`` holds files that no run of this made, or links or FIFOs in their place; OSError.
     """
+    check_name(name)
     wanted = render(template, name)
-    record = folder / RECORD
-    base = _read_record(record)
-    if base is None:
-        strangers = sorted(path for path in wanted if (folder / path).exists() and _text(folder / path) != wanted[path])
+    base = _read_record(folder, name)
+    mine = {path: text for path in {**wanted, **base} if (text := _text(place(folder, path))) is not None}
+    if not base:
+        strangers = sorted(path for path in wanted if mine.get(path, wanted[path]) != wanted[path])
         if strangers:
             raise DecoupleError(
                 f"{folder / strangers[0]} exists and did not come from the template",
                 next_step=f"move {folder} away, or choose another name",
             )
-        base = {}
     done: dict[str, list[str]] = {"created": [], "merged": [], "unchanged": [], "removed": [], "conflicts": []}
     for path, text in wanted.items():
-        done[_bring(folder / path, base.get(path), text)].append(path)
+        done[_bring(folder / path, mine.get(path), base.get(path), text)].append(path)
     for path in sorted(set(base) - set(wanted)):
-        if (folder / path).exists() and _text(folder / path) == base[path]:
+        if mine.get(path) == base[path]:
             step(f"remove {path}")
             (folder / path).unlink()
             done["removed"].append(path)
     document = {"name": name, "files": wanted}
-    write_atomically(record, json.dumps(document, indent=1, sort_keys=True) + "\n")
+    write_atomically(folder / RECORD, json.dumps(document, indent=1, sort_keys=True) + "\n")
     return Scaffolded(folder, **{key: tuple(paths) for key, paths in done.items()})
 
 
-def _read_record(record: Path) -> dict[str, str] | None:
-    if not record.exists():
-        return None
-    try:
-        files = parse_json(read_bounded(record, JSON_BOUND))["files"]
-        return {str(path): str(text) for path, text in files.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DecoupleError(f"{record}: not a record of the scaffold", next_step="restore it from git") from error
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
-
-
-def _bring(path: Path, base: str | None, wanted: str) -> str:
-    """Bring one file to the new template; returns what happened, as a field of Scaffolded."""
+def _read_record(folder: Path, name: str) -> Mapping[str, str]:
+    """The texts of the last run for the device ``name``; none where ``folder`` is new."""
+    path = place(folder, RECORD)
     if not path.exists():
+        return {}
+    record = read_json(path, _Record, mend="restore it from git")
+    if record.name != name:
+        raise UsageError(f"{folder} is the backend {record.name!r}", next_step=f"name another folder for {name!r}")
+    return record.files
+
+
+def _text(path: Path) -> str | None:
+    """The text of a file, None where there is none."""
+    try:
+        return read_bounded(path, JSON_BOUND).decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise DecoupleError(f"{path}: not UTF-8: {error.reason}", next_step="move it away, or restore it") from None
+
+
+def _bring(path: Path, mine: str | None, base: str | None, wanted: str) -> str:
+    """Bring one file, which now is ``mine``, to the new template; returns what happened, as a field of Scaffolded."""
+    if mine is None:
         if base is not None:  # the vendor removed it
             return "unchanged"
         write_atomically(path, wanted)
         return "created"
-    mine = _text(path)
-    if mine == wanted or base == wanted:
+    if wanted in (mine, base):
         return "unchanged"
     if mine == base:
         write_atomically(path, wanted)

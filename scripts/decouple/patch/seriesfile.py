@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from msgspec import Struct
 
 from decouple.base.checkout import NOT_CARRIED
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
+from decouple.base.names import is_relative_path
 from decouple.patch import parse as patches
 from decouple.patch.lines import lines_of
 
@@ -240,12 +241,11 @@ def _entry(words: list[str], number: int) -> tuple[SeriesEntry | None, str, str]
 
 def _path_fault(name: str) -> str:
     """What is wrong with a patch's path, or an empty string."""
-    parts = PurePosixPath(name).parts
     if not name or any(character.isspace() or character in "#\0\\" for character in name):
         return "is empty or has white space, '#', a backslash or NUL in it"
     if name.startswith("-"):
         return "starts with '-'"
-    if PurePosixPath(name).is_absolute() or ".." in parts or str(PurePosixPath(name)) != name or name == ".":
+    if not is_relative_path(name):
         return "is not a plain path below patches/"
     return ""
 

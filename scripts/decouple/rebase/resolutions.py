@@ -16,6 +16,7 @@ from msgspec import Struct
 from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.files import write_atomically
+from decouple.base.names import RelativePath
 from decouple.rebase.settled import SettledChange
 
 _MEND = "restore it from git"
@@ -29,7 +30,7 @@ _HEAD = """\
 class SettledFile(Struct, frozen=True):
     """What was made of one file."""
 
-    path: str
+    path: RelativePath
     change: tuple[SettledChange, ...] = ()
     gone: bool = False
     """The file was deleted."""

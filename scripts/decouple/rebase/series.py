@@ -24,6 +24,7 @@ from decouple.recipes.moved import explained
 from decouple.stack import applier
 from decouple.stack.commits import NewCommit, from_header, write_chain
 from decouple.stack.export import diff
+from decouple.stack.journal import Id
 from decouple.stack.trees import TreeEntry, changed, look_up
 
 _TOLD = ("Drop-When", "Verify")
@@ -43,9 +44,9 @@ class Regenerated(Struct, frozen=True):
 class Decision(Struct, frozen=True):
     """What a person decided about one patch: leave it out, or the tree id it shall lead to."""
 
-    tree: str | None
+    tree: Id | None
     """None: skip the patch."""
-    preimage: str
+    preimage: Id
     """Tree id before the patch; the decision holds only there."""
     reason: str = ""
     """Why, in a person's words."""

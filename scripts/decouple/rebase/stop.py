@@ -15,10 +15,12 @@ from msgspec import Struct, convert, to_builtins
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
+from decouple.base.names import PathPart, RelativePath
 from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 from decouple.rebase.carry import Step
 from decouple.rebase.series import Decision
 from decouple.stack import worktree
+from decouple.stack.journal import Id
 
 _VERSION = 1
 
@@ -26,13 +28,13 @@ _VERSION = 1
 class Waiting(Struct, frozen=True, forbid_unknown_fields=True):
     """A rebase under way: from which release to which, with which source, and what was decided so far."""
 
-    old: str
-    new: str
+    old: PathPart
+    new: PathPart
     source: str
     debian_patches: bool
     decisions: Mapping[str, Decision] = {}
-    stopped_at: str | None = None
-    tip: str | None = None
+    stopped_at: RelativePath | None = None
+    tip: Id | None = None
     """Commit that the work tree stands on while a conflict is open. With ``stopped_at`` None a run is just putting the
     conflict there or taking it out: what lies there is nobody's decision."""
 

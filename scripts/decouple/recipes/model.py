@@ -14,6 +14,7 @@ from msgspec import Struct
 from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
+from decouple.base.names import RelativePath
 
 
 class Selector(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -54,7 +55,7 @@ class Take(Struct, frozen=True, forbid_unknown_fields=True):
     """Upstream's text that moves: found, kept under ``name``, and put where ``{{name}}`` stands in a text of ours."""
 
     name: str
-    file: str
+    file: RelativePath
     at: list[Selector]
     where: list[Selector] = []
     """Only where these lead to a place; else ``{{name}}`` goes, with the empty line below it."""
@@ -72,7 +73,7 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     """A change of one place in a file that stays. Exactly one of put, before, after, replace and
     undefine or define says what becomes of it."""
 
-    file: str
+    file: RelativePath
     at: list[Selector] = []
     """Each narrows what the one before it found; none: the whole file."""
     where: list[Selector] = []
@@ -95,7 +96,7 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
 
     since: str
     """The first release that has it, and what it does: for people."""
-    file: str
+    file: RelativePath
     at: list[Selector] = []
     """Leads to one place."""
     lacks: list[Selector] = []
@@ -105,7 +106,7 @@ class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
 class New(Struct, frozen=True, forbid_unknown_fields=True):
     """A file of ours, with ``{{name}}`` where taken text goes."""
 
-    path: str
+    path: RelativePath
     text: str
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 
 from decouple.base.errors import DecoupleError
+from decouple.base.names import PathPart
 from decouple.base.outside import parse_json
 
 SCHEMA = 1
@@ -41,9 +42,9 @@ class WheelManifest(Struct, frozen=True):
     it.
     """
 
-    release: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._+-]{0,60}\Z")]
-    project: str
-    version: str
+    release: PathPart
+    project: PathPart
+    version: PathPart
     upstream: Mapping[str, str]
     sources: tuple[Mapping[str, Any], ...]
     series: SeriesContent

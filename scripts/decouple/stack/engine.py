@@ -74,7 +74,7 @@ class Stack:
 
         Raises DecoupleError if there is no applied tree.
         """
-        journal = Journal(Repository(places.tree))
+        journal = Journal(Repository(places.tree), (places.series.parent, places.patches))
         if not journal.exists:
             raise DecoupleError(
                 f"{places.tree} holds no applied series", next_step=f"run `decouple apply {places.release}`"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +20,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
+from decouple.base.names import PathPart, RelativePath, is_relative_path
 from decouple.base.outside import parse_json, read_bounded
 from decouple.stack import worktree
 from decouple.stack.applier import Offset
@@ -33,7 +34,7 @@ Id = Annotated[str, Meta(pattern=r"\A([0-9a-f]{40}|[0-9a-f]{64})\Z")]
 class Applied(Struct, frozen=True):
     """A patch on the stack: the bytes it was made from and the commit it became."""
 
-    name: str
+    name: RelativePath
     sha256: str
     commit: Id
     offsets: tuple[Offset, ...] = ()
@@ -49,7 +50,7 @@ class Overlaid(Struct, frozen=True):
 class State(Struct, frozen=True, forbid_unknown_fields=True):
     """The stack as the last transaction left it."""
 
-    release: str
+    release: PathPart
     upstream: Id
     """Commit of the pristine source."""
     base: Id
@@ -122,10 +123,14 @@ class _Record(Struct, frozen=True):
 
 
 class Journal:
-    """The state file, the lock and the transactions of one applied tree."""
+    """The state file, the lock and the transactions of one applied tree.
 
-    def __init__(self, repository: Repository) -> None:
+    A transaction writes and deletes files below ``folders`` alone: those of the series file and of the patches.
+    """
+
+    def __init__(self, repository: Repository, folders: Sequence[Path] = ()) -> None:
         self.repository = repository
+        self._folders = folders
         self._own = repository.own
         self._path = self._own / "journal.json"
         self._staged = self._own / "staged"
@@ -224,12 +229,22 @@ class Journal:
         try:
             record = convert(parse_json(read_bounded(self._path, _BOUND)), _Record)
             State.from_json(record.state)
+            for file in record.files:
+                if not self._is_ours(Path(file.path)):
+                    raise ValueError(f"{file.path} is no file of the series")  # a journal may be somebody else's
         except (ValueError, DecoupleError) as error:
             raise DecoupleError(
                 f"{self._path}: damaged, so what a command was in the middle of is not known: {error!r}"[:300],
                 next_step=f"`git -C {self.repository.root} status` shows what moved; remove the file when that is well",
             ) from error
         return record
+
+    def _is_ours(self, path: Path) -> bool:
+        """Say whether a file is below one of the folders."""
+        return any(
+            path.is_relative_to(folder) and is_relative_path(path.relative_to(folder).as_posix())
+            for folder in self._folders
+        )
 
     def recover(self) -> list[str]:
         """Bring a transaction that was cut off to its end, or drop it. Returns what was done, in words."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.names import is_path_part
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import SeriesFile
@@ -257,7 +258,7 @@ def _names(stack: Stack, items: Sequence[DraftPatch]) -> list[str]:
     for item in items:
         stored = item.stored
         if stored is None:
-            name = numbered(taken, release, item.identity or slug_of(item.text.title))
+            name = numbered(taken, release, _slug(item))
         elif item.same_diff and item.same_text:
             name = stored.name
         elif listed_elsewhere(stack.places, stored.name) and not stored.name.startswith(f"{release}/"):
@@ -269,6 +270,12 @@ def _names(stack: Stack, items: Sequence[DraftPatch]) -> list[str]:
         taken.add(name)
         names.append(name)
     return names
+
+
+def _slug(item: DraftPatch) -> str:
+    """What a new patch is called: by its Decouple-Id, if that can be part of a file's name, else by its title."""
+    identity = item.identity or ""
+    return identity if is_path_part(identity) else slug_of(item.text.title)
 
 
 def _header(item: DraftPatch, name: str) -> str:

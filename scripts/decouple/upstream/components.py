@@ -12,7 +12,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -21,6 +21,7 @@ from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import locked, sha256_of
+from decouple.base.names import RelativePath
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import NOT_KNOWN, RemoteFile
 from decouple.upstream.deb import data_of
@@ -38,7 +39,7 @@ class Component(Struct, frozen=True):
     how many leading folders all its entries share; entries below ``without`` stay away (tests with large data, say).
     """
 
-    folder: str
+    folder: RelativePath
     version: str
     pin: str
     name: str
@@ -46,8 +47,8 @@ class Component(Struct, frozen=True):
     size: int
     sha256: str
     top: int = 1
-    part: str = ""
-    without: tuple[str, ...] = ()
+    part: RelativePath | Literal[""] = ""
+    without: tuple[RelativePath, ...] = ()
     why: str = ""
     licence: str = ""
 

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from decouple.base.errors import DecoupleError
+from decouple.base.names import is_relative_path
 from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 
 #: Name of the record that lies beside an unpacked tree.
@@ -64,8 +65,8 @@ def read_record(folder: Path) -> Fetched | None:
     """
     try:
         record = parse_json(read_bounded(folder / RECORD, JSON_BOUND))
-        record["path"] = folder / record["path"]
-        record["debian"] = folder / record["debian"] if record["debian"] else None
+        record["path"] = folder / _beside(record["path"])
+        record["debian"] = folder / _beside(record["debian"]) if record["debian"] else None
         record["files"] = tuple(VerifiedFile(**item) for item in record["files"])
         record["notes"] = tuple(record["notes"])
         return Fetched(**record)
@@ -75,3 +76,9 @@ def read_record(folder: Path) -> Fetched | None:
         raise DecoupleError(
             f"{folder / RECORD}: damaged ({error!r})", next_step=f"remove {folder} and run the same command again"
         ) from None
+
+
+def _beside(name: object) -> str:
+    if not isinstance(name, str) or not is_relative_path(name):
+        raise ValueError(f"{name!r} is no folder beside it")
+    return name

@@ -52,6 +52,11 @@ def of_root(path: Path) -> object:
     return rootfs._read_done(path.parent)
 
 
+def of_scaffold(path: Path) -> object:
+    path.rename(path.with_name(scaffold.RECORD))
+    return scaffold._read_record(path.parent, "acme")
+
+
 def of_packages(path: Path) -> object:
     path.rename(path.with_name(record.NAME))
     return record.read(path.parent)
@@ -78,7 +83,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "status of a release": status.read,
     "a census": lambda path: recording._key_number(path, "2.6"),
     "units of stage 1": stage1_units.read_units,
-    "the scaffold's record": scaffold._read_record,
+    "the scaffold's record": of_scaffold,
     "what a check kept": unzipped,
     "provenance of a tree": provenance,
     "content of a tree": of_tree,

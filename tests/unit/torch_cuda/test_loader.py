@@ -339,3 +339,65 @@ def test_folders_that_the_patched_core_names_are_not_named_twice(site: Path) -> 
         "import torch, torch.utils.cpp_extension as e; print(e.include_paths('cuda'), *e._prepare_ldflags([], 1, 0, 0))"
     )
     assert python(site, code).stdout.strip() == f"['core', '{ours}/include'] -Lcore -L{ours}/lib -lc10_cuda"
+
+
+PLANTED = "raise SystemExit('ran what lies in the working directory')\n"
+
+
+def beside(site: Path, here: Path, words: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    """Python as somebody starts it in the folder *here*, with *site* as a site folder."""
+    venv = site.parent / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    (folder,) = (venv / "lib").glob("python*/site-packages")
+    start = "import torch_cuda_start; torch_cuda_start.install()"
+    (folder / "site.pth").write_text(f"{site}\n{start}\n")
+    (here / "program.py").write_text("import torch; print(torch._C._has_cuda)")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("TORCH", "PYTHON"))}
+    return subprocess.run(
+        [venv / "bin/python", *words], env={**clean, **environment}, cwd=here, capture_output=True, text=True
+    )
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    "words", [["-c", "import torch; print(torch._C._has_cuda)"], ["-m", "program"]], ids=["c", "m"]
+)
+@pytest.mark.parametrize("opted", ["1", "0"])
+def test_a_torch_cuda_in_the_working_directory_is_not_run(
+    site: Path, tmp_path: Path, words: list[str], opted: str
+) -> None:
+    package = tmp_path / "here" / "torch_cuda"
+    package.mkdir(parents=True)
+    for name in ("__init__", "_autoload", "_core_preload", "_preload", "_libraries"):
+        (package / f"{name}.py").write_text(PLANTED)
+    info = tmp_path / "here" / "planted-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: planted\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[torch.backends.preload]\nplanted = program:torch\n")
+    done = beside(site, tmp_path / "here", words, TORCH_DEVICE_BACKEND_AUTOLOAD=opted)
+    assert done.stdout == ("True\n" if opted == "1" else "False\n"), done.stderr
+
+
+@needs_cc
+@pytest.mark.parametrize(
+    "words", [["-c", "import torch; print(torch._C._has_cuda)"], ["-m", "program"]], ids=["c", "m"]
+)
+def test_no_library_of_the_working_directory_is_opened(site: Path, tmp_path: Path, words: list[str]) -> None:
+    """A library of the name that ours misses, which nobody installed."""
+    soname = "-Wl,-soname,libdecneeded.so.1"
+    right = compile_c("int needed(void) { return 1; }", tmp_path / "libdecneeded.so.1", soname)
+    text = "int needed(void); int cuda_is_here(void) { return needed(); }"
+    compile_c(text, site / "torch_cuda/lib/libtorch_cuda.so", str(right))
+    right.unlink()
+    planted = 'extern int puts(const char*); int needed(void) { return 1; } __attribute__((constructor)) static void run(void) { puts("planted"); }'  # noqa: E501
+    for folder in ("nvidia/planted/lib", "cusparselt/lib"):
+        compile_c(planted, tmp_path / "here" / folder / "libdecneeded.so.1", soname)
+    done = beside(site, tmp_path / "here", words)
+    assert "planted" not in done.stdout and "libtorch_cuda.so needs libdecneeded.so.1" in done.stderr
+
+
+@pytest.mark.parametrize("entry", ["", ".", "relative"])
+def test_relative_folders_hold_no_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    (tmp_path / entry / "nvidia/cublas/lib").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert _libraries.search_folders(tmp_path / "torch", [entry]) == []

@@ -10,6 +10,7 @@ package), and is left alone.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, PathFinder
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["CoreFinder", "install"]
+
+OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
 class CoreLoader(ExtensionFileLoader):
@@ -46,7 +49,9 @@ class CoreFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != "torch._C" or any((Path(entry) / "_decoupled").is_dir() for entry in path or ()):
+        if fullname != "torch._C" or os.environ.get(OPT_OUT, "1") != "1":
+            return None
+        if any((Path(entry) / "_decoupled").is_dir() for entry in path or ()):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or not isinstance(spec.loader, ExtensionFileLoader):

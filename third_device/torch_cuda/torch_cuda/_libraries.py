@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -23,12 +22,16 @@ class LibraryError(ImportError):
     """A library could not be opened; the message names it and what to install."""
 
 
-def search_folders(torch_folder: Path, path: Iterable[str] | None = None) -> list[Path]:
-    """Folders that may hold what we need: torch's own, then ``nvidia/*/lib`` below each of *path* (``sys.path``)."""
+def search_folders(torch_folder: Path, path: Iterable[str]) -> list[Path]:
+    """Folders that may hold what we need: torch's own, then ``nvidia/*/lib`` below each of *path*.
+
+    A relative one is none: a library must not be opened because somebody works beside it.
+    """
     found = [torch_folder / "lib"]
-    for entry in sys.path if path is None else path:
-        found.extend(sorted(Path(entry or ".").glob("nvidia/*/lib")))
-        found.append(Path(entry or ".") / "cusparselt" / "lib")  # where nvidia-cusparselt-cu12 puts itself
+    for entry in map(Path, path):
+        if entry.is_absolute():
+            found.extend(sorted(entry.glob("nvidia/*/lib")))
+            found.append(entry / "cusparselt" / "lib")  # where nvidia-cusparselt-cu12 puts itself
     return [folder for folder in found if folder.is_dir()]
 
 

@@ -85,8 +85,14 @@ def _base(path: str, tail: str) -> str:
 def make_shadow(source: Path, pairs: Mapping[str, str], shadow: Path) -> int:
     """Make *shadow* show *pairs*; rewritten only when they changed (ninja sees stable paths). Returns links made.
 
-    Raises RelocationError when a file is at neither place.
+    Raises RelocationError when a file is at neither place, or a name leads out of the tree.
     """
+    for name in (*pairs, *pairs.values()):
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or str(path) != name:
+            raise RelocationError(
+                f"{source}: a patch renames {name!r}, which is no path in it; next: correct the patch"
+            )
     lost = sorted(old for old, new in pairs.items() if not (source / new).exists())
     if lost:
         raise RelocationError(

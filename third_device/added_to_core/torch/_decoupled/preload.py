@@ -9,20 +9,27 @@ A backend takes part through the entry point group ``torch.backends.preload``. T
 arguments, in a module that does not import torch. It opens the backend's libraries with ``RTLD_GLOBAL`` and returns the
 dotted name of its extension module with bindings, or None if it has none. ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` leaves
 all backends out, as it does for upstream's own group ``torch.backends``.
+
+Backends are looked for where torch is installed, in Python's own folders for packages, and in absolute folders that
+``PYTHONPATH`` names: see `installed_folders`. The folder that a program was started in is none of them, although Python
+has it first on ``sys.path``: a file there must not run because somebody imports torch beside it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from importlib import metadata
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["GROUP", "cuda_folder", "fill", "fill_bindings", "load_libraries"]
+__all__ = ["GROUP", "cuda_folder", "fill", "fill_bindings", "installed_folders", "load_libraries"]
 
 GROUP = "torch.backends.preload"
 OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD"
@@ -42,7 +49,7 @@ def load_libraries() -> None:
         return
     for entry in _entry_points():
         try:
-            module = entry.load()()
+            module = _loaded(entry)()
         except Exception as error:
             raise RuntimeError(_failed(entry.name, "load", error)) from error
         if module is not None:
@@ -57,7 +64,7 @@ def fill_bindings() -> None:
     while _waiting:
         backend, name = _waiting.pop(0)
         try:
-            bindings = importlib.import_module(name)
+            bindings = _import(name)
         except Exception as error:
             raise RuntimeError(_failed(backend, "import the bindings of", error)) from error
         if hasattr(bindings, "_cuda_getDeviceCount"):
@@ -112,13 +119,75 @@ def _claim_cuda(backend: str, bindings: ModuleType) -> None:
         version.cuda = f"{number // 1000}.{number % 1000 // 10}"
 
 
+def installed_folders() -> list[str]:
+    """List the folders that packages are installed in, in the order of ``sys.path``; all are absolute.
+
+    Those are torch's own, Python's site folders, what ``.pth`` files in them name (``pip install -e``), and absolute
+    folders in ``PYTHONPATH``. Not the folder of the program or the current one, whatever ``sys.path`` says.
+    """
+    torch = sys.modules.get("torch")
+    own = [str(Path(path).absolute().parent) for path in getattr(torch, "__path__", ())]
+    site = sys.modules.get("site")  # not there in an embedded Python
+    if site is not None:
+        own += site.getsitepackages()
+        if site.ENABLE_USER_SITE:
+            own.append(site.getusersitepackages())
+    if not sys.flags.ignore_environment:
+        own += os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    own = [path for path in own if Path(path).is_absolute()]
+    own += [path for folder in own for path in _named_by_pth(folder)]
+    known = {os.path.realpath(path) for path in own}
+    found = [path for path in sys.path if Path(path).is_absolute() and os.path.realpath(path) in known]
+    return list(dict.fromkeys([*found, *own[:1]]))
+
+
+def _named_by_pth(folder: str) -> Iterator[str]:
+    """List the folders that ``.pth`` files in ``folder`` put on ``sys.path``."""
+    for file in sorted(Path(folder).glob("*.pth")):
+        with contextlib.suppress(OSError, ValueError):
+            for line in file.read_text("utf-8").splitlines():
+                if line.strip() and not line.startswith(("#", "import ", "import\t")):
+                    yield os.path.join(folder, line.rstrip())  # noqa: PTH118 - an absolute one stays itself
+
+
 def _entry_points() -> list[metadata.EntryPoint]:
-    """The group's entry points by name, so that the order does not depend on the order of directories."""
-    if sys.version_info >= (3, 10):  # noqa: UP036  # torch 2.6 still runs on Python 3.9
-        found = list(metadata.entry_points(group=GROUP))
-    else:
-        found = list(metadata.entry_points().get(GROUP, ()))
-    return sorted(found, key=lambda entry: entry.name)
+    """The group's entry points by name, so that the order does not depend on the order of directories.
+
+    Of a project that is installed in two folders the first counts, as for ``import``.
+    """
+    found: dict[str, list[metadata.EntryPoint]] = {}
+    for distribution in metadata.distributions(path=installed_folders()):
+        entries = [entry for entry in distribution.entry_points if entry.group == GROUP]
+        if entries:
+            found.setdefault(distribution.metadata["Name"], entries)
+    return sorted((entry for entries in found.values() for entry in entries), key=lambda entry: entry.name)
+
+
+def _loaded(entry: metadata.EntryPoint) -> Any:
+    """What an entry point names."""
+    name, _, attribute = entry.value.partition("[")[0].partition(":")
+    found: Any = _import(name.strip())
+    for part in filter(None, attribute.strip().split(".")):
+        found = getattr(found, part)
+    return found
+
+
+def _import(name: str) -> ModuleType:
+    """Import a module of a package that is installed, or is imported already. Raises ImportError."""
+    top = name.partition(".")[0]
+    if top not in sys.modules:
+        others = (finder.find_spec(top, None) for finder in sys.meta_path if finder is not PathFinder)
+        spec = PathFinder.find_spec(top, installed_folders()) or next(filter(None, others), None)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {top!r}", name=top)
+        sys.modules[top] = importlib.util.module_from_spec(spec)
+        try:
+            if spec.loader is not None:
+                spec.loader.exec_module(sys.modules[top])
+        except BaseException:
+            sys.modules.pop(top, None)
+            raise
+    return importlib.import_module(name)
 
 
 def _failed(backend: str, what: str, error: Exception) -> str:
