@@ -9,7 +9,7 @@ from msgspec import Struct
 from decouple.patch.parse import Patch
 
 
-class MovedFile(Struct, frozen=True):
+class NewPlace(Struct, frozen=True):
     """A file that a patch moved."""
 
     path: str
@@ -21,13 +21,13 @@ class MovedFile(Struct, frozen=True):
         return f"{self.patch} moved it to {self.path}"
 
 
-def renamed(patches: Iterable[Patch]) -> dict[str, MovedFile]:
+def renamed(patches: Iterable[Patch]) -> dict[str, NewPlace]:
     """Every path that ``patches``, in order, moved away and left free: where its file is."""
-    found: dict[str, MovedFile] = {}
+    found: dict[str, NewPlace] = {}
     for patch in patches:
         for file in patch.files:
             if file.rename and file.old_path and file.new_path:
-                here = MovedFile(file.new_path, patch.name)
+                here = NewPlace(file.new_path, patch.name)
                 found.update({path: here for path, moved in found.items() if moved.path == file.old_path})
                 found[file.old_path] = here
             if file.new_path:
