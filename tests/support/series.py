@@ -69,7 +69,7 @@ def header(title: str, identity: str, body: str = "") -> str:
 class World:
     """A project folder, a bare upstream, and a scratch clone in which the patches are made by plain git."""
 
-    def __init__(self, root: Path, files: Mapping[str, str] | None = UPSTREAM) -> None:
+    def __init__(self, root: Path, files: Mapping[str, str | bytes] | None = UPSTREAM) -> None:
         """Make it all below ``root``; with ``files`` None take what is there, a copy of another world."""
         self.project = root / "project"
         self.upstream = root / "upstream.git"
@@ -85,7 +85,8 @@ class World:
         self._maker.mkdir()
         git(self._maker, "init", "-q")
         self.edit(files)
-        (self._maker / "setup.py").chmod(0o755)
+        if "setup.py" in files:
+            (self._maker / "setup.py").chmod(0o755)
         git(self._maker, "add", "-Af", ".")
         git(self._maker, "commit", "-q", "-m", "upstream")
         git(root, "clone", "-q", "--bare", str(self._maker), str(self.upstream))
@@ -104,7 +105,7 @@ class World:
     def series(self) -> Path:
         return self.places.series
 
-    def edit(self, files: Mapping[str, str | None]) -> None:
+    def edit(self, files: Mapping[str, str | bytes | None]) -> None:
         """Write files of the scratch clone; None deletes one."""
         for name, text in files.items():
             path = self._maker / name
@@ -114,7 +115,7 @@ class World:
                 if path.is_dir():
                     shutil.rmtree(path)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
+                path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
     def patch(self, name: str, files: Mapping[str, str | None], *, moves: Mapping[str, str] | None = None) -> Path:
         """Add a patch to the series: ``moves`` are renames, ``files`` new contents."""

@@ -10,6 +10,8 @@ CODES: dict[str, str] = {
     "series-path": "a patch name that is not a plain path below patches/",
     "listed-twice": "a patch named twice in one series",
     # text
+    "carrier": "what carries a patch and is none: a mailbox of several mails, an archive, UTF-16",
+    "encoded-mail": "a mail in quoted-printable or base64, or of several parts",
     "not-utf8": "bytes that are not UTF-8 in a header or series file",
     "crlf": "CR LF where LF belongs",
     "no-newline": "the file does not end in a newline",

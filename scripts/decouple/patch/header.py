@@ -4,11 +4,16 @@ DEP-3 (https://dep-team.pages.debian.net/deps/dep3/) gives a patch ``Name: value
 starts with white space continues the field before it, and a lone dot stands for an empty line. Fields may come in more
 than one paragraph; any other paragraph is free text. ``From`` (or ``Author``) names who wrote it: ``git am`` refuses a
 patch without ``From``. A header that is read and written without a change is the same text.
+
+Here is which fields a header has and what those say that are this project's and DEP-3's. What a mail says of author,
+date and title, encoded as it may be, is for ``patch.mail``.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -36,6 +41,10 @@ KNOWN = (
 )
 """The fields this project reads, in the order in which new ones are written."""
 
+BOM = "\ufeff"
+"""What some editors write in front of UTF-8: no part of the text."""
+#: Fields that make fields of the paragraph they stand in, wherever in it: a mail's, and DEP-3's own.
+_CORE = frozenset(("from", "author", "subject", "description", "date"))
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]*):(?:[ \t]|\r?\n|\Z)")
 _BUG_VENDOR = re.compile(r"bug-[a-z0-9]+\Z")
 _LOWER = {name.lower(): name for name in KNOWN}
@@ -106,8 +115,13 @@ class Header(Struct, frozen=True):
 
     @property
     def author(self) -> str | None:
-        """``Name <address>`` of ``From`` or ``Author``."""
+        """What ``From`` or ``Author`` says."""
         return self.get("From") or self.get("Author")
+
+    @property
+    def date(self) -> str | None:
+        """What ``Date`` or ``Last-Update`` says."""
+        return self.get("Date") or self.get("Last-Update")
 
     @property
     def decouple_id(self) -> str | None:
@@ -145,10 +159,13 @@ def fold(name: str, value: str) -> str:
 def parse(text: str, *, first_line: int = 1) -> Header:
     """Read a header; anything is accepted, what is no field becomes Text. ``first_line`` numbers its first line."""
     items: list[_Open] = []
-    open_field = in_fields = has_fields = False
+    open_field = in_fields = False
     at_start = True  # of a paragraph
     commentary = False
-    for number, raw in enumerate(lines_of(text), start=first_line):
+    lines = lines_of(text.removeprefix(BOM))
+    if text.startswith(BOM):
+        _add_text(items, BOM)
+    for number, raw in enumerate(lines, start=first_line):
         bare = raw.rstrip("\r\n")
         if commentary or bare == "---":
             commentary = True
@@ -156,21 +173,21 @@ def parse(text: str, *, first_line: int = 1) -> Header:
             continue
         if not bare.strip():
             _add_text(items, raw)
-            open_field, at_start = False, True
+            open_field, in_fields, at_start = False, False, True
             continue
         if open_field and raw[0] in " \t":
             items[-1].lines.append(raw)
             continue
         match = _FIELD.match(raw)
-        # the first paragraph with fields may have any; a later one counts if it starts with one that is known
-        if match and (not has_fields or (_is_known(match.group(1)) if at_start else in_fields)):
+        # a paragraph counts if it starts with a field that is known; then it may have any
+        if match and (in_fields or (at_start and _starts_fields(match.group(1), lines, number - first_line))):
             items.append(_Open(match.group(1), [raw], number))
-            open_field = in_fields = has_fields = True
+            open_field = in_fields = True
             at_start = False
         else:
             # an mbox line ("From <commit> <date>") stands in front of the fields, it does not end their paragraph
-            at_start = in_fields = at_start and not items and raw.startswith("From ")
-            open_field = False
+            at_start = at_start and number == first_line and raw.startswith("From ")
+            open_field = in_fields = False
             _add_text(items, raw)
     return Header(tuple(item.closed() for item in items))
 
@@ -185,6 +202,17 @@ class _Open(Struct):
     def closed(self) -> Field | Text:
         raw = "".join(self.lines)
         return Field(self.name, raw, self.line) if self.name else Text(raw)
+
+
+def _starts_fields(name: str, lines: Sequence[str], at: int) -> bool:
+    """Whether line ``at``, ``name: ...``, begins fields: ``jit: take an argument`` is the first line of a text."""
+    if _is_known(name):
+        return True
+    rest = (lines[index] for index in range(at, len(lines)))
+    paragraph = list(itertools.takewhile(lambda line: line.strip() and line.rstrip() != "---", rest))
+    names = [match.group(1).lower() for line in paragraph if (match := _FIELD.match(line))]
+    folded = sum(line[0] in " \t" for line in paragraph)
+    return len(names) + folded == len(paragraph) and not _CORE.isdisjoint(names)
 
 
 def _is_known(name: str) -> bool:

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 import patch_ng
 
+from decouple.patch import mail
 from decouple.patch import parse as patches
 from decouple.patch.apply import path_fault
 from decouple.patch.faults import CODES, Fault
-from decouple.patch.header import Header
+from decouple.patch.header import BOM, Header
 from decouple.patch.parse import FilePatch, Hunk, Patch
 
 CODES.update(
@@ -22,7 +23,9 @@ CODES.update(
         "no-purpose": "neither Description nor Subject says what the patch does",
         "missing-field": "a required header field is not there",
         "empty-field": "a header field without a value",
-        "bad-date": "Last-Update is not a date, YYYY-MM-DD",
+        "bad-date": "Last-Update is not a day, YYYY-MM-DD, or Date is nothing that git takes for a date",
+        "byte-order-mark": "a byte order mark in front: git am takes the file for no patch",
+        "keep-cr": "a change in a file whose lines end in CR LF: git am takes it with --keep-cr only",
         "bad-id": "Decouple-Id is not in kebab-case",
         "junk": "text between or behind the diffs",
         "not-git": "a section that does not start with diff --git: modes and renames get lost",
@@ -47,8 +50,11 @@ REQUIRED = {
 CONTEXT = 3
 
 _KEBAB = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
-_ADDRESS = re.compile(r"[^<>]*<[^<>@\s]+@[^<>@\s]+>\Z")
+_ADDRESS = re.compile(r"[^<>()@\s]+@[^<>()@\s]+")
 _FULL_ID = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})\Z")
+_OTHER_MODE = re.compile(
+    rb"^(?:(?:old |new |new file |deleted file )mode|index \S+) (100(?!644|755)[0-7]{3})", re.MULTILINE
+)
 _ANCHOR = re.compile(rb"(?:[A-Za-z0-9][^A-Za-z0-9]*){4}")
 
 logging.getLogger("patch_ng").addHandler(logging.NullHandler())
@@ -82,12 +88,16 @@ def _header(patch: Patch, file: str) -> Iterator[Fault]:
     except UnicodeDecodeError as error:
         line = patch.header_bytes.count(b"\n", 0, error.start) + 1
         yield Fault(file, line, "not-utf8", "the header is not UTF-8")
+    if patch.header_bytes.startswith(BOM.encode()):
+        yield Fault(
+            file, 1, "byte-order-mark", "save it as UTF-8 without a byte order mark: sed -i '1s/^\\xef\\xbb\\xbf//'"
+        )
     for number, line_bytes in enumerate(patch.header_bytes.split(b"\n"), start=1):
         if line_bytes.endswith(b"\r"):
             yield Fault(file, number, "crlf", "a header line ends in CR LF")
             break
     author = header.find("From")
-    if not author or not _ADDRESS.match(author.value):
+    if not author or not _ADDRESS.search(author.value):
         yield Fault(file, author.line if author else 1, "no-author", "write From: Name <address>; git am needs it")
     if not header.synopsis:
         yield Fault(file, 1, "no-purpose", "say in Description (or Subject) what the patch does and why")
@@ -106,6 +116,10 @@ def _values(header: Header, file: str) -> Iterator[Fault]:
     date = header.find("Last-Update")
     if date and date.value.strip() and not _is_date(date.value):
         yield Fault(file, date.line, "bad-date", f"Last-Update {date.value!r} is not a date, YYYY-MM-DD")
+    sent = header.find("Date")
+    if sent and sent.value.strip() and not mail.is_date(sent.value.strip()):
+        message = f"Date {sent.value!r} is nothing that git takes for a date; write it as `git log --date=rfc` does"
+        yield Fault(file, sent.line, "bad-date", message)
     identity = header.find("Decouple-Id")
     if identity and identity.value.strip() and not _KEBAB.match(identity.value):
         yield Fault(file, identity.line, "bad-id", f"Decouple-Id {identity.value!r} is not kebab-case (a-z, 0-9, '-')")
@@ -163,6 +177,9 @@ def _section(section: FilePatch, file: str) -> Iterator[Fault]:
         yield Fault(file, line, "abbreviated-index", f"{section.path}: {'..'.join(section.index)}; use --full-index")
     if section.git and section.hunks and not section.index:
         yield Fault(file, section.line, "missing-index", f"{section.path}: no index line")
+    if found := _OTHER_MODE.search(section.raw_header):
+        message = f"{section.path}: git writes 100644 or 100755, and takes {found[1].decode()} for one of them"
+        yield Fault(file, section.line, "mode", message)
     if b"\r\n" in section.raw_header:
         yield Fault(file, section.line, "crlf", f"{section.path}: the lines of the diff's header end in CR LF")
     yield from _line_ends(section, file)
@@ -179,6 +196,10 @@ def _line_ends(section: FilePatch, file: str) -> Iterator[Fault]:
             index = next(at for at, line in enumerate(hunk.lines) if line.text.endswith(b"\r\n"))
             where = "in a new file" if not old else "among lines that end in LF"
             yield Fault(file, _line_of(hunk, index), "crlf", f"{section.path}: CR LF {where}")
+        elif any(ends):
+            message = f"{section.path} has lines that end in CR LF: only `git am --keep-cr` takes the patch"
+            yield Fault(file, hunk.line, "keep-cr", message)
+            return
 
 
 def _line_of(hunk: Hunk, index: int) -> int:
@@ -219,12 +240,7 @@ def _context(hunk: Hunk, *, last: bool) -> Iterator[str]:
 
 def _second_reader(data: bytes, patch: Patch, file: str, strip: int) -> Iterator[Fault]:
     """Compare with patch-ng. It reads; it never decides that a patch applies (True for renames it did not do)."""
-    if (
-        strip != 1
-        or not patch.files
-        or not all(section.git for section in patch.files)
-        or any(s.binary for s in patch.files)
-    ):
+    if strip != 1 or not patch.files or any(map(_misread, patch.files)):
         return
     try:
         seen = patch_ng.PatchSet(io.BytesIO(data))
@@ -243,6 +259,13 @@ def _second_reader(data: bytes, patch: Patch, file: str, strip: int) -> Iterator
             message = f"{path} with {hunks} hunks, but patch-ng reads {other[0]} with {other[1]}"
             yield Fault(file, 1, "second-reader", message)
             return
+
+
+def _misread(section: FilePatch) -> bool:
+    """Whether patch-ng is known to read a correct section wrongly: names in C quotes, a move with another mode."""
+    quoted = re.search(rb'^(?:diff --git|---|\+\+\+|rename from|rename to) (?:.* )?"', section.raw_header, re.MULTILINE)
+    moved = section.rename or section.copy
+    return not section.git or section.binary or bool(quoted) or (moved and section.mode_changes)
 
 
 def _path_of(item: patch_ng.Patch) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -24,10 +25,13 @@ from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
 from decouple.patch import header as headers
 from decouple.patch.header import Header
 from decouple.patch.lines import lines_of
+from decouple.patch.mail import begins_mail
 from decouple.patch.names import common_name, is_dev_null, is_epoch, name_in, text_of, traditional_name
 
 _LONGEST_NAME_LINE = 16384  # twice PATH_MAX and its quotes; bounds the search for the middle of "diff --git A B"
 _LARGEST = 2**31 - 1
+ENCODED = "encoded-mail"
+"""The code of the problem that ``mail.decoded`` solves."""
 
 
 class Problem(Struct, frozen=True):
@@ -36,6 +40,7 @@ class Problem(Struct, frozen=True):
     line: int
     code: str
     message: str
+    next_step: str = "`decouple lint` lists every fault"
 
 
 class HunkLine(Struct, frozen=True):
@@ -209,9 +214,7 @@ class Patch(Struct, frozen=True, dict=True):
         problems = self.problems or (() if empty or self.files else (Problem(1, "empty", "no diff in it"),))
         if problems:
             first = problems[0]
-            raise DecoupleError(
-                f"{self.name}:{first.line}: {first.message}", next_step="`decouple lint` lists every fault"
-            )
+            raise DecoupleError(f"{self.name}:{first.line}: {first.message}", next_step=first.next_step)
         return self
 
     @property
@@ -331,7 +334,9 @@ class _Scanner:
             header_bytes, rest = rest, b""
         parsed = headers.parse(header_bytes.decode("utf-8", "surrogateescape"))
         line = self.free + 1 if rest else 0
-        return Read(parsed, header_bytes, tuple(self.files), rest, line, tuple(self.problems))
+        # what the whole is comes first: no diff in an encoded mail means nothing
+        problems = (*_carriers(parsed, header_bytes, self.files, rest, line), *self.problems)
+        return Read(parsed, header_bytes, tuple(self.files), rest, line, problems)
 
     def _preamble_start(self, begin: int) -> int:
         first = begin
@@ -627,16 +632,60 @@ class _Scanner:
         return b"", False
 
 
+_SIGNS = {
+    b"\x1f\x8b": ("gzip", "`gunzip` it"),
+    b"BZh": ("bzip2", "`bunzip2` it"),
+    b"\xfd7zXZ\0": ("xz", "`unxz` it"),
+    b"(\xb5/\xfd": ("zstd", "`unzstd` it"),
+    b"PK\x03\x04": ("a zip archive", "`unzip` it"),
+    b"\xff\xfe": ("UTF-16", "`iconv -f UTF-16 -t UTF-8` makes text of it"),
+    b"\xfe\xff": ("UTF-16", "`iconv -f UTF-16 -t UTF-8` makes text of it"),
+}
+
+
+def _carriers(
+    header: Header, text: bytes, files: Sequence[FilePatch], trailer: bytes, trailer_line: int
+) -> Iterator[Problem]:
+    """What carries a patch and is none itself: ``git am`` unpacks some of it; ``git apply`` and quilt do not."""
+    for sign, (name, next_step) in _SIGNS.items():
+        if text.startswith(sign):
+            yield Problem(1, "carrier", f"{name}, and no patch as it stands", next_step)
+            return
+    head = [field for field in header.fields if field.name.lower().startswith("content-t")]
+    for field in head:
+        value = field.value.strip().lower()
+        if field.name.lower() == "content-transfer-encoding" and value in ("quoted-printable", "base64", "x-uuencode"):
+            message = f"a mail whose text is encoded ({value}): quilt, git apply and git am would make different files"
+            yield Problem(field.line, ENCODED, message, _DECODE)
+        if field.name.lower() == "content-type" and value.startswith("multipart/"):
+            yield Problem(field.line, ENCODED, f"a mail of several parts ({value.split(';')[0]})", _DECODE)
+    if b"\0" in text:
+        line = text.count(b"\n", 0, text.index(b"\0")) + 1
+        yield Problem(line, "carrier", "a NUL byte in the header, which no commit can have", "take it out")
+    places = [(1, text), *((file.line - file.preamble.count(b"\n"), file.preamble) for file in files[1:])]
+    for start, block in (*places, (trailer_line, trailer)):
+        for number, row in enumerate(lines_of(block), start=start):
+            if number > 1 and row.startswith(b"From ") and begins_mail(text_of(row)):
+                yield Problem(number, "carrier", "a second mail begins here: a patch is one", _SPLIT)
+
+
+#: The mails of a mailbox as files; each is a patch then.
+_SPLIT = "`git mailsplit -oFOLDER FILE` writes each mail to a file of its own: import those"
+_DECODE = "`decouple import` decodes it: import it under another name, and delete this one"
+
+
 def _missing(old: int, new: int) -> str:
     return f"{max(old, new)} line{'s' if max(old, new) != 1 else ''}"
 
 
 def _mode(text: bytes, number: int) -> int:
-    """An octal mode; only those that git writes (what it makes of others differs between its versions)."""
+    """An octal mode; of a regular file git knows only whether it may be executed, whatever else a tool wrote."""
     match = re.match(rb"[ \t]*([0-7]{1,11})[ \t\r\n]", text)
     if not match:
         raise _Bad(number, "mode", "not an octal file mode")
     mode = int(match.group(1), 8)
+    if mode & ~0o777 == REGULAR & ~0o777:
+        return EXECUTABLE if mode & 0o100 else REGULAR
     if mode not in (REGULAR, EXECUTABLE, SYMLINK, SUBMODULE):
         raise _Bad(number, "mode", f"{mode:06o} is none of git's modes 100644, 100755, 120000, 160000")
     return mode

@@ -16,6 +16,7 @@ from decouple.base.checkout import Checkout
 from decouple.patch import seriesfile
 from decouple.patch.apply import Failure, File, FileResult, PatchResult, Placed, Source, Tree, apply
 from decouple.patch.parse import FilePatch, Patch
+from decouple.patch.renames import renamed
 
 
 class Fit(enum.Enum):
@@ -99,6 +100,7 @@ def check(
         tree.update(apply(patch, tree).changes)
     verdicts: list[PatchFit] = []
     failed: dict[str, list[str]] = {}  # path -> patches that touch it and did not apply
+    taken: list[Patch] = []
     hidden: set[str] = set()  # paths that a rename of an unseen file would have made
     for patch in series:
         seen, unseen = _split(patch, tree, hidden) if partial else (patch.files, ())
@@ -110,12 +112,27 @@ def check(
             verdict, changes = PatchFit(patch, made[0]), dict(made[1])
         before = tuple(dict.fromkeys(name for path in patch.touched for name in failed.get(path, ())))
         bad = verdict.status in (Fit.CONFLICT, Fit.GONE)
+        if bad:
+            verdict = structs.replace(verdict, conflicts=tuple(_told_of_moves(verdict.conflicts, taken)))
+        else:
+            taken.append(patch)
         verdicts.append(structs.replace(verdict, unseen=unseen, after=before if bad else ()))
         tree.update(changes)
         if bad:
             for path in patch.touched:
                 failed.setdefault(path, []).append(patch.name)
     return verdicts
+
+
+def _told_of_moves(conflicts: Iterable[Conflict], before: Sequence[Patch]) -> Iterable[Conflict]:
+    """The conflicts; of a file that is gone because a patch ``before`` moved it, they say where it is."""
+    moved = renamed(before)
+    for conflict in conflicts:
+        if conflict.failure.kind == "gone" and (here := moved.get(conflict.path)):
+            failure = structs.replace(conflict.failure, message=f"{conflict.failure.message}: {here}")
+            yield structs.replace(conflict, failure=failure)
+        else:
+            yield conflict
 
 
 def _split(patch: Patch, tree: Tree, hidden: set[str]) -> tuple[Sequence[FilePatch], tuple[str, ...]]:

@@ -18,6 +18,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.git import SUBMODULE, TREE, Repository
 from decouple.patch.apply import path_fault
 from decouple.patch.parse import Patch
+from decouple.patch.renames import renamed
 from decouple.stack.trees import TreeEntry, conflicts, look_up, parents, read_index
 
 _CHECKING = re.compile(r"Checking patch (.*)\.\.\.\Z")
@@ -57,7 +58,40 @@ class ApplyError(DecoupleError):
             or "correct the patch; `decouple check RELEASE` shows every patch's state without a tree",
         )
         self.patch = patch
+        self.why = why
         self.applied: tuple[AppliedPatch, ...] = ()
+
+
+def told_of_moves(error: ApplyError, before: Sequence[Patch]) -> ApplyError:
+    """``error`` with the new places of files as its next step, where ``before``, applied, moved what it looks for."""
+    moved = renamed(before)
+    wanted = [file.old_path for file in error.patch.files if file.old_path in moved]
+    if not wanted:
+        return error
+    first = moved[wanted[0] or ""]
+    more = f", and {len(wanted) - 1} more of its files are elsewhere" if len(wanted) > 1 else ""
+    told = ApplyError(
+        error.patch, error.why, next_step=f"write the patch for {first.path}: {first.patch} moved it{more}"
+    )
+    told.applied = error.applied
+    return told
+
+
+def check_kind(patch: Patch) -> None:
+    """Raise ApplyError for a change that could be pushed and never be refreshed: export takes text files only."""
+    for file in patch.files:
+        if file.binary:
+            raise ApplyError(
+                patch,
+                f"line {file.line}: {file.path} is a binary file, and a patch holds text only",
+                next_step="put the file below third_device/ of the project, and take it out of the patch",
+            )
+        if file.submodule:
+            raise ApplyError(
+                patch,
+                f"line {file.line}: {file.path} is a submodule, and a series does not move submodules",
+                next_step="take it out of the patch: the source manifest pins submodules",
+            )
 
 
 class _Batch(Struct):
@@ -86,8 +120,9 @@ def apply(repository: Repository, tree: str, patches: Sequence[Patch], scratch: 
                 if batch.patches:
                     outcomes += _apply_batch(base, state, batch.patches, scratch)
                     batch = _Batch()
-                why = f"line {patch.problems[0].line}: {patch.problems[0].message}"
-                raise ApplyError(patch, why, next_step="`decouple lint` lists every fault")
+                first = patch.problems[0]
+                raise ApplyError(patch, f"line {first.line}: {first.message}", next_step=first.next_step)
+            check_kind(patch)
             if not batch.takes(patch):
                 outcomes += _apply_batch(base, state, batch.patches, scratch)
                 batch = _Batch()
@@ -197,7 +232,10 @@ def _git_apply(
         index=index,
     )
     if answer.status:
-        raise ApplyError(patches[0], _reason(answer.err, patches[0]))
+        first = patches[0]
+        carried = any(b"\r\n" in file.raw_header for file in first.files)  # not the file's ends: the patch's own
+        step = f"its lines end in CR LF: take that off (sed -i 's/\\r$//' patches/{first.name})" if carried else None
+        raise ApplyError(first, _reason(answer.err, first), next_step=step)
     after = read_index(repository, (), index)
     index.unlink(missing_ok=True)
     return after, _offsets(answer.err)

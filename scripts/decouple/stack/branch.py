@@ -19,7 +19,7 @@ from decouple.base.errors import UsageError
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
-from decouple.stack.applier import ApplyError, apply
+from decouple.stack.applier import ApplyError, apply, told_of_moves
 from decouple.stack.commits import (
     OVERLAY_TRAILER,
     PATCH_TRAILER,
@@ -74,7 +74,10 @@ def to_branch(
         raise UsageError(f"branch {name} is checked out in {repository.root}", next_step="check out another one first")
     patches = [entry.patch(places.patches) for entry in seriesfile.read(places.series).entries]
     with tempfile.TemporaryDirectory(prefix="decouple-") as scratch:
-        outcomes = apply(repository, start, patches, Path(scratch))
+        try:
+            outcomes = apply(repository, start, patches, Path(scratch))
+        except ApplyError as error:
+            raise told_of_moves(error, patches[: len(error.applied)]) from None
     chain = [NewCommit(from_header(o.patch.header_text, o.patch.name), o.changes) for o in outcomes]
     commits = write_chain(repository, start, chain)
     tip = commits[-1] if commits else start

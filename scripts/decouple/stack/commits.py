@@ -15,7 +15,7 @@ message, plus one trailer ``Decouple-Patch: NAME`` that keeps a commit's identit
 
 from __future__ import annotations
 
-import calendar
+import datetime
 import re
 from collections.abc import Mapping, Sequence
 
@@ -24,21 +24,16 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository, fast_import_path
 from decouple.patch import header as headers
+from decouple.patch import mail as mails
+from decouple.patch.mail import TITLES, TRANSPORT, WHO_AND_WHEN, stripped
 from decouple.stack.trees import TreeEntry
 
 PATCH_TRAILER = "Decouple-Patch"
 OVERLAY_TRAILER = "Decouple-Overlay"
-TITLES = ("subject", "description")
-_META = ("from", "author", "date")
-NOBODY = ("decouple", "decouple@localhost")
 COMMITTER = "decouple <decouple@localhost>"
-#: Date of commits whose header has none: 2025-01-29, the day of the first release this project patches.
-DATE = "1738108800 +0000"
+#: As mail spells them; those of ``calendar`` and ``strftime`` speak the user's language.
+_DAYS, _MONTHS = "MonTueWedThuFriSatSun", "JanFebMarAprMayJunJulAugSepOctNovDec"
 
-_NAMES = "JanFebMarAprMayJunJulAugSepOctNovDec"  # calendar.month_abbr speaks the user's language
-_MONTHS = {_NAMES[at : at + 3]: at // 3 + 1 for at in range(0, 36, 3)}
-_RFC2822 = re.compile(r"(?:\w{3},?\s+)?(\d{1,2})\s+(\w{3})\s+(\d{4})\s+(\d\d):(\d\d)(?::(\d\d))?\s*([+-]\d{4})?")
-_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)\Z")
 _TRAILER = re.compile(r"[A-Za-z][A-Za-z0-9-]*:(?:\s|\Z)")
 _DIFFSTAT = re.compile(
     r" \S.* \|\s+(?:\d+|Bin)|  ?\d+ files? changed|  ?(?:create|delete) mode |  ?(?:rename|copy|rewrite|mode change) "
@@ -67,52 +62,134 @@ class CommitText(Struct, frozen=True):
     def same_text(self, other: CommitText) -> bool:
         """Whether both say the same once git has tidied the message, as it does when a person amends a commit."""
         return (self.author, self.date) == (other.author, other.date) and any(
-            _tidy(self.message, comments=comments) == _tidy(other.message, comments=comments)
+            stripped(self.message, comments=comments) == stripped(other.message, comments=comments)
             for comments in (True, False)
         )
 
 
 def from_header(text: str, name: str) -> CommitText:
-    """The commit text for a patch called ``name`` with header ``text``."""
+    """The commit text for a patch called ``name`` with header ``text``, as ``git am`` has it, and the patch's trailer.
+
+    Fields of ours that stand in the mail's own header, and all those of DEP-3, become trailers. Raises DecoupleError
+    for a header in an unknown character set.
+    """
+    try:
+        mail = mails.read(text)
+    except DecoupleError as error:
+        raise DecoupleError(f"{name}: {error.what}", next_step=error.next_step) from None
+    title = mail.title or name.rsplit("/", 1)[-1]
+    fields = "".join(field.raw for field in _beside(text, mail.form))
+    trailers = _trailing(fields) + f"{PATCH_TRAILER}: {name}"
+    above, gap, last = mail.body.rpartition("\n\n")
+    if mail.body and _is_trailers(last):
+        return CommitText(mail.author, mail.date, f"{title}\n\n{above}{gap}{last}\n{trailers}\n")
+    return CommitText(mail.author, mail.date, "\n\n".join(part for part in (title, mail.body, trailers) if part) + "\n")
+
+
+def _beside(text: str, form: str) -> list[headers.Field]:
+    """The fields of a header that ``git am`` has no use for, and that a commit keeps as trailers."""
     header = headers.parse(text)
-    title_field = next((f for f in header.fields if f.name.lower() in TITLES), None)
-    body = ""
-    if title_field:
-        title, _, body = title_field.value.partition("\n")
-    else:
-        title = name.rsplit("/", 1)[-1]
-    title = re.sub(r"\A\[PATCH[^\]]*\]\s*", "", title.strip()) or name
-    free = "".join(item.raw for item in header.items if isinstance(item, headers.Text))
-    free = re.sub(r"\AFrom [0-9a-f]{40} .*\n", "", free)
-    free = _before_separator(free)
-    trailers = "".join(f.raw for f in header.fields if f is not title_field and f.name.lower() not in _META)
-    parts = [title, body.strip("\n"), free.strip("\n").rstrip(), _trailing(trailers) + f"{PATCH_TRAILER}: {name}"]
-    message = "\n\n".join(part for part in parts if part) + "\n"
-    return CommitText(_author(header), _date(header), message)
+    if form == "mail":
+        known = {name.lower() for name in headers.KNOWN} - {*WHO_AND_WHEN, "subject"}
+        return [field for field in _head(header) if field.name.lower() in known]
+    if form != "fields":
+        return []
+    title = next((field for field in header.fields if field.name.lower() in TITLES and field.value), None)
+    named = [field for field in header.fields if field is not title and field.name.lower() not in WHO_AND_WHEN]
+    return [field for field in named if not TRANSPORT.match(field.name.lower()) and field.value]
+
+
+def _head(header: headers.Header) -> list[headers.Field]:
+    """The fields of a mail's own header: those in front of its first empty line."""
+    found = []
+    for item in header.items:
+        if isinstance(item, headers.Field):
+            found.append(item)
+        elif "\n" in item.raw.removeprefix(headers.BOM) and not item.raw.startswith("From "):
+            break
+    return found
 
 
 def to_header(commit: CommitText, old: str | None = None) -> str:
     """The patch header for a commit: ``old`` with what the commit says differently, or a fresh one.
 
-    A header stays as it was laid out; only fields whose value changed are rewritten. Raises DecoupleError when the
-    message holds a line that a patch reader would take for the start of a diff.
+    A header stays as it was laid out; only what changed is written anew, and read again: where it would not say what
+    the commit says (an encoding that the old header declares, say), all of it is written anew. Raises DecoupleError
+    when the message holds a line that a patch reader would take for the start of a diff.
     """
-    title, body, trailers = split_message(commit.message)
+    title, body, _ = split_message(commit.message)
     for line in body.split("\n"):
-        if line == "---" or line.startswith(("diff --git ", "Index: ")):
+        if mails.breaks(line) or mails.begins_mail(f"{line}\n"):
             raise DecoupleError(
                 f"the message of commit {title!r} has the line {line!r}, where a reader would see the patch begin",
                 next_step="indent that line (`git commit --amend`, or `git rebase -i` for an older commit)",
             )
     if old is None:
-        parts = [body, "".join(headers.fold(name, value) for name, value in trailers).rstrip("\n")]
-        text = "".join(f"\n{part}\n" for part in parts if part)
-        return f"From: {commit.author}\nDate: {rfc2822(commit.date)}\nSubject: {title}\n{text}---\n"
+        return _fresh(commit)
+    name = commit.trailer(PATCH_TRAILER) or "x"
+    before = from_header(old, name)
+    if _said(before) == _said(commit):
+        return old
+    form = mails.form_of(old)
+    if "\r" not in old and form in ("mail", "fields"):
+        text = _edited_mail(old, commit, before) if form == "mail" else _edited_fields(old, commit, before)
+        if _said(from_header(text, name)) == _said(commit):
+            return text
+    known, other = headers.parse(old), form in ("hg", "stgit")
+    return _fresh(
+        commit,
+        author=other or bool(known.author) or commit.author != before.author,
+        date=other or bool(known.date) or commit.date != before.date,
+        tail=_split_separator(old)[2],
+    )
+
+
+def _said(commit: CommitText) -> tuple[str, str, object]:
+    return commit.author, commit.date, split_message(commit.message)
+
+
+def _fresh(commit: CommitText, *, author: bool = True, date: bool = True, tail: str = "") -> str:
+    """A mail header as this project writes them; ``tail`` goes below its ``---``."""
+    title, body, trailers = split_message(commit.message)
+    parts = [body, "".join(headers.fold(name, value) for name, value in trailers).rstrip("\n")]
+    text = "".join(f"\n{part}\n" for part in parts if part)
+    who = f"From: {mails.as_from(commit.author)}\n" if author else ""
+    when = f"Date: {rfc2822(commit.date)}\n" if date else ""
+    return f"{who}{when}Subject: {title}\n{text}---\n{tail}"
+
+
+def _edited_mail(old: str, commit: CommitText, before: CommitText) -> str:
+    """A mail with the fields of its own header that the commit says differently, and its text if that is another."""
+    parts = mails.split(old)
+    title, body, trailers = split_message(commit.message)
+    old_title, old_body, old_trailers = split_message(before.message)
+    wanted = {"From": (commit.author, before.author), "Date": (commit.date, before.date), "Subject": (title, old_title)}
+    if (title, body, trailers) != (old_title, old_body, old_trailers) or any(a != b for a, b in wanted.values()):
+        parts = parts.without_inner_fields(wanted)
+    for name, (new, was) in wanted.items():
+        if new != was or name in parts.taken_out:
+            value = mails.as_from(new) if name == "From" else rfc2822(new) if name == "Date" else new
+            parts = parts.with_field(name, value)
+    beside = {field.name.lower() for field in _beside(old, "mail")}
+    for name in dict.fromkeys(name for name, _ in (*old_trailers, *trailers) if name.lower() in beside):
+        values, old_values = ([value for other, value in some if other == name] for some in (trailers, old_trailers))
+        if values != old_values:
+            parts = parts.with_field(name, *values)
+    inner = [(name, value) for name, value in trailers if name.lower() not in beside]
+    old_inner = [(name, value) for name, value in old_trailers if name.lower() not in beside]
+    if (body, inner) != (old_body, old_inner):
+        text = "".join(headers.fold(name, value) for name, value in inner).rstrip("\n")
+        parts = parts.with_body("\n\n".join(part for part in (body, text) if part))
+    return parts.text()
+
+
+def _edited_fields(old: str, commit: CommitText, before: CommitText) -> str:
+    """DEP-3 fields with those set that the commit says differently; its free text goes if the text is another."""
     header = headers.parse(old)
-    before = from_header(old, commit.trailer(PATCH_TRAILER) or "x")
+    title, body, trailers = split_message(commit.message)
     if before.author != commit.author:
         name = "Author" if header.find("Author") and not header.find("From") else "From"
-        header = header.with_field(name, commit.author)
+        header = header.with_field(name, mails.as_from(commit.author))
     if before.date != commit.date:
         header = header.with_field("Date", rfc2822(commit.date))
     old_title, old_body, old_trailers = split_message(before.message)
@@ -131,8 +208,6 @@ def to_header(commit: CommitText, old: str | None = None) -> str:
                 for value in values[1:]:
                     header = _appended(header, name, value)
     text = header.text()
-    if text == old:
-        return text
     if text and not text.endswith("\n"):
         text += "\n"
     return text if re.search(r"^---$", text, re.MULTILINE) else text + "---\n"
@@ -149,11 +224,11 @@ def without_diffstat(text: str) -> str:
 
 def split_message(message: str) -> tuple[str, str, list[tuple[str, str]]]:
     """A git message as title, body and trailers (without those of the stack)."""
-    text = _tidy(message, comments=True)
+    text = stripped(message)
     title, _, rest = text.partition("\n")
     paragraphs = rest.strip("\n").split("\n\n") if rest.strip() else []
     trailers: list[tuple[str, str]] = []
-    if paragraphs and all(_TRAILER.match(line) or line[:1] in " \t" for line in paragraphs[-1].split("\n")):
+    if paragraphs and _is_trailers(paragraphs[-1]):
         for line in paragraphs.pop().split("\n"):
             if line[:1] in " \t" and trailers:
                 name, value = trailers[-1]
@@ -167,30 +242,17 @@ def split_message(message: str) -> tuple[str, str, list[tuple[str, str]]]:
 
 
 def rfc2822(date: str) -> str:
-    """git's raw date as RFC 2822, which git am and DEP-3 readers take."""
-    import datetime
-
+    """git's raw date as RFC 2822, which git am and DEP-3 readers take; ``@SECONDS ZONE`` where a calendar ends."""
     seconds, zone = date.split(" ")
     minutes = int(zone[:1] + "1") * (int(zone[1:3]) * 60 + int(zone[3:5]))
-    moment = datetime.datetime.fromtimestamp(int(seconds), datetime.timezone(datetime.timedelta(minutes=minutes)))
-    month = list(_MONTHS)[moment.month - 1]
-    day = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[moment.weekday()]
+    try:
+        moment = datetime.datetime.fromtimestamp(int(seconds), datetime.timezone(datetime.timedelta(minutes=minutes)))
+    except (OverflowError, ValueError, OSError):
+        return f"@{date}"
+    if not 1970 <= moment.year < 2100:  # git takes no date behind 2099 but in this way
+        return f"@{date}"
+    day, month = (names[at : at + 3] for names, at in ((_DAYS, moment.weekday() * 3), (_MONTHS, moment.month * 3 - 3)))
     return f"{day}, {moment.day} {month} {moment.year} {moment:%H:%M:%S} {zone}"
-
-
-def raw_date(value: str) -> str:
-    """RFC 2822 or YYYY-MM-DD as git's raw date; :data:`DATE` for anything else."""
-    if match := _DAY.match(value.strip()):
-        year, month, day = (int(part) for part in match.groups())
-        return f"{calendar.timegm((year, month, day, 0, 0, 0))} +0000"
-    match = _RFC2822.match(value.strip())
-    if not match or match.group(2) not in _MONTHS:
-        return DATE
-    zone = match.group(7) or "+0000"
-    offset = int(zone[0] + "60") * (int(zone[1:3]) * 60 + int(zone[3:5]))
-    when = (int(match.group(3)), _MONTHS[match.group(2)], int(match.group(1)))
-    seconds = calendar.timegm((*when, int(match.group(4)), int(match.group(5)), int(match.group(6) or 0)))
-    return f"{max(seconds - offset, 0)} {zone}"
 
 
 SCRATCH = CommitText(COMMITTER, "0 +0000", "scratch\n")
@@ -271,21 +333,9 @@ def read_chain(repository: Repository, base: str, tip: str) -> list[tuple[str, s
     return chain
 
 
-def valid_author(value: str) -> str:
-    """``value`` as ``Name <address>`` that git takes; :data:`NOBODY` where a part is missing."""
-    match = re.match(r"\s*([^<>\n]*?)\s*<([^<>\n]*)>", value)
-    name, address = match.groups() if match else (value.strip().strip("<>"), "")
-    name = name.strip('"').strip() or NOBODY[0]
-    return f"{name} <{address.strip() or NOBODY[1]}>".replace("\n", " ")
-
-
-def _author(header: headers.Header) -> str:
-    return valid_author((header.author or "").split("\n")[0])
-
-
-def _date(header: headers.Header) -> str:
-    value = header.get("Date") or header.get("Last-Update")
-    return raw_date(value.split("\n")[0]) if value else DATE
+def _is_trailers(paragraph: str) -> bool:
+    first, *rest = paragraph.split("\n")
+    return bool(_TRAILER.match(first)) and all(_TRAILER.match(line) or line[:1] in (" ", "\t") for line in rest)
 
 
 def _trailing(trailers: str) -> str:
@@ -293,25 +343,9 @@ def _trailing(trailers: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 
-def _tidy(message: str, *, comments: bool) -> str:
-    """What ``git stripspace`` makes of a message; with ``comments`` lines that start with # go too."""
-    lines: list[str] = []
-    for line in message.split("\n"):
-        if comments and line.startswith("#"):
-            continue
-        line = line.rstrip()
-        if line or (lines and lines[-1]):
-            lines.append(line)
-    return "\n".join(lines).strip("\n")
-
-
 def _split_separator(text: str) -> tuple[str, str, str]:
     match = re.search(r"^---[ \t]*\r?\n", text, re.MULTILINE)
     return (text[: match.start()], match.group(), text[match.end() :]) if match else (text, "", "")
-
-
-def _before_separator(text: str) -> str:
-    return _split_separator(text if text.endswith("\n") else text + "\n")[0]
 
 
 def _retitled(header: headers.Header, field: str, title: str, body: str) -> headers.Header:

@@ -16,10 +16,11 @@ from decouple.base.fault import step
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
-from decouple.patch.parse import Patch
+from decouple.patch.mail import as_from, decoded, identity
+from decouple.patch.parse import ENCODED, Patch
 from decouple.stack import export
-from decouple.stack.applier import apply
-from decouple.stack.commits import SCRATCH, NewCommit, rfc2822, valid_author, write_chain
+from decouple.stack.applier import ApplyError, apply, check_kind, told_of_moves
+from decouple.stack.commits import SCRATCH, NewCommit, rfc2822, write_chain
 from decouple.stack.engine import Moved, Stack
 from decouple.stack.journal import Transaction
 from decouple.stack.trees import Change, differences, look_up
@@ -79,7 +80,10 @@ def fold(stack: Stack, data: bytes, *, strip: int = 1) -> Refreshed:
     if not stack.applied:
         raise UsageError("no patch is applied that could take the diff", next_step="push one, or `decouple new NAME`")
     stack.check_unedited()
-    (outcome,) = apply(stack.repository, stack.state.tip, [Patch("the diff", data, strip)], stack.journal.scratch)
+    try:
+        (outcome,) = apply(stack.repository, stack.state.tip, [Patch("the diff", data, strip)], stack.journal.scratch)
+    except ApplyError as error:
+        raise told_of_moves(error, [stack.patch(name) for name in stack.applied]) from None
     if not outcome.changes:
         raise UsageError("the input holds no diff", next_step="give a patch on standard input or as a file")
     refuse_overlay(stack, outcome.changes)
@@ -103,7 +107,7 @@ def new(stack: Stack, name: str, *, title: str | None = None, now: float | None 
     slug = re.sub(r"\A\d+-", "", full.rsplit("/", 1)[-1].removesuffix(".patch"))
     date = f"{int(now if now is not None else time.time())} +0000"
     header = (
-        f"From: {_user(stack.repository)}\nDate: {rfc2822(date)}\n"
+        f"From: {as_from(_user(stack.repository))}\nDate: {rfc2822(date)}\n"
         f"Subject: {title or slug.replace('-', ' ')}\n\n{ID}: {slug}\n---\n"
     )
     data = header.encode()
@@ -156,7 +160,8 @@ def delete(stack: Stack, name: str, *, remove_file: bool = False) -> Moved:
 def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None, strip: int = 1) -> list[str]:
     """Copy patch files into the series behind the top patch, not applied yet; returns their names.
 
-    A file that cannot be read as a patch is refused before anything is written.
+    An encoded mail is decoded; every other file keeps its bytes. One that cannot be read as a patch, or that holds
+    what a series cannot, is refused before anything is written.
     """
     if name and len(paths) != 1:
         raise UsageError("a name fits one patch only", next_step="import the patches one by one")
@@ -166,8 +171,11 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
     for path in paths:
         full = _full_name(stack, name or path.name, number=False)
         data = path.read_bytes()
+        if any(problem.code == ENCODED for problem in Patch(str(path), data, strip).problems):
+            data = decoded(data)
         if not Patch(str(path), data, strip).checked().files:
             raise DecoupleError(f"{path} holds no diff", next_step="`decouple new` starts an empty patch")
+        check_kind(Patch(str(path), data, strip))
         target = stack.places.patches / full
         if target.exists() and target.read_bytes() != data:
             raise UsageError(f"{target} exists already with other content", next_step="choose another name with -P")
@@ -291,4 +299,4 @@ def _user(repository: Repository) -> str:
         repository.try_run("config", f"user.{key}", user_config=True).out.decode("utf-8", "replace").strip()
         for key in ("name", "email")
     ]
-    return valid_author(f"{parts[0]} <{parts[1]}>")
+    return identity(parts[0], parts[1], None)[0]

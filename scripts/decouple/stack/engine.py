@@ -23,7 +23,7 @@ from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.patch.seriesfile import SeriesFile
 from decouple.stack import overlay as overlays
-from decouple.stack.applier import ApplyError, Offset, apply
+from decouple.stack.applier import ApplyError, Offset, apply, told_of_moves
 from decouple.stack.commits import (
     CommitText,
     NewCommit,
@@ -173,9 +173,10 @@ class Stack:
         try:
             outcomes = apply(self.repository, tip, wanted[common:], self.journal.scratch)
         except ApplyError as error:
+            stopped = told_of_moves(error, wanted[: common + len(error.applied)])
             if not keep_partial:
-                raise
-            stopped, outcomes, overlay = error, list(error.applied), False
+                raise stopped from None
+            outcomes, overlay = list(error.applied), False
         texts = [from_header(outcome.patch.header_text, outcome.patch.name) for outcome in outcomes]
         chain = [NewCommit(text, outcome.changes) for text, outcome in zip(texts, outcomes, strict=True)]
         commits = write_chain(self.repository, tip, chain)

@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK, Repository
+from decouple.patch.mail import DATE, NOBODY
 from decouple.patch.parse import Patch
-from decouple.stack.commits import DATE, NOBODY, OVERLAY_TRAILER, CommitText, NewCommit
+from decouple.stack.commits import OVERLAY_TRAILER, CommitText, NewCommit
 from decouple.stack.trees import TreeEntry, blob_id, conflicts, look_up
 
 FOLDER = "third_device"

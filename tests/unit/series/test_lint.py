@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -141,10 +142,55 @@ def test_fewer_lines_of_context_are_right_at_the_ends_of_a_file(checkout: Checko
     assert checkout.codes() == []
 
 
-def test_crlf_is_right_in_a_file_that_has_it_throughout(checkout: Checkout) -> None:
+def test_a_file_that_has_crlf_throughout_needs_a_word_to_git_am(checkout: Checkout) -> None:
     body = HUNK.format(at=10).replace("\n", "\r\n").replace("main()\r\n", "main()\n")
     checkout.put(HEADER.format(id="three") + diff(hunks=body))
+    assert checkout.codes() == [("0001", 14, "keep-cr")]
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        re.sub(r"([ab]/a\S+)", r'"\1"', diff("a\\303\\251.c")),
+        diff().replace("b/f.c", "b/g.c").replace(
+            f"index {FULL} 100644\n",
+            f"old mode 100644\nnew mode 100755\nsimilarity index 90%\nrename from f.c\nrename to g.c\nindex {FULL}\n",
+        ),
+    ],
+    ids=["a name in quotes", "a move with another mode"],
+)  # fmt: skip
+def test_what_the_second_reader_reads_wrongly_is_no_fault(checkout: Checkout, section: str) -> None:
+    checkout.put(HEADER.format(id="three") + section)
     assert checkout.codes() == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("From: Jane", "\ufeffFrom: Jane", (1, "byte-order-mark")),
+        ("Origin: vendor", "Date: Thu, 99 Foo 2025 03:04:05 +0000", (3, "bad-date")),
+        ("Last-Update: 2026-11-21", "Last-Update: 0000-00-00", (5, "bad-date")),
+        ("Origin: vendor", "Content-Transfer-Encoding: quoted-printable", (3, "encoded-mail")),
+        (" gamma seven\n", " gamma seven\n-- \n\nFrom 1234567 Mon Sep 17 00:00:00 2001\n", (25, "carrier")),
+        ("100644", "100664", (10, "mode")),
+    ],
+)
+def test_what_other_tools_leave_in_a_patch_is_told(
+    checkout: Checkout, before: str, after: str, expected: tuple[int, str]
+) -> None:
+    assert before in good()
+    checkout.put(good().replace(before, after))
+    assert ("0001", *expected) in checkout.codes()
+
+
+def test_who_git_am_takes_for_an_author_is_one(checkout: Checkout) -> None:
+    for author in (
+        "jane@example.org (Jane Doe)",
+        '"Doe, Jane" <jane@example.org>',
+        "=?UTF-8?q?J=C3=A9?= <j@example.org>",
+    ):
+        checkout.put(good().replace("Jane Doe <jane@example.org>", author))
+        assert checkout.codes() == []
 
 
 def test_names_on_disk_and_in_the_series(checkout: Checkout) -> None:

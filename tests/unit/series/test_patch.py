@@ -150,7 +150,7 @@ def test_a_mail_signature_is_a_trailer() -> None:
         (b"diff --git a/f b/f\n", "lone-header"),
         (b"diff --git a/f b/g\nold mode 100644\nnew mode 100755\n", "name"),
         (b"diff --git a/f b/f\n--- a/f\n--- a/g\n+++ b/f\n" + HUNK, "name"),
-        (b"diff --git a/f b/f\nold mode 100640\nnew mode 100755\n", "mode"),
+        (b"diff --git a/f b/f\nold mode 000640\nnew mode 100755\n", "mode"),
         (b"diff --git a/f b/f\nnew file mode 100644\ndeleted file mode 100644\n", "extended-header"),
         (b"diff --git a/f b/f\nnew file mode 100644\n--- /dev/null\n+++ b/f\n" + HUNK, "new-file"),
         (b"diff --git a/f b/f\ndeleted file mode 100644\n--- a/f\n+++ /dev/null\n" + HUNK, "deleted-file"),

@@ -13,7 +13,7 @@ import pytest
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.cli import main
 from decouple.stack import branch, edits
-from decouple.stack.commits import CommitText, from_header, raw_date, rfc2822, to_header
+from decouple.stack.commits import CommitText, from_header, rfc2822, to_header
 from decouple.stack.engine import Stack
 from decouple.stack.status import status
 from tests.support.series import LINES, World, contents, git, header, tree_of
@@ -262,10 +262,13 @@ def test_a_header_survives_the_way_through_a_commit(text: str) -> None:
 
 
 def test_dates() -> None:
-    assert raw_date("Mon, 3 Feb 2025 10:00:00 +0100") == "1738573200 +0100"
+    def raw(field: str) -> str:
+        return from_header(f"Subject: x\nFrom: A <a@example.org>\n{field}\n\n", "x").date
+
+    assert raw("Date: Mon, 3 Feb 2025 10:00:00 +0100") == "1738573200 +0100"
     assert rfc2822("1738573200 +0100") == "Mon, 3 Feb 2025 10:00:00 +0100"
-    assert raw_date("2024-02-29") == "1709164800 +0000"
-    assert rfc2822(raw_date("Sat, 1 Mar 2025 00:30:00 -0530")) == "Sat, 1 Mar 2025 00:30:00 -0530"
+    assert from_header("Description: x\nLast-Update: 2024-02-29\n", "x").date == "1709164800 +0000"
+    assert rfc2822(raw("Date: Sat, 1 Mar 2025 00:30:00 -0530")) == "Sat, 1 Mar 2025 00:30:00 -0530"
 
 
 def test_a_message_that_would_hide_the_diff_is_refused() -> None:

@@ -1,0 +1,396 @@
+"""Who wrote a patch, when, and what it says: read by git's own ``mailinfo``, as ``git am`` reads it.
+
+Mail is written in too many ways for a reader of our own: folded fields, RFC 2047 words, other character sets, a sender
+who passes on what another wrote (``From`` as the first line of the text). Python's ``email`` knows the first three
+and not what ``git am`` makes of them: it takes ``[PATCH 1/2]`` and ``Re:`` off a title, guesses a character set that is
+not named, and ends the text at ``---``. So git reads every header here. What is no mail to ``git am`` (DEP-3
+fields, Mercurial's and StGit's headers, plain text) becomes one first.
+
+Lint and check do not come here: which fields a header has, and their own values, ``patch.header`` reads without git,
+thousands in a second. git takes some two milliseconds for a header; each is asked for once. Names and dates that can
+be read in one way only (git strips marks off the ends of a name, and takes many dates) do not need the second call.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import itertools
+import re
+import tempfile
+from collections.abc import Collection
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from decouple.base import git
+from decouple.base.errors import DecoupleError
+from decouple.patch import header as headers
+from decouple.patch.header import BOM, Field, Header, Text
+from decouple.patch.lines import lines_of
+
+NOBODY = ("decouple", "decouple@localhost")
+#: Date of commits whose header has none: 2025-01-29, the day of the first release this project patches.
+DATE = "1738108800 +0000"
+TITLES = ("subject", "description")
+WHO_AND_WHEN = ("from", "author", "date")
+#: Fields that say how a mail travelled and nothing of the patch.
+TRANSPORT = re.compile(
+    r"(mime-version|content-[a-z-]+|message-id|in-reply-to|references|to|cc|bcc|reply-to|sender|received|return-path"
+    r"|delivered-to|user-agent|list-[a-z-]+|x-[a-z0-9-]+|dkim-signature|authentication-results|envelope-to)\Z"
+)
+
+_LAST_SECOND = 253402300799  # of the year 9999
+_WHOLE_DATE = re.compile(
+    r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), )?\d{1,2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) "
+    r"(?:19[7-9]\d|20\d\d) \d\d:\d\d:\d\d (?:\+|-(?!0000))(?:0\d|1[0-4])[0-5]\d\Z"
+)
+_PATCH = "---"
+_DAY = re.compile(r"\d{4}-\d\d-\d\d\Z")
+_MARKS = r"\x00-\x20.,:;<>\"\\'"
+_WHOLE_NAME = re.compile(rf"[^{_MARKS}](?:[^<>\n\0]*[^{_MARKS}])?\Z")
+_MAIL_FIELD = re.compile(r"[!-9;-~]+:")
+_MAIL_BEGINS = re.compile(r"From \S+ .*\d\d?:\d\d(:\d\d)? .*(19[7-9]|20)\d\d\r?\n")
+_BREAK = re.compile(r"diff -|Index: |---(?:\s*\Z| \S)")
+
+
+class Mail(Struct, frozen=True):
+    """What the text in front of a diff says."""
+
+    author: str
+    """``Name <address>``."""
+    date: str
+    """git's raw format: seconds since 1970 and zone, "1738108800 +0000"."""
+    title: str
+    """Empty if the text has none."""
+    body: str
+    """What stands below the title, in the form in which ``git am`` commits it; "" or without newline at the end."""
+    form: str
+    """How it was written: "mail", "hg", "stgit", "fields" (DEP-3) or "text"."""
+    dated: bool = True
+    """False: it has a date that is none, so that ``date`` is :data:`DATE`."""
+
+
+class MailText(Struct, frozen=True):
+    """The text of a mail in parts, so that one can be written anew and the others keep every byte."""
+
+    envelope: str
+    """The line with which it begins in an mbox, or nothing."""
+    fields: tuple[Field, ...]
+    """Its own header, without the empty line behind it."""
+    body: str
+    """From that empty line up to the end of the message."""
+    tail: str
+    """``---`` and what follows."""
+    taken_out: tuple[str, ...] = ()
+    """Fields that stood in the body."""
+
+    def text(self) -> str:
+        """The whole."""
+        tail = self.tail or "---\n"
+        return "".join([self.envelope, *(field.raw for field in self.fields), self.body, tail])
+
+    def with_field(self, name: str, *values: str) -> MailText:
+        """With the fields ``name`` having ``values``; a new one stands last."""
+        same = [at for at, field in enumerate(self.fields) if field.name.lower() == name.lower()]
+        at = same[0] if same else len(self.fields)
+        new = tuple(Field(name, headers.fold(name, value), 0) for value in values)
+        rest = [field for index, field in enumerate(self.fields) if index not in same]
+        return replace(self, fields=(*rest[:at], *new, *rest[at:]))
+
+    def with_body(self, message: str) -> MailText:
+        """With another text; as many empty lines stand behind it as did."""
+        stripped_body = self.body.rstrip("\n")
+        behind = max(len(self.body) - len(stripped_body), 1) if stripped_body else 1
+        return replace(self, body=f"\n{message}" + "\n" * behind if message else "\n")
+
+    def without_inner_fields(self, names: Collection[str]) -> MailText:
+        """Without the fields ``names`` with which the body begins: what ``git am`` takes before the mail's own."""
+        lines = lines_of(self.body)
+        at = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
+        begin, taken = at, []
+        while at < len(lines) and (match := re.match(r">?([A-Za-z]+):", lines[at])) and match[1].title() in names:
+            taken.append(match[1].title())
+            at += 1
+            while at < len(lines) and lines[at][0] in " \t":
+                at += 1
+        if not taken:
+            return self
+        while at < len(lines) and not lines[at].strip():
+            at += 1
+        return replace(self, body="".join([*lines[:begin], *lines[at:]]), taken_out=tuple(taken))
+
+
+def split(text: str) -> MailText:
+    """The parts of a mail (:func:`form_of` says that it is one)."""
+    lines = lines_of(text.removeprefix(BOM).lstrip("\n"))
+    envelope = lines.pop(0) if lines and lines[0].startswith("From ") else ""
+    raws: list[str] = []
+    at = 0
+    while at < len(lines):
+        if raws and lines[at][0] in " \t":
+            raws[-1] += lines[at]
+        elif _MAIL_FIELD.match(lines[at]):
+            raws.append(lines[at])
+        else:
+            break
+        at += 1
+    end = next((index for index in range(at, len(lines)) if breaks(lines[index])), len(lines))
+    fields = tuple(Field(raw.partition(":")[0], raw, 0) for raw in raws)
+    return MailText(envelope, fields, "".join(lines[at:end]), "".join(lines[end:]))
+
+
+def as_from(author: str) -> str:
+    """``Name <address>`` as the value of ``From``: a name with marks that mean something there is in quotes."""
+    name, _, address = author.rpartition(" <")
+    if not re.search(r"[()\[\]:;@\\,.\"]", name):
+        return author
+    marked = re.sub(r'(["\\])', r"\\\1", name)
+    return f'"{marked}" <{address}'
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def read(text: str) -> Mail:
+    """Read a patch's header, undecodable bytes as surrogates. Raises DecoupleError for an unknown character set."""
+    text = text.removeprefix(BOM).replace("\r\n", "\n")
+    header, form, day = headers.parse(text), form_of(text), ""
+    if form in ("mail", "hg", "stgit"):
+        mail = _hg_as_mail(text) if form == "hg" else _stgit_as_mail(text) if form == "stgit" else text
+        found = _mailinfo(mail, inbody=form == "mail")
+        message = stripped(f"{found.get('Subject', '')}\n\n{found['']}")
+        title, _, body = message.partition("\n")
+        date = found.get("Date")
+    else:
+        title, body = _title_and_body(header)
+        found = _mailinfo(_fields_as_mail(header, title), inbody=False)
+        title, date = found.get("Subject", ""), found.get("Date")
+        if date is None and header.find("Last-Update"):
+            day = _day(header)
+    name, address = found.get("Author", ""), found.get("Email", "")
+    if not name and not address:
+        name = (header.author or "").split("\n", 1)[0]  # a name without an address: git am has no use for it
+    who, when = identity(name, address, date)
+    when = when or day
+    dated = bool(when) or not header.date
+    return Mail(_as_utf8(who), when or DATE, _as_utf8(title), _as_utf8(body.strip("\n")), form, dated=dated)
+
+
+def decoded(data: bytes) -> bytes:
+    """An encoded mail as the plain one that says the same: quoted-printable, base64, several parts, other characters.
+
+    Raises DecoupleError where git cannot read it.
+    """
+    found = _mailinfo(data.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape"), inbody=True)
+    author = f"{found.get('Author', NOBODY[0])} <{found.get('Email', NOBODY[1])}>"
+    fields = (("From", as_from(author)), ("Date", found.get("Date")), ("Subject", found.get("Subject")))
+    head = "".join(f"{name}: {value}\n" for name, value in fields if value)
+    text = found[""].strip("\n")
+    mail = f"{head}\n{text}\n" if text else f"{head}\n"
+    return (mail + found[_PATCH]).encode("utf-8", "surrogateescape")
+
+
+def form_of(text: str) -> str:
+    """How a header is written; the first three of :attr:`Mail.form` are those that ``git am`` takes."""
+    lines = [line.rstrip("\r\n") for line in lines_of(text.removeprefix(BOM).lstrip("\n"))]
+    first, second, third = (*lines, "", "", "")[:3]
+    header = headers.parse(text)
+    described = header.find("Description") and not header.find("Subject")
+    head = [line.split(":", 1)[0].lower() for line in itertools.takewhile(str.strip, lines)]
+    if first.startswith("# HG changeset patch"):
+        return "hg"
+    if not described and first.startswith(("From ", "From: ")):
+        return "mail"
+    if first and not second and third.startswith(("From:", "Author:", "Date:")):
+        return "stgit"
+    if not described and not {"from", "subject"}.isdisjoint(head) and _is_mail(lines):
+        return "mail"
+    return "fields" if any(not isinstance(item, Text) for item in header.items) else "text"
+
+
+def begins_mail(line: str) -> bool:
+    """Whether a line is the one with which a mail begins in an mbox: the one before, if any, ends there."""
+    return bool(_MAIL_BEGINS.match(line))
+
+
+def breaks(line: str) -> bool:
+    """Whether ``git am`` sees the end of the message in this line of it."""
+    return bool(_BREAK.match(line))
+
+
+def identity(name: str, address: str, date: str | None) -> tuple[str, str]:
+    """``Name <address>`` as git writes it, and the date in git's raw format; "" for what git takes for no date.
+
+    What is missing of the author is that of :data:`NOBODY`. Dates without a zone are in UTC.
+    """
+    name, address = name.replace("\0", ""), address.replace("\0", "")
+    if not address:
+        address = NOBODY[1]
+    whole = bool(_WHOLE_NAME.match(name) and _WHOLE_NAME.match(address))
+    when = _whole_date(date or "")
+    if whole and (when or not date):
+        return f"{name} <{address}>", when
+    for who in (name, name.strip("<>") or NOBODY[0], NOBODY[0]):
+        for moment in (date, None) if date and not when else (None,):
+            env = {"GIT_AUTHOR_NAME": who, "GIT_AUTHOR_EMAIL": address, "TZ": "UTC"}
+            env["GIT_AUTHOR_DATE"] = moment.replace("\0", "") if moment else DATE
+            answer = git.ask("var", "GIT_AUTHOR_IDENT", cwd=Path("/"), env=env)
+            if answer.status == 0:
+                said = answer.out.decode("utf-8", "surrogateescape").rstrip("\n")
+                author, seconds, zone = said.rsplit(" ", 2)
+                if int(seconds) >= 1 << 63:  # git's time before 1970, which it shows as this
+                    seconds, zone = "0", "+0000"
+                known = moment and int(seconds) <= _LAST_SECOND and len(zone) == len("+0000")
+                return author, f"{seconds} {zone}" if known else when
+    return f"{NOBODY[0]} <{NOBODY[1]}>", when
+
+
+def is_date(text: str) -> bool:
+    """Whether git takes ``text`` for a date."""
+    return bool(_whole_date(text) or identity(*NOBODY, text)[1])
+
+
+def _as_utf8(text: str) -> str:
+    """``text`` with each undecodable byte taken for Latin-1, as git does when it commits what is not UTF-8."""
+    return re.sub("[\udc80-\udcff]", lambda found: chr(ord(found[0]) - 0xDC00), text)
+
+
+def stripped(message: str, *, comments: bool = False) -> str:
+    """What ``git stripspace`` makes of a message; with ``comments`` lines that start with # go too."""
+    lines: list[str] = []
+    for line in message.split("\n"):
+        if comments and line.startswith("#"):
+            continue
+        line = line.rstrip(" \t\r\v\f")  # git's white space, not Unicode's
+        if line or (lines and lines[-1]):
+            lines.append(line)
+    return "\n".join(lines).strip("\n")
+
+
+def _is_mail(lines: list[str]) -> bool:
+    """Whether ``git am`` takes text for a mail that does not begin with From: fields alone up to an empty line."""
+    for line in lines:
+        if not line:
+            return True
+        if line[0] not in " \t" and not _MAIL_FIELD.match(line):
+            return False
+    return False  # the diff follows
+
+
+def _mailinfo(mail: str, *, inbody: bool) -> dict[str, str]:
+    """What git says of a mail, by its words: Author, Email, Subject, Date; its text under "", the rest _PATCH."""
+    if not mail.strip():
+        return {"": "", _PATCH: ""}
+    with tempfile.TemporaryDirectory(prefix="decouple-mail-") as folder:
+        text, patch = Path(folder, "text"), Path(folder, "patch")
+        answer = git.ask(
+            "mailinfo",
+            "-u",  # into UTF-8, whatever the configuration says
+            "-b",  # [PATCH] goes, [ROCm] stays
+            "--no-scissors",
+            *(() if inbody else ("--no-inbody-headers",)),
+            str(text),
+            str(patch),
+            cwd=Path("/"),
+            stdin=mail.encode("utf-8", "surrogateescape"),
+        )
+        if answer.status:
+            words = next((line for line in answer.err.splitlines() if line.startswith(("error: ", "fatal: "))), "")
+            raise DecoupleError(
+                f"the mail header cannot be read: {words.partition(': ')[2] or 'git mailinfo refuses it'}",
+                next_step="write the header of the patch in UTF-8, without encoded words",
+            )
+        found = {
+            key: path.read_bytes().decode("utf-8", "surrogateescape") for key, path in (("", text), (_PATCH, patch))
+        }
+    for line in answer.out.decode("utf-8", "surrogateescape").split("\n"):
+        name, colon, value = line.partition(": ")
+        if colon:
+            found.setdefault(name, value)
+    return found
+
+
+def _hg_as_mail(text: str) -> str:
+    """Mercurial's export as the mail that ``git am`` makes of it: ``# User``, ``# Date``, and a text."""
+    fields, lines = [], lines_of(text.lstrip("\n"))
+    at = 0
+    for at, line in enumerate(lines):  # noqa: B007 - where it ends is what is asked
+        if line.startswith("# User "):
+            fields.append(f"From: {line[7:].strip()}\n")
+        elif date := re.match(r"# Date (\d+) (-?\d+)\s*\Z", line):
+            minutes = -int(date.group(2)) // 60  # seconds west of Greenwich
+            fields.append(f"Date: @{date.group(1)} {'-' if minutes < 0 else '+'}{_zone(abs(minutes))}\n")
+        elif not line.startswith("# "):
+            break
+    return "".join([*fields, "\n", *lines[at:]])
+
+
+def _zone(minutes: int) -> str:
+    return f"{minutes // 60:02}{minutes % 60:02}"
+
+
+def _stgit_as_mail(text: str) -> str:
+    """StGit's export as the mail that ``git am`` makes of it: the title, then an author, a date, and the text."""
+    first, *lines = lines_of(text.lstrip("\n"))
+    fields = [f"Subject: {first}"]
+    while lines and (not lines[0].strip() or re.match(r"(From|Author|Date):", lines[0])):
+        line = lines.pop(0)
+        if line.strip():
+            fields.append(re.sub(r"\AAuthor:", "From:", line))
+    return "".join([*fields, "\n", *lines])
+
+
+def _title_and_body(header: Header) -> tuple[str, str]:
+    """The title of what is no mail, and the text below it: DEP-3's Description, or free text, up to ``---``."""
+    field = next((one for one in header.fields if one.name.lower() in TITLES and one.value), None)
+    free = stripped(free_text(header))
+    if field is None:
+        title, _, body = free.partition("\n")
+        return title, body.strip("\n")
+    if field.name.lower() == "subject":  # a fold means nothing in a field of a mail
+        return " ".join(field.value.split()), free
+    title, _, body = field.value.partition("\n")
+    return title, "\n\n".join(part for part in (body.strip("\n"), free) if part)
+
+
+def free_text(header: Header) -> str:
+    """The text of a header that is no field, up to its ``---``, without an mbox line in front."""
+    text = "".join(item.raw for item in header.items if isinstance(item, Text)).removeprefix(BOM)
+    kept = []
+    for number, line in enumerate(lines_of(text)):
+        if line.rstrip() == "---":
+            break
+        if number or not line.startswith("From "):
+            kept.append(line)
+    return "".join(kept)
+
+
+def _fields_as_mail(header: Header, title: str) -> str:
+    """The author, date and title of DEP-3 fields as a mail's; of more than one author the first."""
+    author = (header.author or "").split("\n", 1)[0]
+    author = re.sub(r"(<[^<>]*>)\s*,.*", r"\1", author)
+    date = (header.get("Date") or "").split("\n", 1)[0]
+    lines = [f"{name}: {value}\n" for name, value in (("From", author), ("Date", date), ("Subject", title)) if value]
+    return "".join([*lines, "\n"])
+
+
+def _day(header: Header) -> str:
+    """``Last-Update`` in git's raw format; "" for what is no day as DEP-3 writes it."""
+    value = (header.get("Last-Update") or "").strip()
+    try:
+        day = datetime.datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=datetime.UTC) if _DAY.match(value) else None
+    except ValueError:
+        return ""
+    return f"{int(day.timestamp())} +0000" if day and day.timestamp() >= 0 else ""
+
+
+def _whole_date(text: str) -> str:
+    """A date that can be read in one way only, in git's raw format; "" for another."""
+    if not _WHOLE_DATE.match(text):
+        return ""
+    try:
+        seconds = int(parsedate_to_datetime(text).timestamp())
+    except ValueError:
+        return ""
+    return f"{seconds} {text[-5:]}" if seconds >= 0 else ""

@@ -1,0 +1,35 @@
+"""Where a file is once patches have moved it: what a patch that knows only its old place must be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from decouple.patch.parse import Patch
+
+
+class NewPlace(Struct, frozen=True):
+    """A file that a patch moved."""
+
+    path: str
+    """Where it is."""
+    patch: str
+    """The patch that moved it last."""
+
+    def __str__(self) -> str:
+        return f"{self.patch} moved it to {self.path}"
+
+
+def renamed(patches: Iterable[Patch]) -> dict[str, NewPlace]:
+    """Every path that ``patches``, in order, moved away and left free: where its file is."""
+    found: dict[str, NewPlace] = {}
+    for patch in patches:
+        for file in patch.files:
+            if file.rename and file.old_path and file.new_path:
+                here = NewPlace(file.new_path, patch.name)
+                found.update({path: here for path, moved in found.items() if moved.path == file.old_path})
+                found[file.old_path] = here
+            if file.new_path:
+                found.pop(file.new_path, None)
+    return found
