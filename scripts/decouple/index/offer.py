@@ -115,7 +115,7 @@ def page_of(project: str, page: ProjectPage, site: Path | None) -> Page:
     labels: list[LabelList] = []
     for package in page.packages:
         try:
-            if variants.lists_labels(package.filename):
+            if variants.listed_distribution(package.filename):
                 labels.append(_label_list(project, package, site))
             else:
                 offers.append(_offer(project, package, site))
@@ -161,7 +161,7 @@ def _parsed(filename: str) -> tuple[str, Version, frozenset[Tag]]:
 
 
 def _label_list(project: str, package: DistributionPackage, site: Path | None) -> LabelList:
-    if canonicalize_name(package.filename.split("-", 1)[0]) != canonicalize_name(project):
+    if canonicalize_name(variants.listed_distribution(package.filename) or "") != canonicalize_name(project):
         raise _NoOffer(f"labels of another project on the page of {project}")
     _check_address(package.url, site)
     sha256 = package.digests.get("sha256")
