@@ -16,8 +16,9 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of
 from decouple.base.progress import SILENT, Progress
 from decouple.index import release_list, wheel
+from decouple.index.archive import WHEEL_BOUND
 from decouple.index.catalog import Entry
-from decouple.index.offer import WHEEL_BOUND, LabelList, Offer, Page, Refusal, local_path, project_name
+from decouple.index.offer import LabelList, Offer, Page, Refusal, local_path, project_name
 from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import METADATA
 from decouple.release import variants

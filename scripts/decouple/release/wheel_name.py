@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 from packaging.tags import Tag, parse_tag
-from packaging.utils import BuildTag, InvalidWheelFilename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import InvalidVersion
 
 from decouple.base.errors import DecoupleError
@@ -60,11 +60,6 @@ class WheelName(Struct, frozen=True):
         found = [(int(match[1]), int(match[2])) for one in platforms if (match := _MANYLINUX.match(one))]
         found += [glibc for old, glibc in _OLD_NAMES.items() if any(one.startswith(old) for one in platforms)]
         return min(found, default=None)
-
-    @property
-    def build_tag(self) -> BuildTag:
-        """The build number and what follows it, as installers compare them; empty where there is none."""
-        return parse_wheel_filename(f"x-0-{self.build}-py3-none-any.whl")[2] if self.build else ()
 
     @classmethod
     def parse(cls, filename: str) -> WheelName:
