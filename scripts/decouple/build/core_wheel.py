@@ -9,6 +9,7 @@ from decouple.base.fault import step
 from decouple.base.files import sha256_of, write_atomically
 from decouple.build import inputs, settings
 from decouple.build.environment import Environment, RootEnvironment
+from decouple.release.wheel_name import WheelName
 
 
 def unpack_core(environment: Environment, version: str) -> None:
@@ -21,7 +22,7 @@ def unpack_core(environment: Environment, version: str) -> None:
             f"{places.dist}: no core wheel of {version} to build stage 2 against",
             next_step="build stage 1 first (--stage 1), or use --core stock",
         )
-    if environment.kind == "portable" and "-manylinux" not in wheel.name:
+    if environment.kind == "portable" and WheelName.parse(wheel.name).glibc is None:
         raise DecoupleError(
             f"{wheel}: the last core that was built is of another environment",
             next_step="build stage 1 first (--env portable --stage 1)",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.build import settings
+from decouple.release.wheel_name import WheelName
 
 Run = Callable[[str, Sequence[str]], None]
 """Runs a command (what it does, the command) in the folder of the wheel, inside the root."""
@@ -24,7 +25,7 @@ def graft(raw: Path, run: Run, log: Path) -> Path:
     table = settings.facts().portable
     run("graft stage 1", [*table.graft, grafted.name, raw.name])
     found = sorted(grafted.glob("*.whl"))
-    if len(found) != 1 or "-manylinux" not in found[0].name:
+    if len(found) != 1 or WheelName.parse(found[0].name).glibc is None:
         raise DecoupleError(
             f"{raw.name}: no manylinux wheel came of it ({', '.join(one.name for one in found) or 'none'})",
             next_step=f"read {log}: a library needs what no old system has",
@@ -38,4 +39,5 @@ def graft(raw: Path, run: Run, log: Path) -> Path:
     (folder,) = unpacked.iterdir()
     packed.mkdir()
     run("pack it again", [*table.wheel, "pack", "--dest-dir", packed.name, f"{unpacked.name}/{folder.name}"])
-    return packed / found[0].name
+    (made,) = packed.glob("*.whl")  # of several platforms its name may put another first
+    return made

@@ -58,7 +58,8 @@ def pair(core: Path, bindings: Path, folder: Path) -> PairedWheels:
             f"{bindings.name}: made for torch{pins.get(CORE, '')}, not for {of_core.version}",
             next_step="name the core of the same build",
         )
-    if core.stem.split("-")[2:4] != bindings.stem.split("-")[2:4]:
+    for_python = [{(tag.interpreter, tag.abi) for tag in remade.plain_name(one).tags} for one in (core, bindings)]
+    if for_python[0] != for_python[1]:
         raise UsageError(f"{core.name}, {bindings.name}: for two Pythons", next_step="name wheels of one Python")
     local, public = str(Version(of_bindings.version).local), Version(of_core.version).public
     version, paired = f"{public}+{local}", f"{public}+{local}.{PAIRED}"

@@ -7,8 +7,13 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.build import wheels
+from decouple.release import projects
 from decouple.release.wheel_manifest import WheelManifest
+from decouple.release.wheel_name import WheelName
 
 _KEPT = ("entry_points.txt", "top_level.txt", "LICENSE", "NOTICE", "licenses/")
 
@@ -21,13 +26,19 @@ def raw(
     changed: Mapping[str, bytes | Path] | None = None,
 ) -> Path:
     """The wheel ``target``, uncompressed and without RECORD: the members ``names`` of ``source``, with METADATA
-    ``text``; what is ``changed`` has other bytes, or those of a file."""
-    stem = "-".join(target.name.split("-")[:2])
-    tag = "-".join(target.stem.split("-")[2:])
+    ``text``; what is ``changed`` has other bytes, or those of a file.
+
+    The wheel's own folders (``.dist-info``, ``.data``) and WHEEL say what the name of ``target`` does (PEP 427).
+    Raises DecoupleError when ``source`` has more of them than one of a kind, or no WHEEL.
+    """
+    made = WheelName.parse(target.name)
     old = wheels.dist_info(source, target)
+    own = {old: f"{made.stem}.dist-info", **dict.fromkeys(_data_folders(source, target), f"{made.stem}.data")}
+    said = _wheel_file(source, old, target, made)
     with zipfile.ZipFile(target, "w") as out:
         for name in names:
-            entry = zipfile.ZipInfo(name.replace(f"{old}/", f"{stem}.dist-info/"))
+            folder, slash, rest = name.partition("/")
+            entry = zipfile.ZipInfo(f"{own.get(folder, folder)}{slash}{rest}")
             entry.external_attr = source.getinfo(name).external_attr
             other = changed.get(name) if changed else None
             if isinstance(other, bytes):
@@ -39,12 +50,45 @@ def raw(
             ):
                 while chunk := reader.read(1 << 20):
                     sink.write(chunk)
-        out.writestr(f"{stem}.dist-info/METADATA", text)
-        out.writestr(
-            f"{stem}.dist-info/WHEEL",
-            f"Wheel-Version: 1.0\nGenerator: decouple\nRoot-Is-Purelib: false\nTag: {tag}\n",
-        )
+        out.writestr(f"{made.stem}.dist-info/METADATA", text)
+        out.writestr(f"{made.stem}.dist-info/WHEEL", said)
     return target
+
+
+def plain_name(wheel: Path) -> WheelName:
+    """The parts of a wheel's name. Raises UsageError for a variant wheel, whose name ends in a label of no tag's;
+    DecoupleError for no wheel's name."""
+    name = WheelName.parse(wheel.name)
+    if name.label is not None:
+        raise UsageError(
+            f"{wheel.name}: a variant wheel", next_step="name the wheel that `decouple variants` made it of"
+        )
+    return name
+
+
+def _data_folders(source: zipfile.ZipFile, target: Path) -> set[str]:
+    """The folder whose content goes elsewhere than beside the packages (``.data``), if there is one.
+
+    Installers take any of that ending for it. Raises DecoupleError when there are more.
+    """
+    found = {name.partition("/")[0] for name in source.namelist() if name.partition("/")[0].endswith(".data")}
+    if len(found) > 1:
+        raise DecoupleError(
+            f"{source.filename or target}: {len(found)} folders that end in .data, expected one",
+            next_step="build the wheel again",
+        )
+    return found
+
+
+def _wheel_file(source: zipfile.ZipFile, info: str, target: Path, name: WheelName) -> str:
+    """WHEEL for ``name``, one ``Tag`` for each that a compressed set stands for. Raises DecoupleError."""
+    if f"{info}/WHEEL" not in source.namelist():
+        raise DecoupleError(f"{source.filename or target}: no WHEEL in it", next_step="build the wheel again")
+    purelib = projects.headers(source.read(f"{info}/WHEEL")).get("Root-Is-Purelib", "false")
+    lines = ["Wheel-Version: 1.0", "Generator: decouple", f"Root-Is-Purelib: {purelib}"]
+    if name.build:
+        lines.append(f"Build: {name.build}")
+    return "".join(f"{line}\n" for line in (*lines, *(f"Tag: {tag}" for tag in sorted(map(str, name.tags)))))
 
 
 def finished(
@@ -58,9 +102,9 @@ def finished(
     """The same wheel as the version of ``manifest``: METADATA is ``text``, what is ``changed`` has other bytes.
     ``folders``: to work in, and where it goes."""
     work, folder = folders
-    info, stem = wheels.dist_info(source, wheel), wheel.name.split("-", 2)
+    info, name = wheels.dist_info(source, wheel), plain_name(wheel)
     made = raw(
-        work / f"{stem[0]}-{manifest.version}-{stem[2]}",
+        work / str(replace(name, version=manifest.version)),
         source,
         [*payload(source, info), *kept(source, info)],
         text,

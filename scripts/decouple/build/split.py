@@ -58,7 +58,8 @@ def split(wheel: Path, folder: Path) -> SplitWheels:
     manifest = wheels.read_manifest(wheel)
     if canonicalize_name(manifest.project) != CUDA:
         raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {CUDA}")
-    platform = wheel.stem.split("-")[-1]
+    name = remade.plain_name(wheel)
+    shared_name = replace(name, distribution=f"{_PACKAGE}_libraries", tag=f"py3-none-{name.platform}")
     epoch = int(manifest.times.get("source_date_epoch", 0))
     with work_folder(folder, "split") as work, zipfile.ZipFile(wheel) as source:
         info = wheels.dist_info(source, wheel)
@@ -68,7 +69,7 @@ def split(wheel: Path, folder: Path) -> SplitWheels:
             raise UsageError(f"{wheel.name}: no library for all Pythons in it", next_step="name a wheel that is whole")
         headers = projects.headers(source.read(f"{info}/METADATA"))
         raw_libraries = remade.raw(
-            work / f"{_PACKAGE}_libraries-{manifest.version}-py3-none-{platform}.whl",
+            work / str(shared_name),
             source,
             shared,
             _libraries_metadata(headers, manifest),

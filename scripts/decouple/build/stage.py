@@ -22,6 +22,7 @@ from decouple.build.effort import Effort
 from decouple.build.environment import Environment, ask
 from decouple.build.estimate import objects_in
 from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
+from decouple.release.wheel_name import WheelName
 
 HOW = ("MAX_JOBS", "CCACHE_MAXSIZE", "CCACHE_DEPEND", *remote_cache.VARIABLES)
 """Variables on which no wheel depends."""
@@ -165,7 +166,7 @@ class Stage(ABC):
             manifest = WheelManifest(
                 release=self.places.release,
                 project=self.project,
-                version=raw.name.split("-")[1],
+                version=WheelName.parse(raw.name).version,
                 upstream=provenance.upstream,
                 sources=(*provenance.sources, *self.job.choices.wheels),
                 series=SeriesContent(provenance.series_digest, provenance.patches),

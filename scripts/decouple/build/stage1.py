@@ -12,6 +12,7 @@ from decouple.build import inputs
 from decouple.build.graft import graft
 from decouple.build.stage import HOW, Stage
 from decouple.release import projects
+from decouple.release.wheel_name import WheelName
 
 
 class Stage1(Stage):
@@ -44,7 +45,7 @@ class Stage1(Stage):
         self._uninstall()
         self.compile("install")
         raw = self.pack([self.python(), "setup.py", "-q", "bdist_wheel", "--dist-dir"], tree)
-        said = raw.name.split("-")[1]
+        said = WheelName.parse(raw.name).version
         if said != self.version:
             raise DecoupleError(
                 f"{raw.name}: its version is {said}, expected {self.version}", next_step=f"read {self.log}"

@@ -79,6 +79,7 @@ def thin(wheel: Path, archs: Sequence[str], folder: Path, containers: Containers
     are not of a known layout.
     """
     manifest = wheels.read_manifest(wheel)
+    remade.plain_name(wheel)
     if canonicalize_name(manifest.project) != CUDA:
         raise UsageError(f"{wheel.name}: a wheel of {manifest.project}", next_step=f"name one of {CUDA}")
     has = [arch.removesuffix("+PTX") for arch in manifest.arch_list]

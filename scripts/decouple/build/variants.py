@@ -21,6 +21,7 @@ from decouple.build import remade, split, wheels
 from decouple.release import projects, variants
 from decouple.release.projects import CORE, CUDA, PAIRED
 from decouple.release.wheel_manifest import WheelManifest
+from decouple.release.wheel_name import WheelName
 
 _NULL_TEXT = """\
 For a machine without an NVIDIA driver that runs one of this project's CUDA versions: the core alone, and nothing of
@@ -42,8 +43,9 @@ class _Given(Struct, frozen=True):
         return variants.version_of(self.manifest.version)
 
     @property
-    def tags(self) -> str:
-        return "-".join(self.path.stem.split("-")[2:])
+    def name(self) -> WheelName:
+        """The name before the label: tags are read from it."""
+        return replace(WheelName.parse(self.path.name), version=self.version)
 
 
 def make(given: Sequence[Path], folder: Path) -> tuple[Path, ...]:
@@ -52,10 +54,10 @@ def make(given: Sequence[Path], folder: Path) -> tuple[Path, ...]:
     Raises UsageError when one is no wheel of torch_cuda for any core, when two have the same name as variants or are
     pinned to two cores, DecoupleError when one was not built by decouple.
     """
-    found: dict[tuple[str, str, str], _Given] = {}
+    found: dict[tuple[str, str], _Given] = {}
     for path in given:
         one = _read(path)
-        other = found.setdefault((one.version, one.tags, one.label), one)
+        other = found.setdefault((str(one.name), one.label), one)
         if other is not one:
             raise UsageError(f"{path.name}, {other.path.name}: both would be {one.label}", next_step="name one of them")
         other = next(iter(found.values()))
@@ -66,7 +68,7 @@ def make(given: Sequence[Path], folder: Path) -> tuple[Path, ...]:
             )
     with work_folder(folder, "variants") as work:
         made = [_variant(one, folder, work) for one in found.values()]
-        for one in {(one.version, one.tags): one for one in found.values()}.values():
+        for one in {str(one.name): one for one in found.values()}.values():
             made.append(_null(one, folder, work))
     return tuple(made)
 
@@ -99,7 +101,7 @@ def _variant(one: _Given, folder: Path, work: Path) -> Path:
         fields = [(key, one.version if key == "Version" else value) for key, value in headers.items()]
         names = [*remade.payload(source, info), *remade.kept(source, info)]
         text = remade.metadata(fields, str(headers.get_payload()))
-        raw = remade.raw(_plain(one, work), source, names, text)
+        raw = remade.raw(work / str(one.name), source, names, text)
     return _finished(raw, one, one.manifest, one.label, folder)
 
 
@@ -111,13 +113,8 @@ def _null(one: _Given, folder: Path, work: Path) -> Path:
             for key, value in headers.items()
             if key != "Requires-Dist" or split.asks_for(key, value, CORE)
         ]
-        raw = remade.raw(_plain(one, work), source, (), remade.metadata(fields, _NULL_TEXT))
+        raw = remade.raw(work / str(one.name), source, (), remade.metadata(fields, _NULL_TEXT))
     return _finished(raw, one, replace(one.manifest, cuda=None, arch_list=()), variants.NULL, folder)
-
-
-def _plain(one: _Given, work: Path) -> Path:
-    """The name before the label: tags are read from it."""
-    return work / f"{one.path.name.split('-', 1)[0]}-{one.version}-{one.tags}.whl"
 
 
 def _finished(raw: Path, one: _Given, manifest: WheelManifest, label: str, folder: Path) -> Path:
@@ -125,6 +122,6 @@ def _finished(raw: Path, one: _Given, manifest: WheelManifest, label: str, folde
     with zipfile.ZipFile(raw, "a") as out:
         info = wheels.dist_info(out, raw)
         out.writestr(f"{info}/{variants.MEMBER}", variants.document({label: stands_for}))
-    labelled = raw.rename(raw.with_name(f"{raw.stem}-{label}.whl"))
+    labelled = raw.rename(raw.with_name(str(replace(one.name, label=label))))
     made = replace(manifest, version=one.version, flags={**manifest.flags, "variant": label})
     return wheels.finish(labelled, folder, made, int(manifest.times.get("source_date_epoch", 0)))

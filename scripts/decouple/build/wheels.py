@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
+import io
 import re
 import time
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -19,6 +22,7 @@ from decouple.base.files import write_atomically
 from decouple.base.names import is_relative_path
 from decouple.base.outside import parse_json
 from decouple.release.wheel_manifest import MEMBER, SUFFIX, WheelManifest
+from decouple.release.wheel_name import WheelName
 
 #: The earliest time a zip member can carry.
 _ZIP_EPOCH = 315532800
@@ -58,19 +62,19 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
                     raise DecoupleError(f"{raw}: {name!r} leads out of the wheel", next_step="build the wheel again")
             if text_name not in names:
                 raise DecoupleError(f"{raw}: no METADATA in it", next_step="build the wheel again")
-            lines, digests = [], {}
+            rows, digests = list[tuple[str, str, str]](), dict[str, str]()
             for name in names:
                 executable = bool(given.getinfo(name).external_attr >> 16 & 0o111)
                 digest, size = _copy(given, out, name, _member(name, executable, epoch), deflater)
-                lines.append(_record(name, digest, size))
+                rows.append(_row(name, digest, size))
                 digests[name] = digest.hex()
             made[f"{info}/{BOM}"] = bom.document(manifest, given.read(text_name), digests, epoch)
             for name, data in made.items():
                 with out.open(_member(name, False, epoch), "w") as sink:
                     sink.write(data)
-                lines.append(_record(name, hashlib.sha256(data).digest(), len(data)))
+                rows.append(_row(name, hashlib.sha256(data).digest(), len(data)))
             with out.open(_member(record_name, False, epoch), "w") as sink:
-                sink.write(("".join(sorted(lines)) + f"{record_name},,\n").encode())
+                sink.write(_record([*sorted(rows), (record_name, "", "")]))
     except zipfile.BadZipFile as error:
         raise DecoupleError(f"{raw}: {error}", next_step="build the wheel again") from error
     except BaseException:
@@ -84,13 +88,13 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
 def check_platform(name: str, said: str) -> None:
     """Whether the tag in a wheel's ``name`` promises no more than its libraries keep, by what auditwheel ``said`` of
     their symbols. Raises DecoupleError where it does."""
-    tagged, asked = _PLATFORM.search(name), _PLATFORM.search(said.partition("constrains the platform tag")[2])
+    tagged, asked = WheelName.parse(name).glibc, _PLATFORM.search(said.partition("constrains the platform tag")[2])
     if tagged is None or asked is None:
         raise DecoupleError(
             f"{name}: auditwheel names no manylinux platform for its libraries",
             next_step="`auditwheel show` of that wheel says which symbols are in the way",
         )
-    if tuple(map(int, asked.groups())) > tuple(map(int, tagged.groups())):
+    if tuple(map(int, asked.groups())) > tagged:
         raise DecoupleError(
             f"{name}: its libraries need {asked[0].rstrip('_')}",
             next_step="`auditwheel show` of that wheel names the symbols; link what is as old as the tag",
@@ -179,6 +183,12 @@ def _copy(
     return digest.digest(), size
 
 
-def _record(name: str, digest: bytes, size: int) -> str:
-    quoted = f'"{name}"' if "," in name else name
-    return f"{quoted},sha256={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()},{size}\n"
+def _row(name: str, digest: bytes, size: int) -> tuple[str, str, str]:
+    return name, f"sha256={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}", str(size)
+
+
+def _record(rows: Iterable[tuple[str, str, str]]) -> bytes:
+    """RECORD, which is CSV: a name may hold a comma or a quotation mark."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -31,7 +30,9 @@ from decouple.flows import portable
 from decouple.flows.build_request import Build
 from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
+from decouple.index import dependencies
 from decouple.prebuilt.pairing import RemoteWheel, pair_of
+from decouple.release.wheel_name import WheelName
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks
@@ -167,7 +168,7 @@ def _official(request: WholeParity, listener: Listener) -> Path:
     with locked(folder / ".lock"):
         if mark.exists() and mark.read_text() == wheel.sha256 and python.exists():
             return python
-        interpreter = re.sub(r".*-cp3(\d+)-.*", r"python3.\1", wheel.name)
+        interpreter = f"python{dependencies.python_of(WheelName.parse(wheel.name).tags) or 3}"
         own = shutil.which(interpreter)
         if own is None:
             raise DecoupleError(

@@ -74,6 +74,8 @@ def choose(request: Wheels, listener: Listener = QUIET) -> FoundWheels:
             if request.root:
                 _hold_to_list(index, request.root, request.release)
             packages = choosing.choose(index, request.release, machine, request.cuda)
+            for line in packages.refused:
+                listener.warn(f"{request.indexes[number]}: {line}")
             return FoundWheels(packages, index, indexes[number + 1 :])
         except DecoupleError as error:
             if index is indexes[-1]:

@@ -22,7 +22,10 @@ from pathlib import Path
 from installer.records import InvalidRecordEntry, parse_record_file
 
 from decouple.base.errors import DecoupleError
+from decouple.base.outside import FILE_BOUND
 
+WHEEL_BOUND = FILE_BOUND
+"""Bytes of a wheel: what a page may offer, what is fetched, and what is opened."""
 TEXT_BOUND = 4 << 20
 """Bytes of METADATA, WHEEL or the build manifest."""
 RECORD_BOUND = 64 << 20
@@ -34,6 +37,8 @@ GROWTH_BOUND = 100
 GROWTH_FREE = 64 << 20
 """Bytes that any wheel may unpack to."""
 
+#: APPNOTE 4.3.15: signature, disk, place of the end record, disks. 4.3.14: …, bytes and place of the directory.
+_LOCATOR, _END_64 = struct.Struct("<4sLQL"), struct.Struct("<4sQ2H2L4Q")
 _AGAIN = "build it again, or tell its publisher"
 _DANGEROUS = "do not install it; build it again, or tell its publisher"
 _PIECE = 1 << 20
@@ -228,18 +233,29 @@ def _refuse_large_directory(path: Path) -> None:
     """``zipfile`` keeps every member's entry in memory, before anybody can look at their number.
 
     The end record is where it looks for it: without a comment at the very end, else the last one of the last 64 KiB
-    (APPNOTE 4.3.16). Raises DecoupleError, also for a zip64 end record, which only 4 GiB or 65,536 members need.
+    (APPNOTE 4.3.16); that of zip64, which 4 GiB or 65,536 members need, right before its locator (4.3.14, 4.3.15).
+    Raises DecoupleError, also where the locator names another place, which other readers would take.
     """
     with path.open("rb") as source:
         size = source.seek(0, 2)
-        source.seek(max(0, size - (1 << 16) - 22 - 20))
+        if size > WHEEL_BOUND:
+            raise DecoupleError(f"{path.name}: {size} bytes, more than {WHEEL_BOUND}", next_step=_DANGEROUS)
+        first = max(0, size - (1 << 16) - 22 - _LOCATOR.size - _END_64.size)
+        source.seek(first)
         tail = source.read()
     at = len(tail) - 22 if tail[-22:-18] == b"PK\5\6" and tail[-2:] == b"\0\0" else tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) - at < 22:
         return  # zipfile says what it is not
-    if at >= 20 and tail[at - 20 : at - 16] == b"PK\6\7":
-        raise DecoupleError(f"{path.name}: a zip64 archive of 4 GiB or 65,536 members", next_step=_DANGEROUS)
     length = int.from_bytes(tail[at + 12 : at + 16], "little")
+    locator = at - _LOCATOR.size
+    if locator >= 0 and tail[locator : locator + 4] == b"PK\6\7":
+        end = locator - _END_64.size
+        *_, place, _ = _LOCATOR.unpack_from(tail, locator)
+        if end < 0 or tail[end : end + 4] != b"PK\6\6" or place != first + end:
+            raise DecoupleError(
+                f"{path.name}: a zip64 archive whose end record is not where its locator says", next_step=_DANGEROUS
+            )
+        *_, length, _ = _END_64.unpack_from(tail, end)
     if length > DIRECTORY_BOUND:
         raise DecoupleError(
             f"{path.name}: a directory of {length} bytes, more than {DIRECTORY_BOUND}", next_step=_DANGEROUS

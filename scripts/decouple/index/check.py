@@ -16,12 +16,14 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of
 from decouple.base.progress import SILENT, Progress
 from decouple.index import release_list, wheel
+from decouple.index.archive import WHEEL_BOUND
 from decouple.index.catalog import Entry
-from decouple.index.offer import WHEEL_BOUND, LabelList, Offer, Page, Refusal, local_path, project_name
+from decouple.index.offer import LabelList, Offer, Page, Refusal, local_path, project_name
 from decouple.index.remote import STATEMENT_BOUND, Index
 from decouple.index.site import METADATA
 from decouple.release import variants
 from decouple.release.wheel_manifest import SUFFIX, WheelManifest
+from decouple.release.wheel_name import WheelName
 
 
 class SiteFault(Struct, frozen=True):
@@ -116,7 +118,7 @@ def _label_faults(index: Index, page: Page) -> Iterator[SiteFault]:
     metadata"), and it must say what the wheels' manifests do."""
     wanted: dict[str, dict[str, variants.Properties]] = {}
     for offer in page.variants:
-        name = variants.listed_name(offer.filename.split("-", 1)[0], str(offer.version))
+        name = variants.listed_name(WheelName.parse(offer.filename).distribution, str(offer.version))
         try:
             manifest = WheelManifest.from_json(index.read(offer.beside(SUFFIX), STATEMENT_BOUND), offer.filename)
         except DecoupleError as error:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags, platform_tags
-from packaging.utils import canonicalize_name
+from packaging.utils import BuildTag, canonicalize_name
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
@@ -34,10 +34,28 @@ class Machine(Struct, frozen=True):
 
 
 class ChosenPackages(Struct, frozen=True):
-    """The files to fetch, core first, and why this CUDA version was taken."""
+    """The files to fetch, core first, and why this CUDA version was taken. ``refused`` says of each page what of it was
+    not looked at, in a line."""
 
     packages: tuple[Offer, ...]
     reason: str
+    refused: tuple[str, ...] = ()
+
+
+class _Pages(dict[str, Page]):
+    """Each project's page, asked for once."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__()
+        self.index = index
+
+    def __missing__(self, project: str) -> Page:
+        self[project] = page = self.index.project(project)
+        return page
+
+    def told(self) -> tuple[str, ...]:
+        """What of them was refused."""
+        return tuple(f"{name}: {said}" for name, page in self.items() if (said := _told_of_refused(page)))
 
 
 def this_machine(python: str | None = None) -> Machine:
@@ -79,15 +97,16 @@ def choose(index: Index, release: str, machine: Machine, cuda: str | None = None
     ``cuda`` is a local version such as ``cu124``, ``cpu`` for the core alone, or None: the newest that the driver
     runs; without a driver the newest there is. Raises DecoupleError naming what the index offers instead.
     """
+    pages = _Pages(index)
     if cuda == "cpu":
-        bare = [core for core in _fitting(index, CORE, release, machine) if not _label(core).startswith("cu")]
+        bare = [core for core in _fitting(pages, CORE, release, machine) if not _label(core).startswith("cu")]
         if not bare:
             raise DecoupleError(
                 f"{CORE} {release}: every one in {index.address} brings CUDA",
                 next_step="name the index for all, or cpu/",
             )
-        return ChosenPackages((bare[-1],), "the core alone, as asked")
-    offers = {label: package for package in _fitting(index, CUDA, release, machine) for label in [_label(package)]}
+        return ChosenPackages((bare[-1],), "the core alone, as asked", pages.told())
+    offers = {label: package for package in _fitting(pages, CUDA, release, machine) for label in [_label(package)]}
     if not offers:
         raise DecoupleError(
             f"{CUDA} {release}: no wheel in the index names its CUDA version",
@@ -103,7 +122,8 @@ def choose(index: Index, release: str, machine: Machine, cuda: str | None = None
     else:
         label, reason = _for_driver(offers, machine)
     package = offers[label]
-    return ChosenPackages((*_pinned_by(index, package, release, machine), package), f"{label}: {reason}")
+    pinned = _pinned_by(pages, package, release, machine)
+    return ChosenPackages((*pinned, package), f"{label}: {reason}", pages.told())
 
 
 def _for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
@@ -124,12 +144,12 @@ def _for_driver(offers: Iterable[str], machine: Machine) -> tuple[str, str]:
     )
 
 
-def _pinned_by(index: Index, package: Offer, release: str, machine: Machine) -> list[Offer]:
+def _pinned_by(pages: _Pages, package: Offer, release: str, machine: Machine) -> list[Offer]:
     """What a torch-cuda wheel is pinned to by its metadata: the core, and its libraries where they are apart.
 
     Raises DecoupleError when it pins no core, or something that the index does not have.
     """
-    data = index.read(package.beside(METADATA), STATEMENT_BOUND)
+    data = pages.index.read(package.beside(METADATA), STATEMENT_BOUND)
     if package.metadata and hashlib.sha256(data).hexdigest() != package.metadata:
         raise DecoupleError(
             f"{package.filename}{METADATA}: not the bytes the index promised (sha256 {package.metadata[:12]}…)",
@@ -147,12 +167,12 @@ def _pinned_by(index: Index, package: Offer, release: str, machine: Machine) -> 
         if name in (CORE, LIBRARIES):
             matching = [
                 offer
-                for offer in _fitting(index, name, release, machine)
+                for offer in _fitting(pages, name, release, machine)
                 if requirement.specifier.contains(str(offer.version), prereleases=True)
             ]
             if not matching:
                 raise DecoupleError(
-                    f"{package.filename}: needs {requirement}, which {index.address} does not have",
+                    f"{package.filename}: needs {requirement}, which {pages.index.address} does not have",
                     next_step="tell its publisher; choose another with --cuda, or --cuda cpu",
                 )
             found[name] = matching[-1]
@@ -163,9 +183,9 @@ def _pinned_by(index: Index, package: Offer, release: str, machine: Machine) -> 
     return [found[name] for name in (CORE, LIBRARIES) if name in found]
 
 
-def _fitting(index: Index, project: str, release: str, machine: Machine) -> list[Offer]:
+def _fitting(pages: _Pages, project: str, release: str, machine: Machine) -> list[Offer]:
     """Wheels of a release that run here and are not yanked, worst first. Raises DecoupleError when none is left."""
-    page = index.project(project)
+    page = pages[project]
     of_release = [package for package in page.offers if package.version.release[:2] == Version(release).release[:2]]
     kept = [package for package in of_release if package.yanked is None]
     by_python = [package for package in kept if _python_fits(package, machine)]
@@ -174,19 +194,19 @@ def _fitting(index: Index, project: str, release: str, machine: Machine) -> list
     if not fitting:
         if not of_release:
             offered = sorted({f"{package.version.major}.{package.version.minor}" for package in page.offers})
-            why = f"the index has {', '.join(offered) or 'no release of it'}{_refused(page)}"
+            why = f"the index has {', '.join(offered) or 'no release of it'}"
         elif not kept:
             why = "every file of it was yanked"
         else:
             names = sorted({str(tag) for package in kept for tag in package.tags})
             why = f"built for {', '.join(names)}"
         raise DecoupleError(
-            f"{project} {release}: nothing for Python {machine.python} here; {why}",
+            f"{project} {release}: nothing for Python {machine.python} here; {why}{_and_refused(page)}",
             next_step="choose with --python, or build it: nox -s build-" + release,
         )
 
-    def order(package: Offer) -> tuple[Version, int]:
-        return package.version, max(rank.get(tag, -len(rank)) for tag in package.tags)
+    def order(package: Offer) -> tuple[Version, int, BuildTag]:
+        return package.version, max(rank.get(tag, -len(rank)) for tag in package.tags), package.build
 
     return sorted(fitting, key=order)
 
@@ -198,10 +218,15 @@ def _python_fits(package: Offer, machine: Machine) -> bool:
         return False
 
 
-def _refused(page: Page) -> str:
+def _told_of_refused(page: Page) -> str:
     """What of the page was not looked at, for a message; empty when nothing was left out."""
-    wheels = [refusal for refusal in page.refused if refusal.filename.endswith(".whl")]
-    return f"; {len(wheels)} of its rows were refused: {wheels[0].filename}: {wheels[0].why}" if wheels else ""
+    wheels = [refusal for refusal in page.refused if refusal.of_wheel]
+    return f"{len(wheels)} of its wheels refused: {wheels[0].filename}: {wheels[0].why}" if wheels else ""
+
+
+def _and_refused(page: Page) -> str:
+    said = _told_of_refused(page)
+    return f"; {said}" if said else ""
 
 
 def _label(package: Offer) -> str:

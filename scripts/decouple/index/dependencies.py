@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, convert
 from msgspec.structs import asdict
@@ -143,7 +143,7 @@ def _linked(item: Mapping[str, Any]) -> Linked:
     return Linked(
         project=canonicalize_name(metadata["name"]),
         version=metadata["version"],
-        filename=download["url"].rsplit("/", 1)[-1].replace("%2B", "+"),
+        filename=unquote(urlsplit(download["url"]).path).rpartition("/")[2],
         url=download["url"],
         sha256=sha256,
         requires_python=metadata.get("requires_python"),

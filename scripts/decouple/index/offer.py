@@ -10,18 +10,19 @@ from __future__ import annotations
 import os.path
 import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urldefrag, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
 from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import BuildTag, InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 from pypi_simple import DistributionPackage, ProjectPage
 
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import NAME_BOUND, is_sha256
+from decouple.index.archive import WHEEL_BOUND
 from decouple.release import variants
 
 VERSION_BOUND = 100
@@ -30,8 +31,6 @@ PROJECT_BOUND = 100
 """Characters of a project's name."""
 ADDRESS_BOUND = 2000
 """Characters of an address; presigned ones of object stores have several hundred."""
-WHEEL_BOUND = 8 << 30
-"""Bytes of a wheel."""
 ROWS_BOUND = 100_000
 """Files on one page; PyPI's longest pages have some ten thousand."""
 
@@ -56,6 +55,7 @@ class Offer(Struct, frozen=True):
     tags: frozenset[Tag]
     url: str
     sha256: str | None
+    build: BuildTag = ()
     size: int | None = None
     requires_python: str | None = None
     yanked: str | None = None
@@ -69,10 +69,12 @@ class Offer(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """One row of a page that goes no further: what it calls itself, and why."""
+    """One row of a page that goes no further: what it calls itself, and why; ``of_wheel`` where it seems to mean one,
+    and no source archive or other thing that pages have too."""
 
     filename: str
     why: str
+    of_wheel: bool = True
 
 
 class LabelList(Struct, frozen=True):
@@ -115,12 +117,13 @@ def page_of(project: str, page: ProjectPage, site: Path | None) -> Page:
     labels: list[LabelList] = []
     for package in page.packages:
         try:
-            if variants.lists_labels(package.filename):
+            if variants.listed_distribution(package.filename):
                 labels.append(_label_list(project, package, site))
             else:
                 offers.append(_offer(project, package, site))
         except _NoOffer as error:
-            refused.append(Refusal(package.filename[:NAME_BOUND], str(error)))
+            of_wheel = any(".whl" in text[:ADDRESS_BOUND] for text in (package.filename, package.url))
+            refused.append(Refusal(package.filename[:NAME_BOUND], str(error), of_wheel))
     return Page(
         project,
         tuple(one for one in offers if one.variant is None),
@@ -141,41 +144,39 @@ def parse_name(filename: str) -> tuple[str, Version, frozenset[Tag]]:
     Raises DecoupleError.
     """
     try:
-        return _parsed(filename)
+        name, version, _, tags = _parsed(filename)
     except _NoOffer as error:
         raise DecoupleError(
             f"{filename[:NAME_BOUND]}: {error}", next_step="a wheel keeps the name that it was built with"
         ) from error
+    return name, version, tags
 
 
-def _parsed(filename: str) -> tuple[str, Version, frozenset[Tag]]:
+def _parsed(filename: str) -> tuple[str, Version, BuildTag, frozenset[Tag]]:
     if len(filename) > NAME_BOUND or not _FILE.fullmatch(filename):
         raise _NoOffer("not a wheel's file name")
     try:
-        name, version, _, tags = parse_wheel_filename(variants.split_label(filename)[0])
+        name, version, build, tags = parse_wheel_filename(variants.split_label(filename)[0])
     except (InvalidWheelFilename, InvalidVersion, ValueError) as error:
         raise _NoOffer(f"not a wheel's file name: {error}") from error
     if len(str(version)) > VERSION_BOUND or len(name) > PROJECT_BOUND:
         raise _NoOffer(f"a version or name of more than {VERSION_BOUND} characters")
-    return name, version, tags
+    return name, version, build, tags
 
 
 def _label_list(project: str, package: DistributionPackage, site: Path | None) -> LabelList:
-    if canonicalize_name(package.filename.split("-", 1)[0]) != canonicalize_name(project):
+    url = _address(package.url, site)
+    if canonicalize_name(variants.listed_distribution(package.filename) or "") != canonicalize_name(project):
         raise _NoOffer(f"labels of another project on the page of {project}")
-    _check_address(package.url, site)
-    sha256 = package.digests.get("sha256")
-    return LabelList(package.filename, package.url, sha256 if sha256 is None else _digest(sha256, "its sha256"))
+    return LabelList(package.filename, url, _sha256(package))
 
 
 def _offer(project: str, package: DistributionPackage, site: Path | None) -> Offer:
-    name, version, tags = _parsed(package.filename)
+    url = _address(package.url, site)
+    name, version, build, tags = _parsed(package.filename)
     if name != canonicalize_name(project):
         raise _NoOffer(f"a wheel of {name} on the page of {project}")
-    _check_address(package.url, site)
-    sha256 = package.digests.get("sha256")
-    if sha256 is not None:
-        sha256 = _digest(sha256, "its sha256")
+    sha256 = _sha256(package)
     if package.size is not None and not 0 <= package.size <= WHEEL_BOUND:
         raise _NoOffer(f"a size of {package.size} bytes")
     try:
@@ -191,8 +192,9 @@ def _offer(project: str, package: DistributionPackage, site: Path | None) -> Off
         filename=package.filename,
         project=name,
         version=version,
+        build=build,
         tags=tags,
-        url=package.url,
+        url=url,
         sha256=sha256,
         size=package.size,
         requires_python=package.requires_python or None,
@@ -202,11 +204,27 @@ def _offer(project: str, package: DistributionPackage, site: Path | None) -> Off
     )
 
 
+def _sha256(package: DistributionPackage) -> str | None:
+    """The row's digest, of its own field or of the address's fragment (PEP 503), where other fields may stand too."""
+    fields = [f"{name}={value}" for name, value in package.digests.items()] + [urlsplit(package.url).fragment]
+    parts = (part.partition("=") for text in fields for part in text.split("&"))
+    found = {_digest(value, "its sha256") for name, _, value in parts if name == "sha256"}
+    if len(found) > 1:
+        raise _NoOffer("two sha256 that differ")
+    return found.pop() if found else None
+
+
 def _digest(text: str, what: str) -> str:
     lower = text.lower()
     if not is_sha256(lower):
         raise _NoOffer(f"{what} is not 64 hex digits")
     return lower
+
+
+def _address(url: str, site: Path | None) -> str:
+    """``url`` without its fragment, which is of the page and not of the file."""
+    _check_address(url, site)
+    return urldefrag(url).url
 
 
 def _check_address(url: str, site: Path | None) -> None:

@@ -5,17 +5,25 @@ What a page says leaves this module only as `decouple.index.offer` let it throug
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import logging
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
-from urllib.parse import urljoin, urlsplit
+from typing import NamedTuple, TypeVar
+from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
 from bs4.builder import ParserRejectedMarkup
-from pypi_simple import IndexPage, ProjectPage, UnexpectedRepoVersionWarning, UnsupportedRepoVersionError
+from pypi_simple import (
+    DistributionPackage,
+    IndexPage,
+    ProjectPage,
+    UnexpectedRepoVersionWarning,
+    UnsupportedRepoVersionError,
+)
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
@@ -24,7 +32,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.outside import parse_json, read_bounded
 from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
-from decouple.index.offer import Page, local_path, page_of, project_name
+from decouple.index.offer import ADDRESS_BOUND, Page, local_path, page_of, project_name
 
 TIMEOUT = 30.0  # seconds without a byte
 PIECE = 1 << 16  # bytes read at a time
@@ -40,6 +48,13 @@ _IS_IT = "is this the index's simple/ address?"
 
 class NotThere(DecoupleError):
     """The index gives nothing at this address, as opposed to something that cannot be used."""
+
+
+class _Answer(NamedTuple):
+    """What came, and from where: a server may have sent the reader on."""
+
+    body: bytes
+    address: str
 
 
 class Index:
@@ -95,29 +110,32 @@ class Index:
     def project_json(self, name: str) -> Page:
         """The project's PEP 691 page. Raises DecoupleError, NotThere when the index has none."""
         url = self._folder(name) + "index.json"
-        body = self.read(url)
+        body, address = self._read(url, PAGE_BOUND)
+        if _is_markup(body):  # such servers have a page for every address
+            raise NotThere(f"{url}: not a page of an index (PEP 691): it is HTML", next_step=_IS_IT)
         return page_of(
-            name, _parsed(url, lambda: ProjectPage.from_json_data(parse_json(body), base_url=url)), self._site
+            name, _parsed(url, lambda: ProjectPage.from_json_data(parse_json(body), base_url=address)), self._site
         )
 
     def project_html(self, name: str) -> Page:
         """The project's PEP 503 page. Raises DecoupleError, NotThere when the index has none."""
         folder = self._folder(name)
         url = folder + "index.html" if folder.startswith("file:") else folder
-        body = self.read(url, HTML_BOUND)
-        return page_of(
-            name,
-            _parsed(url, lambda: ProjectPage.from_html(name, body, base_url=folder, from_encoding="utf-8")),
-            self._site,
-        )
+        body, address = self._read(url, HTML_BOUND)
+        page = _parsed(url, lambda: ProjectPage.from_html(name, body, base_url=address, from_encoding="utf-8"))
+        return page_of(name, replace(page, packages=[_named_by_address(one) for one in page.packages]), self._site)
 
     def read(self, url: str, bound: int = PAGE_BOUND) -> bytes:
         """The bytes at ``url``, at most ``bound`` of them. Raises DecoupleError naming the address and the fault, and
         NotThere when the server or the folder has no such file."""
+        return self._read(url, bound).body
+
+    def _read(self, url: str, bound: int) -> _Answer:
+        """As `read`, with the address that links in it are relative to."""
         local = local_path(url)
         if local is not None:
             try:
-                return read_bounded(local, bound)
+                return _Answer(read_bounded(local, bound), url)
             except (FileNotFoundError, NotADirectoryError) as error:
                 raise NotThere(f"{url}: {error.strerror}", next_step="is this the index's folder?") from error
             except (OSError, ValueError) as error:
@@ -129,11 +147,19 @@ class Index:
                     f"{url} is not in the cache and --offline forbids to ask for it",
                     next_step="run once without --offline",
                 )
-            return read_bounded(kept, bound)
-        body = b"".join(self._pieces(url, bound))
+            moved = _moved(kept)
+            address = read_bounded(moved, ADDRESS_BOUND).decode() if moved.is_file() else url
+            return _Answer(read_bounded(kept, bound), address)
+        reached = [url]
+        body = b"".join(self._pieces(url, bound, reached.append))
+        answer = _Answer(body, reached[-1])
         if kept is not None:
-            write_atomically(kept, body)
-        return body
+            if answer.address == url:
+                _moved(kept).unlink(missing_ok=True)
+            else:
+                write_atomically(_moved(kept), answer.address)
+            write_atomically(kept, answer.body)
+        return answer
 
     def save(self, url: str, target: Path, bound: int) -> str:
         """Stream what is at ``url`` into the file ``target``, at most ``bound`` bytes; returns its SHA-256, taken on
@@ -152,12 +178,14 @@ class Index:
             raise DecoupleError(f"project {name[:100]!r} is not a normalised name (PEP 503)", next_step=_IS_IT)
         return urljoin(self.address, f"{name}/")
 
-    def _pieces(self, url: str, bound: int) -> Iterator[bytes]:
-        """The answer piece by piece; never more than ``bound`` bytes and one piece are asked for."""
+    def _pieces(self, url: str, bound: int, reached: Callable[[str], None] = lambda _: None) -> Iterator[bytes]:
+        """The answer piece by piece; never more than ``bound`` bytes and one piece are asked for. ``reached`` is told
+        the address that gave it."""
         got, pace = 0, Pace()
         try:
             with within(HEAD_SECONDS, lambda: self._session.get(url, timeout=TIMEOUT, stream=True)) as reply:
                 _refuse(reply, url)
+                reached(reply.url)
                 while piece := reply.raw.read1(PIECE, decode_content=True):
                     got += len(piece)
                     if got > bound:
@@ -213,8 +241,37 @@ def _parsed(url: str, parse: Callable[[], T]) -> T:
         ) from error
 
 
+def _moved(kept: Path) -> Path:
+    """Where the cache says of a page from which address it came, when that was not the one that was asked."""
+    return kept.with_name(f"{kept.name}.address")
+
+
+def _is_markup(body: bytes) -> bool:
+    """Whether an answer is HTML, whatever the server calls it; no JSON begins so."""
+    return body.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"<")
+
+
+def _named_by_address(package: DistributionPackage) -> DistributionPackage:
+    """The row named as its address ends, as installers name it: the text of a link may be cut short."""
+    try:
+        name = unquote(urlsplit(package.url).path).rpartition("/")[2]
+    except ValueError:  # no address; the door says so
+        return package
+    return replace(package, filename=name)
+
+
 def _refuse(reply: requests.Response, url: str) -> None:
-    """Raise NotThere when the server gives no page, DecoupleError for one in an encoding that it was not asked for."""
+    """Raise NotThere when the server gives no page, DecoupleError for one in an encoding that it was not asked for, or
+    from where anybody on the way could have written it although the reader asked for another."""
+    if url.startswith("https:") and not all(one.url.startswith("https:") for one in (*reply.history, reply)):
+        raise DecoupleError(
+            f"{url}: the server sends on to {reply.url[:ADDRESS_BOUND]}, without encryption",
+            next_step="give the index's http address if that is meant, or tell its publisher",
+        )
+    if len(reply.url) > ADDRESS_BOUND:
+        raise DecoupleError(
+            f"{url}: the server sends on to an address of {len(reply.url)} characters", next_step=_IS_IT
+        )
     if reply.status_code != 200:
         raise NotThere(f"{url}: the server answers {reply.status_code} {reply.reason}", next_step=_after(reply))
     encoding = reply.headers.get("Content-Encoding", "").strip().lower()

@@ -43,6 +43,7 @@ from decouple.index.wheel import Wheel, read
 from decouple.release import variants
 from decouple.release.projects import CORE, CUDA, LIBRARIES
 from decouple.release.wheel_manifest import SUFFIX
+from decouple.release.wheel_name import WheelName
 
 API_VERSION = "1.1"  # PEP 700
 METADATA = ".metadata"  # PEP 658
@@ -227,7 +228,7 @@ def _label_lists(entries: Iterable[Entry]) -> dict[str, bytes]:
     found: dict[str, dict[str, variants.Properties]] = {}
     for entry in entries:
         if entry.variant is not None:
-            name = variants.listed_name(entry.filename.split("-", 1)[0], entry.version)
+            name = variants.listed_name(WheelName.parse(entry.filename).distribution, entry.version)
             stands_for = variants.properties(entry.variant, entry.cuda, entry.arch_list)
             found.setdefault(name, {})[entry.variant] = stands_for
     return {name: variants.document(labels) for name, labels in found.items()}

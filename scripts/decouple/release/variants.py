@@ -52,9 +52,10 @@ def listed_name(distribution: str, version: str) -> str:
     return f"{distribution}-{version}-variants.json"
 
 
-def lists_labels(filename: str) -> bool:
-    """Whether a file name is `listed_name` of something."""
-    return _LISTED.fullmatch(filename) is not None
+def listed_distribution(filename: str) -> str | None:
+    """Whose labels a file lists by its name (`listed_name`); None where it is no such file."""
+    found = _LISTED.fullmatch(filename)
+    return found[1] if found else None
 
 
 def version_of(version: str) -> str:

@@ -27,7 +27,7 @@ from decouple import __version__
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
-from decouple.base.outside import is_basename, is_count, is_sha256, read_json
+from decouple.base.outside import FILE_BOUND, is_basename, is_count, is_sha256, read_json
 from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import RemoteFile, Sha256
@@ -42,7 +42,7 @@ CHUNK = 1 << 20
 #: Headers of every request: the bytes as they are.
 HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"decouple/{__version__}"}
 #: A file of unknown size may not grow past this (PyTorch's release archive is about 0.3 GiB).
-LIMIT = 8 << 30
+LIMIT = FILE_BOUND
 #: A page, a list or a signature may not be larger (the compressed package list of Debian's main has 12 MiB).
 SMALL = 64 << 20
 #: What a file system says when it is full.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
-from urllib.parse import urldefrag, urljoin, urlsplit
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from msgspec import Struct
 from packaging.utils import parse_wheel_filename
@@ -39,9 +39,9 @@ def wheels(project: str, downloader: Downloader, index: str = INDEX) -> list[Pyp
             json_page = "json" in response.headers.get("Content-Type", "")
             if json_page or response.status_code != 200:
                 refuse_useless(response, url)
-            body = read_small(response)
+            body, address = read_small(response), response.url  # of where it came from, its links are relative to
         try:
-            return (_from_json if json_page else _from_html)(body.decode(), url)
+            return (_from_json if json_page else _from_html)(body.decode(), address)
         except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:  # whoever runs it wrote it
             raise Refused(f"no page of an index: {str(error)[:200] or type(error).__name__}") from None
 
@@ -52,7 +52,7 @@ def wheels(project: str, downloader: Downloader, index: str = INDEX) -> list[Pyp
 
 
 def _wheel(url: str, sha256: str | None, size: int | None, yanked: bool) -> PypiWheel | None:
-    name = url.rsplit("/", 1)[-1]
+    name = unquote(urlsplit(url).path).rpartition("/")[2]
     try:
         _, version, _, tags = parse_wheel_filename(name)
     except ValueError:
@@ -64,11 +64,18 @@ def _wheel(url: str, sha256: str | None, size: int | None, yanked: bool) -> Pypi
     return PypiWheel(RemoteFile(name, (url,), size, sha256), version, frozenset(map(str, tags)), yanked)
 
 
+def _digest_in(fragment: str) -> str | None:
+    """The SHA-256 in a link's fragment (PEP 503), where other fields may stand too."""
+    match = re.search(r"(?:^|&)sha256=([0-9a-f]{64})(?:&|$)", fragment)
+    return match[1] if match else None
+
+
 def _from_json(text: str, base: str) -> list[PypiWheel]:
     found = []
     for item in parse_json(text)["files"]:
-        url = urljoin(base, item["url"])
-        found.append(_wheel(url, item.get("hashes", {}).get("sha256"), item.get("size"), bool(item.get("yanked"))))
+        url, fragment = urldefrag(urljoin(base, item["url"]))
+        sha256 = item.get("hashes", {}).get("sha256") or _digest_in(fragment)
+        found.append(_wheel(url, sha256, item.get("size"), bool(item.get("yanked"))))
     return [wheel for wheel in found if wheel]
 
 
@@ -82,8 +89,7 @@ def _from_html(text: str, base: str) -> list[PypiWheel]:
             if tag != "a" or not href:
                 return
             url, fragment = urldefrag(urljoin(base, href))
-            match = re.fullmatch(r"sha256=([0-9a-f]{64})", fragment)
-            wheel = _wheel(url, match[1] if match else None, None, "data-yanked" in attributes)
+            wheel = _wheel(url, _digest_in(fragment), None, "data-yanked" in attributes)
             if wheel:
                 self.found.append(wheel)
 

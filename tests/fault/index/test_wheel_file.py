@@ -173,6 +173,53 @@ def test_a_directory_of_a_million_members(tmp_path: Path) -> None:
         wheel.read(path)
 
 
+def large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A wheel whose end is written as that of an archive of 4 GiB or 65,536 members is (zip64)."""
+    with monkeypatch.context() as patched:
+        patched.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 2)
+        path = rebuilt(folder, unchanged)
+    assert b"PK\6\6" in path.read_bytes()
+    return path
+
+
+def test_a_wheel_of_more_than_4_gib_is_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = large(tmp_path, monkeypatch)
+    assert wheel.read(path).name == "torch"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(tmp_path / "site")]
+    subprocess.run([*pip, str(path)], check=True, capture_output=True)
+
+
+def test_the_directory_of_a_large_wheel_has_the_same_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = large(tmp_path, monkeypatch)
+    data = path.read_bytes()
+    at = data.rindex(b"PK\6\6") + 40
+    path.write_bytes(data[:at] + struct.pack("<Q", 200 << 20) + data[at + 8 :])
+    with pytest.raises(DecoupleError, match="a directory of 209715200 bytes"):
+        wheel.read(path)
+
+
+@pytest.mark.parametrize("where", [0, 1 << 63, -8, 8])
+def test_a_large_wheels_end_is_where_every_reader_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: int
+) -> None:
+    """Python takes the one before the locator, others the one that the locator names."""
+    path = large(tmp_path, monkeypatch)
+    data = path.read_bytes()
+    at = data.rindex(b"PK\6\7") + 8
+    true = struct.unpack("<Q", data[at : at + 8])[0]
+    path.write_bytes(data[:at] + struct.pack("<Q", true + where if abs(where) == 8 else where) + data[at + 8 :])
+    with pytest.raises(DecoupleError, match="zip64"):
+        wheel.read(path)
+
+
+def test_a_wheel_is_no_larger_than_an_index_may_offer(tmp_path: Path) -> None:
+    path = rebuilt(tmp_path, unchanged)
+    with path.open("r+b") as file:
+        file.truncate(archive.WHEEL_BOUND + 1)
+    with pytest.raises(DecoupleError, match=f"more than {archive.WHEEL_BOUND}"):
+        wheel.read(path)
+
+
 def test_encryption_and_unknown_compression(tmp_path: Path) -> None:
     whole = rebuilt(tmp_path, unchanged).read_bytes()
     at = whole.rindex(b"torch/__init__.py") - 46

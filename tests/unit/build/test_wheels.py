@@ -28,3 +28,19 @@ def test_libraries_of_a_newer_system() -> None:
 def test_libraries_that_no_policy_has() -> None:
     with pytest.raises(DecoupleError, match="names no manylinux platform for its libraries"):
         check_platform(NAME, said("linux_x86_64"))
+
+
+def test_of_a_compressed_tag_the_oldest_system_counts() -> None:
+    """An installer takes the wheel where one of its tags fits."""
+    both = NAME.replace("manylinux_2_31_x86_64", "manylinux_2_31_x86_64.manylinux_2_17_x86_64")
+    check_platform(both, said("manylinux_2_17_x86_64"))
+    with pytest.raises(DecoupleError, match="its libraries need manylinux_2_28"):
+        check_platform(both, said("manylinux_2_28_x86_64"))
+
+
+def test_a_tag_from_before_the_numbers() -> None:
+    """``manylinux2014`` is another name of ``manylinux_2_17`` (PEP 600)."""
+    old = NAME.replace("manylinux_2_31_x86_64", "manylinux2014_x86_64")
+    check_platform(old, said("manylinux_2_17_x86_64"))
+    with pytest.raises(DecoupleError, match="its libraries need manylinux_2_28"):
+        check_platform(old, said("manylinux_2_28_x86_64"))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
+import io
 import zipfile
 from pathlib import Path
+
+from packaging.tags import parse_tag
 
 from decouple.release.wheel_manifest import MEMBER, OverlayContent, SeriesContent, WheelManifest
 
@@ -26,8 +30,9 @@ def make_wheel(
     extra_members: dict[str, bytes] | None = None,
     manifest: bytes | None = None,
     arch: str = "9.0",
+    build: str = "",
 ) -> Path:
-    """Write ``<project>-<version>-<tag>.whl`` into ``folder`` and return its path."""
+    """Write ``<project>-<version>[-<build>]-<tag>.whl`` into ``folder`` and return its path."""
     distribution = project.replace("-", "_")
     package = "torch" if project == "torch" else distribution
     info = f"{distribution}-{version}.dist-info"
@@ -43,16 +48,28 @@ def make_wheel(
     members = {
         f"{package}/__init__.py": f"__version__ = {version!r}\n".encode(),
         f"{info}/METADATA": ("\n".join(metadata) + "\n\nA small wheel.\n").encode(),
-        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
+        f"{info}/WHEEL": "".join(
+            f"{line}\n"
+            for line in (
+                "Wheel-Version: 1.0",
+                "Generator: tests",
+                "Root-Is-Purelib: true",
+                *([f"Build: {build}"] if build else []),
+                *(f"Tag: {one}" for one in sorted(map(str, parse_tag(tag)))),
+            )
+        ).encode(),
         f"{info}/{MEMBER}": manifest
         if manifest is not None
         else make_manifest(project, version, cuda, series, arch).to_json(),
         **(extra_members or {}),
     }
-    record = "".join(f"{name},sha256={_record_hash(data)},{len(data)}\n" for name, data in members.items())
-    members[f"{info}/RECORD"] = (record + f"{info}/RECORD,,\n").encode()
+    record = io.StringIO()
+    rows = csv.writer(record, lineterminator="\n")
+    rows.writerows((name, f"sha256={_record_hash(data)}", len(data)) for name, data in members.items())
+    rows.writerow((f"{info}/RECORD", "", ""))
+    members[f"{info}/RECORD"] = record.getvalue().encode()
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{distribution}-{version}-{tag}.whl"
+    path = folder / f"{distribution}-{version}-{f'{build}-' if build else ''}{tag}.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in members.items():
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)

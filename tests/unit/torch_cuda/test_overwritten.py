@@ -48,6 +48,24 @@ def test_a_library_that_somebody_put_there_himself_is_his_affair(tmp_path: Path)
     assert overwritten(tmp_path, "12.4") == []
 
 
+def test_a_name_that_record_has_in_quotation_marks(tmp_path: Path) -> None:
+    """RECORD is CSV: the file is where its name says, marks apart."""
+    install(tmp_path, "cu12", "of twelve")
+    odd = "nvidia/cudnn/lib/libodd,one.so"
+    (tmp_path / odd).write_text("odd")
+    record = tmp_path / "nvidia_cudnn_cu12-9.1.0.70.dist-info/RECORD"
+    record.write_text(f'"{odd}",sha256=x,3\n' + record.read_text())
+    assert overwritten(tmp_path, "12.4") == []
+    (tmp_path / odd).unlink()
+    assert overwritten(tmp_path, "12.4") == ["nvidia-cudnn-cu12==9.1.0.70"]
+
+
+def test_a_record_that_is_no_csv_is_left_alone(tmp_path: Path) -> None:
+    install(tmp_path, "cu12", "of twelve")
+    (tmp_path / "nvidia_cudnn_cu12-9.1.0.70.dist-info/RECORD").write_text(f'"{"x" * 200_000}",,\n')
+    assert overwritten(tmp_path, "12.4") == []
+
+
 def test_a_wheel_without_a_record_is_left_alone(tmp_path: Path) -> None:
     install(tmp_path, "cu12", "of twelve")
     install(tmp_path, "cu11", "of eleven, longer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import subprocess
 import sys
@@ -74,6 +75,15 @@ def test_same_members_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert path.name == "torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"
         digests.append(hashlib.sha256(path.read_bytes()).hexdigest())
     assert digests[0] == digests[1]
+
+
+def test_a_name_with_comma_and_quotation_mark_stands_in_record_as_csv_has_it(tmp_path: Path) -> None:
+    odd = 'torch_cuda/a,b "quoted".h'
+    path = wheel.write({odd: b""}, INFO, "py3-none-any", tmp_path, [])
+    with zipfile.ZipFile(path) as archive:
+        [record] = [name for name in archive.namelist() if name.endswith("/RECORD")]
+        rows = list(csv.reader(archive.read(record).decode().splitlines()))
+        assert sorted(name for name, _, _ in rows) == sorted(archive.namelist())
 
 
 def test_pip_installs_it(tmp_path: Path) -> None:

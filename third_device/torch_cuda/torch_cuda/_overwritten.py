@@ -6,6 +6,7 @@ a wheel for installed when its metadata are there, so a change of CUDA and back 
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,9 +44,14 @@ def overwritten(site: Path, cuda: str) -> list[str]:
 
 def _differs(site: Path, record: Path, mixed: bool) -> bool:
     lines = record.read_text("utf-8").splitlines() if record.is_file() else []
-    for name, _, size in (line.rsplit(",", 2) for line in lines if line.count(",") >= 2):
-        if not _LIBRARY.search(name):
+    try:
+        rows = list(csv.reader(lines))
+    except csv.Error:
+        return False  # not of pip's making
+    for row in rows:
+        if len(row) < 3 or not _LIBRARY.search(row[0]):
             continue
+        name, size = row[0], row[2]
         file = site / name
         if not file.is_file() or (mixed and size.isdigit() and file.stat().st_size != int(size)):
             return True

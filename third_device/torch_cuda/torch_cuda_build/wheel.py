@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
+import io
 import time
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -111,16 +113,17 @@ def write(
     contents[f"{dist_info}/entry_points.txt"] = ENTRY_POINTS.encode()
     modules = {name.split("/")[0].removesuffix(".py") for name in members if name.endswith((".py", ".so"))}
     contents[f"{dist_info}/top_level.txt"] = "".join(f"{name}\n" for name in sorted(modules)).encode()
-    record: list[str] = []
+    record = io.StringIO()
+    rows = csv.writer(record, lineterminator="\n")  # a name may hold a comma or a quotation mark
     target = folder / f"{stem}-{wheel_tag}.whl"
     partial = target.with_suffix(".partial")
     kind = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
     with zipfile.ZipFile(partial, "w", kind, compresslevel=6) as archive:
         for name in sorted(contents, key=lambda name: (name.startswith(dist_info), name)):
             digest, size = _add(archive, name, contents[name])
-            record.append(f"{name},sha256={digest},{size}")
-        record.append(f"{dist_info}/RECORD,,")
-        _add(archive, f"{dist_info}/RECORD", ("\n".join(record) + "\n").encode())
+            rows.writerow((name, f"sha256={digest}", size))
+        rows.writerow((f"{dist_info}/RECORD", "", ""))
+        _add(archive, f"{dist_info}/RECORD", record.getvalue().encode())
     partial.replace(target)
     return target
 

@@ -1,0 +1,83 @@
+"""A wheel's file name and its parts (PEP 427), the label of a variant wheel among them (PEP 825)."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+from packaging.tags import Tag, parse_tag
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import InvalidVersion
+
+from decouple.base.errors import DecoupleError
+from decouple.release import variants
+
+_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_")
+_OLD_NAMES = {"manylinux1_": (2, 5), "manylinux2010_": (2, 12), "manylinux2014_": (2, 17)}
+
+
+class WheelName(Struct, frozen=True):
+    """The parts as they are spelled. ``build`` is "" where there is none, ``tag`` may be a compressed set."""
+
+    distribution: str
+    version: str
+    build: str
+    tag: str
+    label: str | None = None
+
+    def __str__(self) -> str:
+        """The file name.
+
+        >>> str(WheelName.parse("torch-2.6.0-1-py3-none-any.whl"))
+        'torch-2.6.0-1-py3-none-any.whl'
+        """
+        parts = (self.distribution, self.version, self.build, self.tag, self.label)
+        return "-".join(part for part in parts if part) + ".whl"
+
+    @property
+    def stem(self) -> str:
+        """How the names of the wheel's own folders begin: ``torch-2.6.0`` of ``torch-2.6.0.dist-info``."""
+        return f"{self.distribution}-{self.version}"
+
+    @property
+    def tags(self) -> frozenset[Tag]:
+        """Every single tag that ``tag`` stands for."""
+        return parse_tag(self.tag)
+
+    @property
+    def platform(self) -> str:
+        """The platforms, as they are spelled: ``linux_x86_64``."""
+        return self.tag.rpartition("-")[2]
+
+    @property
+    def glibc(self) -> tuple[int, int] | None:
+        """The oldest glibc that a manylinux tag among them promises (PEP 600 and the names before it); None without.
+
+        >>> WheelName.parse("torch-2.6.0-cp313-cp313-manylinux2014_x86_64.manylinux_2_28_x86_64.whl").glibc
+        (2, 17)
+        """
+        platforms = self.platform.split(".")
+        found = [(int(match[1]), int(match[2])) for one in platforms if (match := _MANYLINUX.match(one))]
+        found += [glibc for old, glibc in _OLD_NAMES.items() if any(one.startswith(old) for one in platforms)]
+        return min(found, default=None)
+
+    @classmethod
+    def parse(cls, filename: str) -> WheelName:
+        """The parts of ``filename``.
+
+        Raises DecoupleError when it is no wheel's.
+
+        >>> WheelName.parse("torch-2.6.0-1-cp313-cp313-linux_x86_64.whl").build
+        '1'
+        >>> WheelName.parse("torch_cuda-2.6.0+variants-cp313-cp313-linux_x86_64-cu124.whl").label
+        'cu124'
+        """
+        plain, label = variants.split_label(filename)
+        try:
+            build = parse_wheel_filename(plain)[2]
+        except (InvalidWheelFilename, InvalidVersion, ValueError) as error:
+            raise DecoupleError(
+                f"{filename}: not a wheel's file name: {error}", next_step="give it the name that it was built with"
+            ) from error
+        distribution, version, *rest = plain.removesuffix(".whl").split("-")
+        return cls(distribution, version, rest[0] if build else "", "-".join(rest[-3:]), label)
