@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from decouple.base.git import REGULAR, Repository
-from decouple.rebase.carry import TreeSource, tree_after
+from decouple.rebase import already
+from decouple.rebase.carry import Step, TreeSource, tree_after
 from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.recipes.make import done_upstream, make
 from decouple.recipes.model import LostTextError, Recipe, RecipeError
@@ -18,11 +19,12 @@ MISSED = "its recipe: "
 """How a note begins that says what a recipe misses in the tree."""
 
 
-def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried) -> Carried:
+def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried, step: Step | None = None) -> Carried:
     """What becomes of the patch on the commit ``tip``: made by ``recipe``, or ``merged`` where that is the same.
 
     Where the recipe does not find its places, ``merged`` stands, with a note for each place that it missed. Where
-    upstream's text would go and come nowhere, the patch stops, whatever merging its old text gives.
+    upstream's text would go and come nowhere, the patch stops, whatever merging its old text gives. With ``step``, the
+    patch in its old series, what of it upstream has already is told.
     """
     source = TreeSource(repository, tip)
 
@@ -54,7 +56,8 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried)
         if merged.verdict.stops
         else (Note("", 0, f"merging its old text gives something else: {merged.verdict.value}"),)
     )
-    return Carried(merged.name, Verdict.MADE, changes, notes, diff(repository, tip, tree))
+    made = Carried(merged.name, Verdict.MADE, changes, notes, diff(repository, tip, tree))
+    return already.examine(repository, step.patch, step.before, tip, made) if step else made
 
 
 def _written(
