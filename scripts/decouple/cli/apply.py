@@ -34,8 +34,8 @@ def _apply(arguments: argparse.Namespace) -> int:
         project, release = find_project(), arguments.words[0]
     else:
         project, release = release_alone(arguments)
-    bring(asked(Apply, arguments, project=project, release=release), output.listener())
-    return OK
+    moved = bring(asked(Apply, arguments, project=project, release=release), output.listener())
+    return CHECK_FAILED if moved.verdict and not moved.verdict.clean else OK
 
 
 def _status(arguments: argparse.Namespace) -> int:

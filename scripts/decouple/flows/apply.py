@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout, SeriesPlaces
@@ -21,10 +23,14 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.source import OfBaseline
+from decouple.patch import seriesfile
 from decouple.stack.engine import Moved, Stack, create, link_objects
 from decouple.stack.journal import State
 from decouple.stack.trees import differences
 from decouple.upstream import words
+
+if TYPE_CHECKING:
+    from decouple.flows.verdict import SeriesVerdict
 
 
 class Apply(OfBaseline, frozen=True):
@@ -41,8 +47,15 @@ class Apply(OfBaseline, frozen=True):
         }
 
 
-def apply(request: Apply, listener: Listener = QUIET) -> Moved:
-    """Bring the tree to the whole series and the overlay, from whatever state it is in.
+class AppliedSeries(Moved, frozen=True):
+    """What moved, and what a series that was carried to its release is worth on the tree that it made."""
+
+    verdict: SeriesVerdict | None = None
+    """None for a series of the checkout's own, and where no patch moved."""
+
+
+def apply(request: Apply, listener: Listener = QUIET) -> AppliedSeries:
+    """Bring the tree to the whole series and the overlay, from whatever state it is in; judge a carried series.
 
     Where the release has no whole series, the nearest one is carried to it first (``decouple.flows.carry``).
     Fetches what the cache lacks. Only files that differ are touched; a second run finds nothing to do. Raises
@@ -68,7 +81,21 @@ def apply(request: Apply, listener: Listener = QUIET) -> Moved:
                 start = _other_base(stack, request, listener)
             else:
                 listener.say(f"source: unchanged, base {start.base[:12]}")
-        return _finish(stack, start, listener)
+        moved = _finish(stack, start, listener)
+    return AppliedSeries(**structs.asdict(moved), verdict=_verdict(request, moved, listener))
+
+
+def _verdict(request: Apply, moved: Moved, listener: Listener) -> SeriesVerdict | None:
+    """What a series that was carried is worth, once its patches are on the tree; None for another."""
+    made_on, _ = seriesfile.read(Checkout(request.project).series(request.release)).made_on
+    if made_on is None or not moved.pushed:
+        return None
+    from decouple.flows.verdict import Judge, judge  # here: a release with a series of its own does not pay for it
+
+    found = judge(Judge(request.project, request.release, request.source, request.offline), listener)
+    for line in found.lines(request.release):
+        listener.say(line)
+    return found
 
 
 def _make(places: SeriesPlaces, request: Apply, listener: Listener) -> bool:

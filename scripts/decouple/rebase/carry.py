@@ -20,7 +20,7 @@ from decouple.patch.apply import PatchResult, Tree, apply
 from decouple.patch.lines import lines_of
 from decouple.patch.moved import moved as moved_text
 from decouple.patch.parse import Patch
-from decouple.rebase import beside, moved
+from decouple.rebase import already, beside, moved
 from decouple.rebase.lines import Across
 from decouple.rebase.moved import Texts
 from decouple.rebase.verdicts import Carried, Note, Verdict
@@ -78,6 +78,10 @@ class Merge(Struct, frozen=True):
 
 def carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carried:
     """What becomes of ``step.patch`` on the commit ``tip``. Only objects are written."""
+    return already.examine(repository, step.patch, step.before, tip, _carry(repository, step, tip, scratch))
+
+
+def _carry(repository: Repository, step: Step, tip: str, scratch: Path) -> Carried:
     patch = step.patch
     source = TreeSource(repository, tip, patch.touched)
     forward = apply(patch, Tree(source))

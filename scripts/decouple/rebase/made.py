@@ -7,18 +7,24 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from decouple.base.git import REGULAR, Repository
-from decouple.rebase.carry import TreeSource, tree_after
+from decouple.rebase import already
+from decouple.rebase.carry import Step, TreeSource, tree_after
 from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.recipes.make import done_upstream, make
-from decouple.recipes.model import Recipe, RecipeError
+from decouple.recipes.model import LostTextError, Recipe, RecipeError
 from decouple.stack.export import diff
 from decouple.stack.trees import TreeEntry, blob_id, look_up, written
 
+MISSED = "its recipe: "
+"""How a note begins that says what a recipe misses in the tree."""
 
-def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried) -> Carried:
+
+def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried, step: Step | None = None) -> Carried:
     """What becomes of the patch on the commit ``tip``: made by ``recipe``, or ``merged`` where that is the same.
 
-    Where the recipe does not find its places, ``merged`` stands, and if it stops it also says what the recipe missed.
+    Where the recipe does not find its places, ``merged`` stands, with a note for each place that it missed. Where
+    upstream's text would go and come nowhere, the patch stops, whatever merging its old text gives. With ``step``, the
+    patch in its old series, what of it upstream has already is told.
     """
     source = TreeSource(repository, tip)
 
@@ -33,9 +39,12 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried)
     try:
         texts = make(recipe, read)
     except RecipeError as error:
-        if not merged.verdict.stops:
+        missed = tuple(Note(one.path, 0, f"{MISSED}{one.what}") for one in error.parts)
+        if any(isinstance(one, LostTextError) for one in error.parts) and not merged.verdict.stops:
+            return Carried(merged.name, Verdict.CONFLICT, notes=(*merged.notes, *missed))
+        if merged.verdict is Verdict.ALREADY_UPSTREAM:
             return merged
-        return structs.replace(merged, notes=(*merged.notes, Note(error.path, 0, f"its recipe: {error.what}")))
+        return structs.replace(merged, notes=(*merged.notes, *missed))
     changes = _written(repository, tip, texts, merged.changes or {})
     if merged.changes == changes:
         return merged
@@ -47,7 +56,8 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried)
         if merged.verdict.stops
         else (Note("", 0, f"merging its old text gives something else: {merged.verdict.value}"),)
     )
-    return Carried(merged.name, Verdict.MADE, changes, notes, diff(repository, tip, tree))
+    made = Carried(merged.name, Verdict.MADE, changes, notes, diff(repository, tip, tree))
+    return already.examine(repository, step.patch, step.before, tip, made) if step else made
 
 
 def _written(

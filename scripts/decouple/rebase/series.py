@@ -157,7 +157,7 @@ class RebaseWork(Struct, dict=True):
             return self._decided(step.patch, decision, tip)
         result = carry(self.repository, step, tip, self._scratch)
         if recipe := self.recipes.get(step.patch.header.decouple_id or ""):
-            result = by_recipe(self.repository, recipe, tip, result)
+            result = by_recipe(self.repository, recipe, tip, result, step)
         return (result.verdict.stops and self._replayed(step, tip)) or result
 
     def _regenerated(self, step: Step, made: Regenerated, tip: str) -> Carried:

@@ -71,7 +71,7 @@ def _inside(text: str, path: str, step: Selector, outer: Range) -> Iterator[Rang
 
 
 def _functions(text: str, path: str, step: Selector) -> Iterator[Range]:
-    for node, name in _definitions(text):
+    for node, name in definitions(text):
         if name.rpartition("::")[2] == (step.function or step.inside):
             if step.function is not None:
                 yield Range(node.start_point[0], node.end_point[0] + 1)
@@ -80,7 +80,7 @@ def _functions(text: str, path: str, step: Selector) -> Iterator[Range]:
 
 
 @functools.lru_cache(maxsize=32)
-def _definitions(text: str) -> tuple[tuple[tree_sitter.Node, str], ...]:
+def definitions(text: str) -> tuple[tuple[tree_sitter.Node, str], ...]:
     """Every function definition with its name as written, also in text that is no whole translation unit."""
     found: list[tuple[tree_sitter.Node, str]] = []
     pending = [_parser().parse(text.encode()).root_node]

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
 
 from decouple.recipes.find import Range, find, found
-from decouple.recipes.model import Edit, Recipe, RecipeError, Take, Upstream
-from decouple.recipes.settle import settle
+from decouple.recipes.model import Edit, LostTextError, New, Recipe, RecipeError, Selector, Take, Upstream
+from decouple.recipes.settle import settle_lines
+from decouple.recipes.text import Line, covered, numbered, telling
 
 Read = Callable[[str], str | None]
 """The text of an upstream file, None where there is none."""
+_SHOWN = 6
+"""Lost lines that an error shows."""
 
 
 def make(recipe: Recipe, read: Read) -> dict[str, str]:
-    """Path -> new text. Raises RecipeError naming file and step where the tree does not have what is looked for."""
-    texts = {
-        path: _text(recipe, read, path) for path in recipe.files if path in recipe.needed or read(path) is not None
-    }
-    taken = {take.name: _taken(take, texts[take.file]) if take.file in texts else "" for take in recipe.take}
-    made = {new.path: _filled(new.text, taken) for new in recipe.new}
-    for path, text in texts.items():
-        edits = [edit for edit in recipe.edit if edit.file == path]
-        changed = _edited(path, text, edits, taken)
-        if changed != text:
-            made[path] = changed
-    return made
+    """Make path -> new text. Raises RecipeError with everything that the tree lacks or that would be lost.
+
+    ``parts`` of the error has one entry for each place. Upstream's text that goes and comes nowhere is a LostTextError.
+    """
+    return _Making(recipe, read).texts()
 
 
 def done_upstream(recipe: Recipe, read: Read) -> bool:
@@ -39,26 +37,216 @@ def _is_there(sign: Upstream, text: str | None) -> bool:
     return not sign.at or found(text, sign.file, sign.at) == 1
 
 
-def _text(recipe: Recipe, read: Read, path: str) -> str:
-    text = read(path)
-    if text is None:
-        raise RecipeError(
-            f"{path}: not in this tree, and the recipe {recipe.id} changes it",
-            next_step=f"name its new place in series/recipes/{recipe.id}.toml",
-            path=path,
-        )
-    return text
+class _Making:
+    """One recipe on one tree. What is missing is collected, so that one run shows all of it."""
+
+    def __init__(self, recipe: Recipe, read: Read) -> None:
+        self.recipe = recipe
+        self._before: dict[str, str] = {}
+        self._taken: dict[str, str] = dict.fromkeys((take.name for take in recipe.take), "")
+        self._came: dict[str, set[int]] = {}
+        """By the name of a take: the numbers of the lines of its file that come with it."""
+        self._put: set[str] = set()
+        """Names of takes whose text was put somewhere."""
+        self._ours: set[str] = set()
+        """Lines of ours that were put, white space left out: the same line of upstream's is not lost."""
+        self._gone: dict[str, set[int]] = {}
+        """By file: the numbers of the lines that no pattern names and that an edit or a take lets go."""
+        self._acted = False
+        self._either: set[str] = set()
+        """Names of alternatives one of which applied."""
+        self._faults: list[RecipeError] = []
+        for path in recipe.files:
+            text = read(path)
+            if text is not None:
+                self._before[path] = text
+            elif path in recipe.needed:
+                self._faults.append(_not_here(recipe, path))
+
+    def texts(self) -> dict[str, str]:
+        """See :func:`make`."""
+        for take in self.recipe.take:
+            with self._collecting():
+                self._taken[take.name] = self._take(take)
+        made = {new.path: self._new(new) for new in self.recipe.new if self._holds(new, "", "")}
+        for path, text in self._before.items():
+            changed = self._edited(path, text)
+            if changed != text:
+                made[path] = changed
+        for name in dict.fromkeys(edit.either for edit in self.recipe.edit if edit.either):
+            if name not in self._either:
+                self._faults.append(_neither(self.recipe, name))
+        if not self._faults and self.recipe.makes and not (made and self._acted):
+            self._faults.append(_nothing(self.recipe))
+        if faults := [*self._faults, *([] if self._faults else self._lost())]:
+            raise _together(faults)
+        return made
+
+    @contextlib.contextmanager
+    def _collecting(self) -> Iterator[None]:
+        try:
+            yield
+        except RecipeError as error:
+            self._faults.append(error)
+
+    def _holds(self, table: Take | Edit | New, path: str, text: str) -> bool:
+        """Whether the condition of ``table`` holds: on ``text`` of ``path``, or on another file as upstream has it."""
+        if table.where_file:
+            path, text = table.where_file, self._before.get(table.where_file, "")
+        return not table.where or found(text, path, table.where) > 0
+
+    def _take(self, take: Take) -> str:
+        text = self._before.get(take.file)
+        if text is None or not self._holds(take, take.file, text):
+            return ""
+        self._acted = True
+        (where,) = find(text, take.file, take.at)
+        there = numbered(text)[where.start : where.stop]
+        settled = settle_lines(there, define=take.define, undefine=take.undefine)
+        self._let_go(take.file, there, settled, take.gone)
+        self._came[take.name] = _numbers(settled)
+        moved = "\n".join(line.text for line in settled)
+        what = f"the text that moves as {take.name!r}"
+        moved = _replaced(moved, take.file, what, [(rf"^.*(?:{pattern}).*\n?", "") for pattern in take.drop])
+        return _replaced(moved, take.file, what, take.replace).strip("\n")
+
+    def _new(self, new: New) -> str:
+        self._acted |= not self.recipe.take
+        return self._filled(new.text)
+
+    def _edited(self, path: str, text: str) -> str:
+        """The edits one after the other, each on what the ones before it made."""
+        lines = numbered(text)
+        for edit in (edit for edit in self.recipe.edit if edit.file == path):
+            with self._collecting():
+                lines = self._edit(path, edit, lines)
+        return "\n".join(line.text for line in lines)
+
+    def _edit(self, path: str, edit: Edit, lines: list[Line]) -> list[Line]:
+        text = "\n".join(line.text for line in lines)
+        if not self._holds(edit, path, text):
+            return lines
+        self._acted = True
+        self._either.add(edit.either)
+        after = list(lines)
+        for where in reversed(find(text, path, edit.at, every=edit.every)):
+            there = after[where.start : where.stop]
+            put = self._instead(edit, there)
+            after[slice(*_changed(edit, after, where))] = put
+            if not edit.replace and edit.before is None and edit.after is None:
+                named = [*_named(edit.at[-1])] if edit.at else []
+                self._let_go(path, there, put, [*edit.gone, *named])
+        return after
+
+    def _instead(self, edit: Edit, there: Sequence[Line]) -> list[Line]:
+        if edit.replace:
+            old = [line.text for line in there]
+            new = _replaced("\n".join(old), edit.file, "what the edit finds", edit.replace).split("\n")
+            return _kept_numbers(there, new)
+        if edit.define or edit.undefine:
+            return settle_lines(there, define=edit.define, undefine=edit.undefine)
+        return [Line(line) for line in _lines(self._filled(edit.put or edit.before or edit.after or ""))]
+
+    def _filled(self, text: str) -> str:
+        """``text`` with what was taken in its places; a place of nothing goes, with the empty line below it."""
+
+        def put(place: re.Match[str]) -> str:
+            self._put.add(place[1])
+            return f"{self._taken[place[1]]}{place[2]}" if self._taken[place[1]] else ""
+
+        self._ours |= {"".join(line.split()) for line in text.split("\n")}
+        return re.sub(r"^\{\{([\w-]+)\}\}(\n*)", put, text, flags=re.MULTILINE)
+
+    def _let_go(self, path: str, before: Sequence[Line], after: Sequence[Line], explained: Iterable[str]) -> None:
+        gone = _numbers(before) - _numbers(after)
+        if gone:
+            self._gone.setdefault(path, set()).update(gone - set(covered(before, explained)))
+
+    def _lost(self) -> list[RecipeError]:
+        """One error for each file with lines that went, that say something, and that came nowhere."""
+        came: dict[str, set[int]] = {}
+        for take in self.recipe.take:
+            if take.name in self._put:
+                came.setdefault(take.file, set()).update(self._came.get(take.name, ()))
+        errors: list[RecipeError] = []
+        for path, numbers in self._gone.items():
+            text = self._before[path]
+            lines = text.split("\n")
+            lost = sorted(numbers & telling(text, path) - came.get(path, set()))
+            lost = [number for number in lost if "".join(lines[number].split()) not in self._ours]
+            if lost:
+                errors.append(_lost_text(self.recipe, path, lines, lost))
+        return errors
 
 
-def _taken(take: Take, text: str) -> str:
-    if take.where and not found(text, take.file, take.where):
-        return ""
-    (where,) = find(text, take.file, take.at)
-    moved = "\n".join(text.split("\n")[where.start : where.stop])
-    moved = settle(moved, define=take.define, undefine=take.undefine)
-    what = f"the text that moves as {take.name!r}"
-    moved = _replaced(moved, take.file, what, [(rf"^.*(?:{pattern}).*\n?", "") for pattern in take.drop])
-    return _replaced(moved, take.file, what, take.replace).strip("\n")
+def _kept_numbers(there: Sequence[Line], new: Sequence[str]) -> list[Line]:
+    """``new`` as lines; those that stood ``there`` already keep their numbers."""
+    lines = [Line(text) for text in new]
+    matcher = SequenceMatcher(None, [line.text for line in there], list(new), autojunk=False)
+    for block in matcher.get_matching_blocks():
+        for at in range(block.size):
+            lines[block.b + at] = there[block.a + at]
+    return lines
+
+
+def _numbers(lines: Iterable[Line]) -> set[int]:
+    return {line.number for line in lines if line.number is not None}
+
+
+def _named(step: Selector) -> Iterable[str]:
+    """The patterns of a step: what they find is named in the recipe, so that it goes is no surprise."""
+    if step.include is not None:
+        yield rf"^.*{re.escape(step.include)}.*$"
+    yield from (pattern for pattern in (step.line, step.begin, step.end) if pattern)
+
+
+def _not_here(recipe: Recipe, path: str) -> RecipeError:
+    return RecipeError(
+        f"{path}: not in this tree, and the recipe {recipe.id} changes it",
+        next_step=f"name its new place in series/recipes/{recipe.id}.toml",
+        path=path,
+    )
+
+
+def _nothing(recipe: Recipe) -> RecipeError:
+    return RecipeError(
+        f"the recipe {recipe.id} changes nothing in this tree: no condition (where) of its tables holds",
+        next_step=f"see what upstream made of {', '.join(recipe.files)}, then add a table for it, or an [[upstream]] "
+        f"sign that the patch is not needed, to series/recipes/{recipe.id}.toml",
+    )
+
+
+def _neither(recipe: Recipe, name: str) -> RecipeError:
+    edits = [edit for edit in recipe.edit if edit.either == name]
+    return RecipeError(
+        f"{edits[0].file}: none of {len(edits)} edits for {name!r} applies: no condition (where) of theirs holds",
+        next_step=f"see what upstream made of it, then add an edit with either = {name!r} to "
+        f"series/recipes/{recipe.id}.toml",
+        path=edits[0].file,
+    )
+
+
+def _lost_text(recipe: Recipe, path: str, lines: Sequence[str], lost: Sequence[int]) -> LostTextError:
+    shown = "; ".join(f"line {number + 1}: {lines[number].strip()[:100]}" for number in lost[:_SHOWN])
+    more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    return LostTextError(
+        f"{path}: {len(lost)} lines would go and come nowhere: {shown}{more}",
+        next_step=f"add a [[take]] that carries them to series/recipes/{recipe.id}.toml, or a pattern to `gone` of the "
+        "edit where stage 2 answers for them",
+        path=path,
+    )
+
+
+def _together(faults: Sequence[RecipeError]) -> RecipeError:
+    if len(faults) == 1:
+        return faults[0]
+    kind = LostTextError if all(isinstance(one, LostTextError) for one in faults) else RecipeError
+    return kind(
+        f"{len(faults)} places: " + "; ".join(one.what for one in faults),
+        next_step=faults[0].next_step or "",
+        path=faults[0].path,
+        parts=faults,
+    )
 
 
 def _replaced(text: str, path: str, what: str, pairs: Sequence[tuple[str, str]]) -> str:
@@ -73,42 +261,13 @@ def _replaced(text: str, path: str, what: str, pairs: Sequence[tuple[str, str]])
     return text
 
 
-def _filled(text: str, taken: Mapping[str, str]) -> str:
-    """``text`` with what was taken in its places; a place of nothing goes, with the empty line below it."""
-
-    def put(place: re.Match[str]) -> str:
-        return f"{taken[place[1]]}{place[2]}" if taken[place[1]] else ""
-
-    return re.sub(r"^\{\{([\w-]+)\}\}(\n*)", put, text, flags=re.MULTILINE)
-
-
-def _edited(path: str, text: str, edits: Sequence[Edit], taken: Mapping[str, str]) -> str:
-    """The edits one after the other, each on what the ones before it made."""
-    for edit in edits:
-        if edit.where and not found(text, path, edit.where):
-            continue
-        lines = text.split("\n")
-        for where in reversed(find(text, path, edit.at, every=edit.every)):
-            lines[slice(*_changed(edit, lines, where))] = _put(edit, lines[where.start : where.stop], taken)
-        text = "\n".join(lines)
-    return text
-
-
-def _changed(edit: Edit, lines: Sequence[str], where: Range) -> tuple[int, int]:
+def _changed(edit: Edit, lines: Sequence[Line], where: Range) -> tuple[int, int]:
     if edit.before is not None:
         return where.start, where.start
     if edit.after is not None:
         return where.stop, where.stop
-    below = edit.blank and where.stop < len(lines) and not lines[where.stop].strip()
+    below = edit.blank and where.stop < len(lines) and not lines[where.stop].text.strip()
     return where.start, where.stop + below
-
-
-def _put(edit: Edit, there: Sequence[str], taken: Mapping[str, str]) -> list[str]:
-    if edit.replace:
-        return _replaced("\n".join(there), edit.file, "what the edit finds", edit.replace).split("\n")
-    if edit.define or edit.undefine:
-        return settle("\n".join(there), define=edit.define, undefine=edit.undefine).split("\n")
-    return _lines(_filled(edit.put or edit.before or edit.after or "", taken))
 
 
 def _lines(text: str) -> list[str]:

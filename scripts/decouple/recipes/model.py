@@ -7,6 +7,7 @@ patch anew where upstream moved or mended what stands around them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -59,12 +60,16 @@ class Take(Struct, frozen=True, forbid_unknown_fields=True):
     at: list[Selector]
     where: list[Selector] = []
     """Only where these lead to a place; else ``{{name}}`` goes, with the empty line below it."""
+    where_file: str = ""
+    """The file that ``where`` looks at, as upstream has it; its own where there is none."""
     undefine: list[str] = []
     """Macros whose conditionals in it are settled as not defined."""
     define: list[str] = []
     """Macros whose conditionals in it are settled as defined."""
     drop: list[str] = []
     """Regular expressions: lines that stay behind. Each must find one."""
+    gone: list[str] = []
+    """Regular expressions: what may go where ``define`` and ``undefine`` settle. All else that goes is an error."""
     replace: list[tuple[str, str]] = []
     """(regular expression, text): each must find something."""
 
@@ -78,6 +83,10 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     """Each narrows what the one before it found; none: the whole file."""
     where: list[Selector] = []
     """Only where these lead to a place: a file of later releases may have no need of it."""
+    where_file: str = ""
+    """The file that ``where`` looks at, as upstream has it; its own where there is none."""
+    either: str = ""
+    """A name that edits with different ``where`` share: of these at least one must apply to the tree."""
     every: bool = False
     """Do so at each place that is found, and at least one. Without it there must be exactly one."""
     blank: bool = False
@@ -89,6 +98,9 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     define: list[str] = []
     replace: list[tuple[str, str]] = []
     """(regular expression, text) within what is found: each must find something."""
+    gone: list[str] = []
+    """Regular expressions: upstream's text that may go here although no ``take`` carries it. What a pattern of ``at``
+    finds is named already; anything else that goes is an error."""
 
 
 class Upstream(Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,6 +120,9 @@ class New(Struct, frozen=True, forbid_unknown_fields=True):
 
     path: RelativePath
     text: str
+    where: list[Selector] = []
+    """Only where these lead to a place in ``where_file``."""
+    where_file: str = ""
 
 
 class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,7 +138,9 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def files(self) -> list[str]:
         """Every upstream file that it takes from or changes."""
-        return sorted({*(one.file for one in self.take), *(one.file for one in self.edit)})
+        tables: list[Take | Edit | New] = [*self.take, *self.edit, *self.new]
+        asked = {one.where_file for one in tables if one.where_file}
+        return sorted({*(one.file for one in self.take), *(one.file for one in self.edit), *asked})
 
     @property
     def needed(self) -> set[str]:
@@ -140,9 +157,15 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
 class RecipeError(DecoupleError):
     """A recipe that is wrong, or that does not find what it looks for. ``path`` is the upstream file, if one is."""
 
-    def __init__(self, what: str, *, next_step: str, path: str = "") -> None:
+    def __init__(self, what: str, *, next_step: str, path: str = "", parts: Sequence[RecipeError] = ()) -> None:
         super().__init__(what, next_step=next_step)
         self.path = path
+        self.parts: tuple[RecipeError, ...] = tuple(parts) or (self,)
+        """Each thing that the recipe misses in the tree; itself where it is one."""
+
+
+class LostTextError(RecipeError):
+    """Upstream's text that would go and come nowhere. Merging the patch's old text does not make up for it."""
 
 
 def load_all(project: Path) -> dict[str, Recipe]:
@@ -175,15 +198,18 @@ def _faults(recipe: Recipe, stem: str) -> list[str]:
             for name in ("line", "begin", "end", "has"):
                 found += _bad_pattern(what, getattr(step, name))
     for take in recipe.take:
-        for pattern in [*take.drop, *(pattern for pattern, _ in take.replace)]:
+        for pattern in [*take.drop, *take.gone, *(pattern for pattern, _ in take.replace)]:
             found += _bad_pattern("take", pattern)
     for edit in recipe.edit:
         settles = bool(edit.undefine or edit.define)
         acts = [edit.put is not None, edit.before is not None, edit.after is not None, bool(edit.replace), settles]
         if sum(acts) != 1:
             found.append(f"edit of {edit.file}: exactly one of put, before, after, replace, undefine/define")
-        for pattern, _ in edit.replace:
+        for pattern in [*edit.gone, *(pattern for pattern, _ in edit.replace)]:
             found += _bad_pattern("edit", pattern)
+    found += [
+        f"new {new.path}: where and where_file go together" for new in recipe.new if new.where and not new.where_file
+    ]
     names = [take.name for take in recipe.take]
     texts = [new.text for new in recipe.new]
     texts += [text for edit in recipe.edit for text in (edit.put, edit.before, edit.after) if text]
@@ -196,6 +222,7 @@ def _faults(recipe: Recipe, stem: str) -> list[str]:
 def _steps(recipe: Recipe) -> list[tuple[str, list[Selector]]]:
     found = [("take", [*one.at, *one.where]) for one in recipe.take]
     found += [("edit", [*one.at, *one.where]) for one in recipe.edit]
+    found += [("new", one.where) for one in recipe.new]
     return found + [("upstream", [*one.at, *one.lacks]) for one in recipe.upstream]
 
 

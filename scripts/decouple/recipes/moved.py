@@ -9,9 +9,12 @@ from decouple.recipes.model import Recipe
 
 
 def explained(recipes: Mapping[str, Recipe], identity: str, line: str) -> bool:
-    """Whether the recipe of the patch ``identity`` drops or rewrites a line like ``line`` in what it takes."""
+    """Whether the recipe of the patch ``identity`` drops, rewrites or lets go a line like ``line``."""
     recipe = recipes.get(identity)
     if recipe is None:
         return False
-    patterns = [pattern for take in recipe.take for pattern in [*take.drop, *(old for old, _ in take.replace)]]
+    patterns = [
+        pattern for take in recipe.take for pattern in [*take.drop, *take.gone, *(old for old, _ in take.replace)]
+    ]
+    patterns += [pattern for edit in recipe.edit for pattern in edit.gone]
     return any(re.search(pattern, line, re.MULTILINE) for pattern in patterns)

@@ -5,34 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from decouple.recipes.find import grouped
+from decouple.recipes.text import Line, numbered
 from decouple.syntax.conditions import Macros, evaluate, names_in
 from decouple.syntax.preprocessor import Branch
 
 
 def settle(text: str, *, define: Sequence[str] = (), undefine: Sequence[str] = ()) -> str:
-    """``text`` as it reads when ``define`` are defined as 1 and ``undefine`` are not.
+    """Return ``text`` as it reads when ``define`` are defined as 1 and ``undefine`` are not.
 
     A conditional that the macros do not decide stays as it is. Where one goes whole between two empty lines, so
     does the one below.
     """
+    lines = settle_lines(numbered(text), define=define, undefine=undefine)
+    return "\n".join(line.text for line in lines)
+
+
+def settle_lines(lines: Sequence[Line], *, define: Sequence[str] = (), undefine: Sequence[str] = ()) -> list[Line]:
+    """Settle as :func:`settle` does, and keep for each line that stays where it stood."""
     macros = Macros(dict.fromkeys(define, 1), frozenset(undefine))
     known = {*define, *undefine}
-    at = 0
+    left, at = list(lines), 0
     while True:
-        lines = text.split("\n")
-        for group in grouped(text):
-            if group[0].opened > at and (kept := _kept(lines, group, macros, known)) is not None:
+        for group in grouped("\n".join(line.text for line in left)):
+            if group[0].opened > at and (kept := _kept(left, group, macros, known)) is not None:
                 start, stop = group[0].opened - 1, group[-1].end
-                lines[start:stop] = kept
-                if not kept and start and stop and not _text(lines, start - 1) and not _text(lines, start):
-                    del lines[start]
-                text, at = "\n".join(lines), start
+                left[start:stop] = kept
+                if not kept and start and stop and not _text(left, start - 1) and not _text(left, start):
+                    del left[start]
+                at = start
                 break
         else:
-            return text
+            return left
 
 
-def _kept(lines: Sequence[str], group: Sequence[Branch], macros: Macros, known: set[str]) -> list[str] | None:
+def _kept(lines: Sequence[Line], group: Sequence[Branch], macros: Macros, known: set[str]) -> list[Line] | None:
     """What stays of a conditional; None where its first branch is not decided by ``known``."""
     first = group[0]
     if not known & set(names_in(first.own)) or (value := evaluate(first.own, macros)) is None:
@@ -45,14 +51,14 @@ def _kept(lines: Sequence[str], group: Sequence[Branch], macros: Macros, known: 
     if rest[0].word == "else":
         return list(lines[rest[0].line : rest[0].end - 1])
     return [
-        f"#if{rest[0].word.removeprefix('elif')} {_condition(lines, rest[0])}",
+        Line(f"#if{rest[0].word.removeprefix('elif')} {_condition(lines, rest[0])}", lines[rest[0].line - 1].number),
         *lines[rest[0].line : group[-1].end],
     ]
 
 
-def _condition(lines: Sequence[str], branch: Branch) -> str:
-    return lines[branch.line - 1].split(None, 1)[1].lstrip()
+def _condition(lines: Sequence[Line], branch: Branch) -> str:
+    return lines[branch.line - 1].text.split(None, 1)[1].lstrip()
 
 
-def _text(lines: Sequence[str], number: int) -> str:
-    return lines[number].strip() if number < len(lines) else "end"
+def _text(lines: Sequence[Line], number: int) -> str:
+    return lines[number].text.strip() if number < len(lines) else "end"

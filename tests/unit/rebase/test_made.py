@@ -20,6 +20,7 @@ id = "a"
 [[edit]]
 file = "a.cpp"
 at = [{ function = "a" }, { guard = "USE_CUDA" }]
+gone = ['return cuda\\(.*\\);', 'return 0;']
 put = "  return hook();"
 [[upstream]]
 since = "9.9: a() asks a hook"

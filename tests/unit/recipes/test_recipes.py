@@ -53,6 +53,7 @@ static int share(int self) {
 [[edit]]
 file = "storage.cpp"
 at = [{ function = "share" }, { guard = "USE_CUDA" }]
+gone = ["no CUDA"]
 put = '''
   return sharing(self);
 '''
@@ -60,6 +61,7 @@ put = '''
 [[edit]]
 file = "storage.cpp"
 undefine = ["USE_CUDA"]
+gone = ["CUDAGuard"]
 """
 
 
@@ -152,8 +154,8 @@ def test_the_core_is_configured_without_fetching_nccl(call: str, left: str) -> N
 def test_a_registered_runner_is_made_with_the_arguments_of_the_release(other: str, ours: str) -> None:
     """What was carried to 2.8 did not compile: "too few arguments to function"."""
     aoti = load(Checkout(Path(__file__).parents[3]).recipes / "aoti-runner-registry.toml")
-    kept = "#ifdef USE_CUDA\n#include <cuda.h>\n#endif\n"
-    guarded = "#ifdef USE_CUDA\n  return make_shared<AOTIModelContainerRunnerCuda>(so);\n#endif\n"
+    kept = "#ifdef USE_CUDA\n#include <model_container_runner_cuda.h>\n#endif\n"
+    guarded = "#ifdef USE_CUDA\n  return std::make_shared<AOTIModelContainerRunnerCuda>(so_path);\n#endif\n"
     holder = f"{kept}void load() {{\n{guarded}  return make{other}\n}}\n"
     texts = dict.fromkeys(aoti.needed, kept) | {"torch/csrc/inductor/aoti_eager/kernel_holder.cpp": holder}
     assert f"return create->second{ours}" in make(aoti, texts.get)["torch/csrc/inductor/aoti_eager/kernel_holder.cpp"]

@@ -11,7 +11,7 @@ torch_cuda_switch(UCC "UCC" "USE_C10D_UCC" ${PYTHON_SOURCES})
 add_library(torch_python_cuda_objects OBJECT ${PYTHON_SOURCES})
 target_compile_definitions(torch_python_cuda_objects PRIVATE THP_BUILD_MAIN_LIB $<$<BOOL:${USE_DISTRIBUTED}>:USE_C10D>)
 set_property(SOURCE "${OWN_PYTHON_DIR}/registrations/bindings.cpp" APPEND PROPERTY
-             COMPILE_DEFINITIONS $<$<STREQUAL:${CORE_KIND},built>:TORCH_CUDA_CORE_BUILT>)
+             COMPILE_DEFINITIONS $<$<STREQUAL:${CORE_KIND},built>:TORCH_CUDA_CORE_BUILT> $<$<BOOL:${USE_CUFILE}>:TORCH_CUDA_HAS_CUFILE>)
 # The settings of torch.__config__.show() that are ours: upstream's, and the libraries that upstream has no setting for.
 set(settings "{\"CUDA_VERSION\", \"${TORCH_CUDA_VERSION}\"}, {\"CUDNN_VERSION\", \"${CUDNN_VERSION}\"}, {\"USE_CUDA\", \"ON\"}")
 foreach(library IN LISTS BESIDE)
@@ -61,7 +61,8 @@ endif()
 Python_add_library(_CUDAC MODULE WITH_SOABI "${OWN_PYTHON_DIR}/_cudac_module.cpp")
 target_include_directories(_CUDAC SYSTEM PRIVATE "${PYBIND11_INCLUDE_DIR}")
 target_compile_options(_CUDAC PRIVATE ${core_abi_version})
-target_compile_definitions(_CUDAC PRIVATE TORCH_CUDA_VERSION="${TORCH_CUDA_VERSION}" $<$<BOOL:${static_launcher}>:HAS_STATIC_LAUNCHER>)
+target_compile_definitions(_CUDAC PRIVATE TORCH_CUDA_VERSION="${TORCH_CUDA_VERSION}"
+                           $<$<BOOL:${static_launcher}>:HAS_STATIC_LAUNCHER> $<$<BOOL:${fast_launcher}>:HAS_FAST_LAUNCHER>)
 target_link_libraries(_CUDAC PRIVATE common core::torch_python torch_python_cuda torch_cuda)
 set(extension_rpath ${rpath})
 list(TRANSFORM extension_rpath REPLACE "^.ORIGIN/\\.\\./\\.\\./" "$ORIGIN/../")

@@ -65,8 +65,13 @@ if(USE_CUDNN)
   torch_cuda_resolve(cudnn_bindings torch/csrc/cuda/shared/cudnn.cpp)
   list(APPEND PYTHON_SOURCES ${cudnn_bindings})
 endif()
-torch_cuda_glob(static_launcher "torch/csrc/inductor/static_cuda_launcher.cpp") # from 2.8 on
+torch_cuda_glob(static_launcher "torch/csrc/inductor/static_cuda_launcher.cpp" # from 2.8 on
+                "torch/csrc/inductor/static_launcher/cuda.cpp") # its name from 2.11 on
 list(APPEND PYTHON_SOURCES ${static_launcher})
+set(fast_launcher) # in the same file from 2.13 on
+if(static_launcher)
+  file(STRINGS "${static_launcher}" fast_launcher REGEX "^bool FastCudaLauncher_init" LIMIT_COUNT 1)
+endif()
 # Ours. bindings.cpp and config.cpp answer for torch._C what a core without CUDA cannot; the others implement the hooks and registries that
 # the patched core declares, so a stock core has nothing to compile them against.
 set(OWN_PYTHON_DIR "${CMAKE_CURRENT_SOURCE_DIR}/torch_cuda/csrc/pybinding")

@@ -21,6 +21,9 @@ void initModule(PyObject* module);
 #ifdef HAS_STATIC_LAUNCHER // of torch/csrc/inductor, from 2.8 on
 bool StaticCudaLauncher_init(PyObject* module);
 #endif
+#ifdef HAS_FAST_LAUNCHER // from 2.13 on
+bool FastCudaLauncher_init(PyObject* module);
+#endif
 
 PyMODINIT_FUNC PyInit__CUDAC() {
   HANDLE_TH_ERRORS
@@ -42,6 +45,11 @@ PyMODINIT_FUNC PyInit__CUDAC() {
   THCPMemPool_init(module.get());
 #ifdef HAS_STATIC_LAUNCHER
   if (!StaticCudaLauncher_init(module.get())) {
+    throw python_error();
+  }
+#endif
+#ifdef HAS_FAST_LAUNCHER
+  if (!FastCudaLauncher_init(module.get())) {
     throw python_error();
   }
 #endif

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAConfig.h>
@@ -22,6 +23,13 @@ void addFlags(py::module& m) {
   m.attr("_has_cudnn") = at::detail::getCUDAHooks().compiledWithCuDNN();
   m.attr("_has_cusparselt") = AT_CUSPARSELT_ENABLED() != 0;
   m.attr("_has_magma") = at::hasMAGMA();
+  if (py::hasattr(py::module::import("torch._C"), "_has_gds")) { // from 2.14 on
+#ifdef TORCH_CUDA_HAS_CUFILE
+    m.attr("_has_gds") = true;
+#else
+    m.attr("_has_gds") = false;
+#endif
+  }
 }
 
 void addAttention(py::module& m) {
@@ -56,6 +64,61 @@ auto addConstants(py::class_<Runner>& runner, int) -> decltype(&Runner::extract_
   runner.def("free_inactive_constant_buffer", &Runner::free_inactive_constant_buffer);
 }
 
+// What 2.9 and later add one by one.
+template <typename Runner, typename = void>
+struct TakesBlob : std::false_type {};
+template <typename Runner>
+struct TakesBlob<Runner, std::void_t<decltype(&Runner::update_constant_buffer_from_blob)>> : std::true_type {};
+
+template <typename Runner, typename = void>
+struct TakesFromCpu : std::false_type {};
+template <typename Runner>
+struct TakesFromCpu<
+    Runner,
+    std::void_t<decltype(std::declval<Runner&>().update_constant_buffer_from_cpu(std::declval<Constants&>(), true, true))>>
+    : std::true_type {};
+
+template <typename Runner, typename = void>
+struct TellsLoaded : std::false_type {};
+template <typename Runner>
+struct TellsLoaded<Runner, std::void_t<decltype(&Runner::did_call_load_constants)>> : std::true_type {};
+
+template <typename Runner>
+void addLaterConstants(py::class_<Runner>& runner) {
+  if constexpr (TakesBlob<Runner>::value) {
+    runner.def("update_constant_buffer_from_blob", &Runner::update_constant_buffer_from_blob, py::arg("weights_path"));
+  }
+  if constexpr (TakesFromCpu<Runner>::value) {
+    runner.def(
+        "update_constant_buffer_from_cpu",
+        py::overload_cast<Constants&, bool, bool>(&Runner::update_constant_buffer_from_cpu),
+        py::arg("tensor_map"),
+        py::arg("use_inactive"),
+        py::arg("validate_full_updates"));
+  }
+  if constexpr (TellsLoaded<Runner>::value) {
+    runner.def("did_call_load_constants", &Runner::did_call_load_constants);
+  }
+}
+
+// Overloads of the constructor that only some releases have.
+template <typename Runner>
+void addConstructors(py::class_<Runner>& runner) {
+  using String = const std::string&;
+  if constexpr (std::is_constructible_v<Runner, String, int, String, String, bool>) {
+    runner.def(py::init<String, int, String, String, const bool>());
+  }
+  if constexpr (std::is_constructible_v<Runner, String, size_t, String, String, Constants&>) {
+    runner.def(
+        py::init<String, size_t, String, String, Constants&>(),
+        py::arg("model_so_path"),
+        py::arg("num_models"),
+        py::arg("device_str"),
+        py::arg("cubin_dir"),
+        py::arg("constants"));
+  }
+}
+
 // Up to 2.7.
 template <typename Runner>
 void addConstants(py::class_<Runner>& runner, long) {
@@ -72,11 +135,13 @@ void addAotiRunner(py::module& m) {
   runner.def(py::init<const std::string&, int>());
   runner.def(py::init<const std::string&, int, const std::string&>());
   runner.def(py::init<const std::string&, int, const std::string&, const std::string&>());
+  addConstructors(runner);
   runner.def("run", &Runner::run, py::arg("inputs"), py::arg("stream_handle") = nullptr);
   runner.def("get_call_spec", &Runner::get_call_spec);
   runner.def("get_constant_names_to_dtypes", &Runner::getConstantNamesToDtypes);
   runner.def("get_constant_names_to_original_fqns", &Runner::getConstantNamesToOriginalFQNs);
   addConstants(runner, 0); // the first that the release has
+  addLaterConstants(runner);
 }
 
 c10::StorageImpl* storageAt(size_t address) {

@@ -1,0 +1,106 @@
+"""What a carried series is worth, asked of the applied tree: lint, stage 2's lists, and what still needs CUDA.
+
+>>> from decouple.flows.verdict import Judge, judge
+>>> found = judge(Judge(project, "2.6", source=f"local:{source}"))
+>>> found.faults
+()
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+
+from decouple.base.checkout import Checkout
+from decouple.base.errors import DecoupleError
+from decouple.flows import pristine
+from decouple.flows.census import TakeCensus, census
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.pristine import Pristine
+from decouple.inventory.rules import load
+from decouple.patch.faults import Fault
+from decouple.recipes import moved
+from decouple.recipes.model import load_all
+from decouple.relocate import stage2
+from decouple.relocate.plan import make_plan
+from decouple.series.lint import lint
+
+_SHOWN = 20
+
+
+class Judge(Pristine, frozen=True):
+    """Which carried series; its tree is the checkout's ``build/<release>/src``."""
+
+
+class SeriesVerdict(Struct, frozen=True):
+    """What three checks found. Empty: nothing is wrong."""
+
+    faults: tuple[str, ...] = ()
+    """Lint's, of the series and its patches, which the series that it was carried from has not."""
+    sources: tuple[str, ...] = ()
+    """Units that move and that no list of stage 2 compiles, and lists that find nothing."""
+    couplings: tuple[str, ...] = ()
+    """What in the core still needs CUDA at compile time."""
+    unasked: tuple[str, ...] = ()
+    """Checks that this tree gave no answer to, and why."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found."""
+        return not (self.faults or self.sources or self.couplings)
+
+    def lines(self, release: str) -> list[str]:
+        """The verdict in words, with the command behind each part that shows all of it."""
+        parts = (
+            ("lint", self.faults, f"decouple lint {release}"),
+            ("stage2-sources", self.sources, f"decouple stage2-sources {release} --tree TREE"),
+            ("couplings", self.couplings, f"decouple census {release} --tree TREE --couplings"),
+        )
+        asked = [part for part in parts if not any(one.startswith(f"{part[0]}: ") for one in self.unasked)]
+        told = ", ".join(f"{name} {f'{len(found)} found' if found else 'clean'}" for name, found, _ in asked)
+        lines = [f"verdict: {told or 'nothing could be asked'}"]
+        for name, found, command in parts:
+            lines += [f"  {name}: {one}" for one in found[:_SHOWN]]
+            if len(found) > _SHOWN:
+                lines.append(f"  {name}: and {len(found) - _SHOWN} more; `{command}` shows all")
+        return [*lines, *(f"  not asked: {one}" for one in self.unasked)]
+
+
+def judge(request: Judge, listener: Listener = QUIET) -> SeriesVerdict:
+    """Ask lint, stage 2's lists and the census. Raises DecoupleError where the pristine tree cannot be had."""
+    project, release = request.project, request.release
+    faults = _new_faults(project, release)
+    tree = pristine.tree(request, listener)
+    unasked: list[str] = []
+    sources: tuple[str, ...] = ()
+    couplings: tuple[str, ...] = ()
+    try:
+        plan = make_plan(tree, load(), strict=False)
+        lists = stage2.load().sources
+        if (project / lists).is_file():
+            sources = stage2.check(tree, plan.mapping, project).faults
+        else:
+            unasked.append(f"stage2-sources: this checkout has no {lists}")
+        taken = census(
+            TakeCensus(project, release, request.source, tree=tree, applied=Checkout(project).tree(release)), listener
+        )
+        found = taken.after.needing_cuda if taken.after else []
+        couplings = tuple(f"{one.path}:{one.line}: {one.category} {one.symbol}: {one.detail}" for one in found)
+        sources = (*(f"{path}: no rule places this CUDA file" for path in plan.unplaced), *sources)
+    except DecoupleError as error:
+        unasked.append(f"couplings: {error.what}")
+    return SeriesVerdict(faults, sources, couplings, tuple(unasked))
+
+
+def _new_faults(project: Path, release: str) -> tuple[str, ...]:
+    """Lint's faults of the series, but for those that a patch of the same name has in another series: carried along."""
+    explained = partial(moved.explained, load_all(project))
+    others = [one for one in Checkout(project).whole() if one != release]
+    before = {_key(fault) for fault in lint(project, others, explained).faults} if others else set()
+    return tuple(str(fault) for fault in lint(project, [release], explained).faults if _key(fault) not in before)
+
+
+def _key(fault: Fault) -> tuple[str, str, str]:
+    return PurePosixPath(fault.file).name, fault.code, fault.message

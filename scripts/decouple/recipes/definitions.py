@@ -1,0 +1,64 @@
+"""The functions that a text defines, with the scope that each stands in: what must not stand there twice."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from decouple.recipes.find import definitions
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+_CPP = re.compile(r"\.(?:c|cc|cpp|cu|cuh|h|hpp)$")
+_SCOPES = {"namespace_definition", "class_specifier", "struct_specifier"}
+
+
+def signatures(text: str, path: str) -> dict[str, list[int]]:
+    """Map each function that ``text`` defines to the lines (from 1) where it does; none in other languages.
+
+    An overload in C++ is another function, and so is a method of another class.
+    """
+    found: dict[str, list[int]] = {}
+    pairs = _cpp(text) if _CPP.search(path) else _python(text) if path.endswith((".py", ".pyi")) else ()
+    for name, line in pairs:
+        found.setdefault(name, []).append(line)
+    return found
+
+
+def _cpp(text: str) -> Iterator[tuple[str, int]]:
+    for node, _ in definitions(text):
+        declarator = node.child_by_field_name("declarator")
+        if declarator is not None and declarator.text is not None:
+            written = "".join(declarator.text.decode("utf-8", "replace").split())
+            yield "::".join([*_scopes(node), written]), node.start_point[0] + 1
+
+
+def _scopes(node: tree_sitter.Node) -> list[str]:
+    names: list[str] = []
+    outer = node.parent
+    while outer is not None:
+        if outer.type in _SCOPES:
+            name = outer.child_by_field_name("name")
+            names.insert(0, name.text.decode("utf-8", "replace") if name is not None and name.text else "")
+        outer = outer.parent
+    return names
+
+
+def _python(text: str) -> Iterator[tuple[str, int]]:
+    try:
+        pending: list[tuple[str, ast.AST]] = [("", ast.parse(text))]
+    except (SyntaxError, ValueError):
+        return
+    while pending:
+        scope, node = pending.pop()
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                name = f"{scope}{child.name}"
+                if not isinstance(child, ast.ClassDef) and not child.decorator_list:  # overloads and setters share one
+                    yield name, child.lineno
+                pending.append((f"{name}.", child))
+            else:
+                pending.append((scope, child))

@@ -1,0 +1,47 @@
+"""Lines that know where they stood, and those of them whose loss matters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from decouple.syntax.preprocessor import without_comments
+
+_CONDITIONAL = re.compile(r"\s*#\s*(?:if|ifdef|ifndef|elif|else|endif)\b")
+_WORD = re.compile(r"\w\w")
+_ELSE = re.compile(r"[\s{}]*else[\s{]*$")
+_CPP = re.compile(r"\.(?:c|cc|cpp|cu|cuh|h|hpp)$")
+
+
+class Line(Struct, frozen=True):
+    """A line of a text, without its newline; ``number`` from 0 is where upstream has it, None: it is ours."""
+
+    text: str
+    number: int | None = None
+
+
+def numbered(text: str) -> list[Line]:
+    """Return the lines of upstream's ``text``."""
+    return [Line(line, number) for number, line in enumerate(text.split("\n"))]
+
+
+def telling(text: str, path: str) -> set[int]:
+    """Return the numbers of the lines that say something: no blank line or bracket, conditional or comment."""
+    plain = without_comments(text) if _CPP.search(path) else re.sub(r"(?m)^\s*#.*$", "", text)
+    return {
+        number
+        for number, line in enumerate(plain.split("\n"))
+        if _WORD.search(line) and not _CONDITIONAL.match(line) and not _ELSE.match(line)
+    }
+
+
+def covered(lines: Sequence[Line], patterns: Iterable[str]) -> Iterator[int]:
+    """Yield the numbers of upstream's lines that one of ``patterns`` finds, whole or in part."""
+    text = "\n".join(line.text for line in lines)
+    for pattern in patterns:
+        for found in re.finditer(pattern, text, re.MULTILINE):
+            first = text.count("\n", 0, found.start())
+            last = first + found.group().rstrip("\n").count("\n")
+            yield from (line.number for line in lines[first : last + 1] if line.number is not None)
