@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.git import Repository
 from decouple.base.paths import cache_dir
 from decouple.build import description, host
 from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
@@ -15,6 +16,7 @@ from decouple.build.makings import overrides
 from decouple.flows import portable
 from decouple.flows.apply import Apply, apply
 from decouple.flows.listener import Listener
+from decouple.stack.journal import Journal
 
 
 class Work(Struct, frozen=True):
@@ -76,7 +78,23 @@ def need_tree(work: Work, places: Places, listener: Listener) -> None:
                 else f"{places.tree}: without Debian's patches, which the Debian root needs",
                 next_step=f"decouple apply {work.release}" + ("" if bundled else " --debian-patches"),
             )
-        apply(Apply(work.project, work.release, debian_patches=debian), listener)
+        apply(
+            Apply(work.project, work.release, _source_of(work, places, debian=debian), debian_patches=debian), listener
+        )
+
+
+def _source_of(work: Work, places: Places, *, debian: bool) -> str:
+    """The source that the tree is to be laid from: the one that it was made from, so that a tree of the user's is never
+    exchanged for the release's. Raises UsageError where that has no patches of Debian's and they are needed."""
+    state = Journal(Repository(places.tree))
+    word = state.load().source.get("source", "auto") if places.tree.is_dir() and state.exists else "auto"
+    if debian and word not in ("auto", "debian"):
+        raise UsageError(
+            f"{places.tree}: made from {word}, without Debian's patches, which the Debian root needs",
+            next_step=f"--env portable builds it; decouple apply {work.release} --source debian --debian-patches lays "
+            "Debian's source in its place",
+        )
+    return word
 
 
 def _on_host(work: Work, places: Places, *, cuda: bool) -> bool:

@@ -120,7 +120,7 @@ def test_a_partial_series_that_could_not_be_replaced_is_the_old_one(
     carried.write("series/1.1", "# not carried: 1.0/0001-first.patch: the wheel does not show it\n")
     git(carried.root, "add", "-A")
     git(carried.root, "commit", "-qm", "partial")
-    with pytest.raises(OSError), flow._kept_on_failure(flow.Checkout(carried.root), "1.1"):  # noqa: PT011, PT012
+    with pytest.raises(OSError), flow._kept_on_failure(flow.Checkout(carried.root), "1.1"):
         files.write_atomically(carried.root / "series/1.1", "1.0/0001-first.patch\n")
         carried.write("patches/1.1/0001-first.patch", "new\n")
         raise OSError
