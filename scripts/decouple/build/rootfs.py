@@ -167,7 +167,7 @@ def ensure(
         done = _read_done(folder)
         if not _fits(done, wanted):  # who made it meanwhile has another description
             return ensure(cache, description, layers, log=log, progress=progress)
-        _refuse_if_full(description, done, wanted, folder)
+        refuse_if_full(description, wanted, folder)
         if not done.bootstrap:
             if folder.exists():
                 _remove(folder)
@@ -205,8 +205,14 @@ def _has(done: _Done, layer: Layer) -> bool:
     return bool(recorded and recorded["digest"] == layer_digest(layer))
 
 
-def _refuse_if_full(description: Description, done: _Done, wanted: Sequence[Layer], folder: Path) -> None:
+def is_made(folder: Path) -> bool:
+    """Whether the root in ``folder`` is made, with whatever layers."""
+    return _read_done(folder).bootstrap
+
+
+def refuse_if_full(description: Description, wanted: Sequence[Layer], folder: Path) -> None:
     """Raise DecoupleError, which says that another machine could, when the disk cannot hold what is not there yet."""
+    done = _read_done(folder)
     missing = sum(layer.disk_mib for layer in wanted if not _has(done, layer))
     if not done.bootstrap:
         missing += description.bootstrap.disk_mib

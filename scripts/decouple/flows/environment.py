@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ from msgspec import Struct
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.git import Repository
 from decouple.base.paths import cache_dir
-from decouple.build import description, host
+from decouple.build import description, host, preflight
 from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
 from decouple.build.makings import overrides
 from decouple.flows import portable
@@ -46,6 +46,7 @@ def open_environment(
     ``components`` are the third-party folders that are read, where not all are.
     """
     if work.env == portable.KIND:
+        check_machine(work, places, layers)
         bundled = portable.bundle(places, work.third_party, listener, components)
         return portable.open_portable(places, layers, bundled, listener)
     if _on_host(work, places, cuda="cuda" in layers):
@@ -55,8 +56,19 @@ def open_environment(
     return RootEnvironment(places, root, overrides(places))
 
 
-def need_tree(work: Work, places: Places, listener: Listener) -> None:
+def check_machine(work: Work, places: Places, layers: Sequence[str] = ()) -> None:
+    """Raise DecoupleError where this machine cannot make or enter the root that the work needs, whatever it needs for
+    that: seconds before the first download, not minutes behind it."""
+    if work.env == portable.KIND:
+        preflight.check(cache_dir(), description.load(description.PORTABLE), layers)
+    elif not _on_host(work, places, cuda="cuda" in layers):
+        preflight.check(cache_dir(), description.load(), layers)
+
+
+def need_tree(work: Work, places: Places, listener: Listener, layers: Sequence[str] = ()) -> None:
     """Fetch and apply first when there is no fitting tree, so that one command goes from nothing to wheels.
+
+    ``layers`` are those of the root in which it will be used: whether this machine can hold it is tried before.
 
     The Debian root has no third_party: there the tree carries Debian's own patches below ours. The portable one builds
     upstream's own tree, with the components shown in it.
@@ -68,6 +80,7 @@ def need_tree(work: Work, places: Places, listener: Listener) -> None:
     for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
         bundled = work.env == portable.KIND
         debian = not bundled and not _on_host(work, places, cuda=False)
+        check_machine(work, places, layers)
         has = (places.tree / "debian" / "patches").is_dir()
         if places.tree.is_dir() and (has or not debian) and not (has and bundled):
             return
