@@ -7,12 +7,16 @@ Arguments after ``--`` go to the command: ``nox -s apply-2.6 -- --source git``.
 from __future__ import annotations
 
 import hashlib
+import logging
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import nox
+
+# Every session runs in one environment of ours, made by virtualenv: that nox has no uv says nothing.
+logging.getLogger("nox").addFilter(lambda record: not record.getMessage().startswith("uv binary not found"))
 
 nox.needs_version = ">=2024.10.9"
 nox.options.sessions = ["lint", "tests", "smoke-2.6", "test-cuda-slice-2.6", "tests-real", "tests-contract"]
@@ -185,9 +189,9 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", default=False)
 def ci(session: nox.Session) -> None:
-    """Run one job of ci/matrix.toml here: -- JOB; without a name, list them."""
-    if not session.posargs:
-        session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), external=True)
+    """Run one job of ci/matrix.toml here: -- JOB; without a name, list them (-- --json: with their commands)."""
+    if not session.posargs or session.posargs[0].startswith("-"):
+        session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), *session.posargs, external=True)
         return
     command = ["--command-of", session.posargs[0]]
     lines = session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), *command, external=True, silent=True)

@@ -161,9 +161,16 @@ def ensure(
     root = Root(description, folder, tuple(layers))
     if _complete(_read_done(folder), wanted) and not verify(root):
         return root  # without the lock: whoever holds it only adds layers
-    progress.start(f"Debian root {folder.name} (waits when another run is making it)")
-    with locked(folder.with_suffix(".lock")):
-        progress.finish()
+    waited = False
+
+    def wait() -> None:
+        nonlocal waited
+        progress.start(f"waits for the run that makes the Debian root {folder.name}")
+        waited = True
+
+    with locked(folder.with_suffix(".lock"), wait):
+        if waited:
+            progress.finish("it is over")
         done = _read_done(folder)
         if not _fits(done, wanted):  # who made it meanwhile has another description
             return ensure(cache, description, layers, log=log, progress=progress)

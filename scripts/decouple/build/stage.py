@@ -266,9 +266,7 @@ class _Follow:
                 self._say(line.strip())
             return
         done, total = int(match[1]), int(match[2])
-        if total != self._total:
-            if self._total is not None:
-                self._progress.finish()
+        if total != self._total:  # where CMake runs once more, ninja counts that alone first: no step that is over
             self._progress.start(self._what, total, "objects", sum(self._expected.values()))
             self._done, self._total = 0, total
         if done > self._done:
