@@ -155,8 +155,9 @@ class Stage(ABC):
             say(f"{name}: building, log {self.log}")
             began, before = time.monotonic(), effort.counters(self.environment, self.variables)
             try:
-                self.ready()
-                raw = self.make()
+                with inputs.leaving_status_clean(self.places.tree):
+                    self.ready()
+                    raw = self.make()
             finally:  # an interrupted run's time counts too
                 after = effort.counters(self.environment, self.variables)
                 took = effort.accumulate(effort_path, digest, effort.since(time.monotonic() - began, before, after))
@@ -196,7 +197,7 @@ class Stage(ABC):
         Raises DecoupleError naming the failing step.
         """
         name = f"stage {self.number}, shard {shard}"
-        with locked(self.places.locks / f"stage{self.number}.lock"):
+        with locked(self.places.locks / f"stage{self.number}.lock"), inputs.leaving_status_clean(self.places.tree):
             self.job.say(f"{name}: building, log {self.log}")
             self.ready()
             began, before = time.monotonic(), effort.counters(self.environment, self.variables)
