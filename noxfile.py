@@ -6,7 +6,9 @@ Arguments after ``--`` go to the command: ``nox -s apply-2.6 -- --source git``.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+import logging
 import shlex
 import shutil
 import subprocess
@@ -15,6 +17,9 @@ import tomllib
 from pathlib import Path
 
 import nox
+
+# Every session runs in one environment of ours, made by virtualenv: that nox has no uv says nothing.
+logging.getLogger("nox").addFilter(lambda record: not record.getMessage().startswith("uv binary not found"))
 
 nox.needs_version = ">=2024.10.9"
 nox.options.sessions = ["tools", "lint", "tests", "smoke-2.6", "test-cuda-slice-2.6", "tests-real", "tests-contract"]
@@ -198,9 +203,9 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none", default=False)
 def ci(session: nox.Session) -> None:
-    """Run one job of ci/matrix.toml here: -- JOB; without a name, list them."""
-    if not session.posargs:
-        session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), external=True)
+    """Run one job of ci/matrix.toml here: -- JOB; without a name, list them (-- --json: with their commands)."""
+    if not session.posargs or session.posargs[0].startswith("-"):
+        session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), *session.posargs, external=True)
         return
     command = ["--command-of", session.posargs[0]]
     lines = session.run(sys.executable, str(ROOT / "ci" / "matrix.py"), *command, external=True, silent=True)
@@ -209,3 +214,18 @@ def ci(session: nox.Session) -> None:
         more = session.posargs[1:] if number == len(commands) else []
         begin = [sys.executable, "-m"] if words[0] == "nox" else ["pipx", "run"]  # this nox, and what it may lack
         session.run(*begin, *words, *more, external=True)
+
+
+def suggest(words: list[str], known: list[str]) -> list[str]:
+    """A line for each session asked for (``-s``) that there is not; nox only says which it did not find."""
+    lines, named = [], False
+    for word in words[: words.index("--")] if "--" in words else words:
+        if word.startswith("-"):
+            named = word in ("-s", "-e", "--session", "--sessions")
+        elif named and word not in known and (near := difflib.get_close_matches(word, known, 3)):
+            lines.append(f"no session {word}: did you mean {' or '.join(near)}?")
+    return lines
+
+
+for _line in suggest(sys.argv[1:], list(nox.registry.get())):
+    print(_line, file=sys.stderr)

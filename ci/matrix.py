@@ -1,7 +1,7 @@
 """Expand ``ci/matrix.toml`` into jobs.
 
-``python ci/matrix.py`` prints them as JSON; ``--host github`` prints what ``strategy.matrix`` takes, one object per
-stage, ``--host gitlab`` a child pipeline. ``nox -s ci -- JOB`` runs one here.
+``python ci/matrix.py`` prints them as a table, ``--json`` with all that belongs to each; ``--host github`` prints what
+``strategy.matrix`` takes, one object per stage, ``--host gitlab`` a child pipeline. ``nox -s ci -- JOB`` runs one here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from jobs import Job, MatrixError, expand
 def main(argv: list[str] | None = None) -> int:
     """Print the jobs; exit 2 when the matrix is wrong."""
     parser = argparse.ArgumentParser(description="expand ci/matrix.toml into jobs")
-    parser.add_argument("--host", choices=("plain", "github", "gitlab"), default="plain")
+    parser.add_argument("--host", choices=("github", "gitlab"), help="print what this CI host takes")
+    parser.add_argument("--json", action="store_true", help="print everything of every job, as JSON")
     parser.add_argument("--command-of", metavar="JOB", help="print the command lines of one job instead")
     arguments = parser.parse_args(argv)
     try:
@@ -35,13 +36,25 @@ def main(argv: list[str] | None = None) -> int:
             return 2
         print("\n".join(hosts.lines(found[0])))
         return 0
-    shapes: dict[str, Callable[[list[Job]], object]] = {
-        "plain": lambda every: [dataclasses.asdict(job) for job in every],
-        "github": hosts.github,
-        "gitlab": hosts.gitlab,
-    }
-    print(json.dumps(shapes[arguments.host](jobs), indent=None if arguments.host == "github" else 2))
+    shapes: dict[str, Callable[[list[Job]], object]] = {"github": hosts.github, "gitlab": hosts.gitlab}
+    if arguments.host:
+        print(json.dumps(shapes[arguments.host](jobs), indent=None if arguments.host == "github" else 2))
+    elif arguments.json:
+        print(json.dumps([dataclasses.asdict(job) for job in jobs], indent=2))
+    else:
+        print("\n".join(table(jobs)))
     return 0
+
+
+def table(jobs: list[Job]) -> list[str]:
+    """A line per job, for persons: its name, its stage, how long it may take, and what must be there before."""
+    wide = max(len(job.name) for job in jobs)
+    stage = max(len(job.stage) for job in jobs)
+    lines = [f"{'job':<{wide}}  {'stage':<{stage}}  minutes  after"]
+    for job in jobs:
+        before = ", ".join((*job.needs, *([f"{len(job.shards)} shards"] if job.shards else []))) or "-"
+        lines.append(f"{job.name:<{wide}}  {job.stage:<{stage}}  {job.minutes:>7}  {before}")
+    return [*lines, f"{len(jobs)} jobs; `nox -s ci -- JOB` runs one here, `nox -s ci -- --json` prints their commands"]
 
 
 if __name__ == "__main__":

@@ -161,13 +161,20 @@ def ensure(
     root = Root(description, folder, tuple(layers))
     if _complete(_read_done(folder), wanted) and not verify(root):
         return root  # without the lock: whoever holds it only adds layers
-    progress.start(f"Debian root {folder.name} (waits when another run is making it)")
-    with locked(folder.with_suffix(".lock")):
-        progress.finish()
+    waited = False
+
+    def wait() -> None:
+        nonlocal waited
+        progress.start(f"waits for the run that makes the Debian root {folder.name}")
+        waited = True
+
+    with locked(folder.with_suffix(".lock"), wait):
+        if waited:
+            progress.finish("it is over")
         done = _read_done(folder)
         if not _fits(done, wanted):  # who made it meanwhile has another description
             return ensure(cache, description, layers, log=log, progress=progress)
-        _refuse_if_full(description, done, wanted, folder)
+        refuse_if_full(description, wanted, folder)
         if not done.bootstrap:
             if folder.exists():
                 _remove(folder)
@@ -205,8 +212,14 @@ def _has(done: _Done, layer: Layer) -> bool:
     return bool(recorded and recorded["digest"] == layer_digest(layer))
 
 
-def _refuse_if_full(description: Description, done: _Done, wanted: Sequence[Layer], folder: Path) -> None:
+def is_made(folder: Path) -> bool:
+    """Whether the root in ``folder`` is made, with whatever layers."""
+    return _read_done(folder).bootstrap
+
+
+def refuse_if_full(description: Description, wanted: Sequence[Layer], folder: Path) -> None:
     """Raise DecoupleError, which says that another machine could, when the disk cannot hold what is not there yet."""
+    done = _read_done(folder)
     missing = sum(layer.disk_mib for layer in wanted if not _has(done, layer))
     if not done.bootstrap:
         missing += description.bootstrap.disk_mib

@@ -156,8 +156,9 @@ class Stage(ABC):
             say(f"{name}: building, log {self.log}")
             began, before = time.monotonic(), effort.counters(self.environment, self.variables)
             try:
-                self.ready()
-                raw = self.make()
+                with inputs.leaving_status_clean(self.places.tree):
+                    self.ready()
+                    raw = self.make()
             finally:  # an interrupted run's time counts too
                 after = effort.counters(self.environment, self.variables)
                 took = effort.accumulate(effort_path, digest, effort.since(time.monotonic() - began, before, after))
@@ -197,7 +198,7 @@ class Stage(ABC):
         Raises DecoupleError naming the failing step.
         """
         name = f"stage {self.number}, shard {shard}"
-        with locked(self.places.locks / f"stage{self.number}.lock"):
+        with locked(self.places.locks / f"stage{self.number}.lock"), inputs.leaving_status_clean(self.places.tree):
             self.job.say(f"{name}: building, log {self.log}")
             self.ready()
             began, before = time.monotonic(), effort.counters(self.environment, self.variables)
@@ -267,9 +268,7 @@ class _Follow:
                 self._say(line.strip())
             return
         done, total = int(match[1]), int(match[2])
-        if total != self._total:
-            if self._total is not None:
-                self._progress.finish()
+        if total != self._total:  # where CMake runs once more, ninja counts that alone first: no step that is over
             self._progress.start(self._what, total, "objects", sum(self._expected.values()))
             self._done, self._total = 0, total
         if done > self._done:

@@ -15,6 +15,8 @@ _STARLARK = ("BUILD", "BUILD.bazel", "BUILD.oss", "BUCK", "BUCK.oss", "WORKSPACE
 
 UNCONDITIONAL = "unconditional"
 """How the detail starts of what every build does, whatever USE_CUDA says."""
+_COMPONENTS = ("third_party/", "debian/")
+"""Where others' projects lie: upstream's submodules, and those that Debian packs beside (its kineto)."""
 _BELOW = re.compile(r"^\$\{\w+\}/")
 _BINDING = frozenset({"add_subdirectory", "enable_language", "find_package", "project", "target_link_libraries"})
 
@@ -33,7 +35,7 @@ def is_build_file(path: str) -> bool:
 
 def is_of_every_build(path: str) -> bool:
     """Whether every build of PyTorch reads ``path``; of a component, only where something adds it."""
-    if path.startswith("third_party/"):
+    if path.startswith(_COMPONENTS):
         return False
     return path.rpartition("/")[2] == "CMakeLists.txt" or path == "cmake/Dependencies.cmake"
 

@@ -23,7 +23,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the verbs."""
     apply = verb(subparsers, "apply", _apply)
     source_option(apply)
-    apply.add_argument("--debian-patches", action="store_true", help="lay Debian's own patches under ours")
+    apply.add_argument(
+        "--debian-patches",
+        action=argparse.BooleanOptionalAction,
+        help="lay Debian's own patches under ours, as a build in the Debian root does (default: as the tree has it)",
+    )
     apply.add_argument("--offline", action="store_true", help="use the cache only")
     status = verb(subparsers, "status", _status)
     status.add_argument("--json", action="store_true", help="print it as JSON")

@@ -83,6 +83,8 @@ class _Bar:
     def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None:
         self._unit, self._effort = unit, effort
         self._eta = Eta(time.monotonic(), total, effort)
+        if self._task is not None:  # the step turned out to be another one: its bar is replaced
+            self._bars.remove_task(self._task)
         self._bars.start()
         self._task = self._bars.add_task(escaped(what), total=effort or total, amount="", left="")
 

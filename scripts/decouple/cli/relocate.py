@@ -12,17 +12,19 @@ from decouple.cli.request import asked
 from decouple.cli.source_word import pristine_options
 from decouple.flows.relocate import PATCH, Relocate, relocate, unplaced
 from decouple.inventory.rules import RuleFile
-from decouple.relocate.plan import Plan
+from decouple.relocate.plan import STAGE1, Plan
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    parser = subparsers.add_parser("relocate")
+    parser = subparsers.add_parser(
+        "relocate", description="Every file that moves and every one that stays, under the rule that says so; counts."
+    )
     pristine_options(parser)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--write", action="store_true", help=f"write patches/<release>/{PATCH}")
     what.add_argument("--check", action="store_true", help="fail unless that patch is what the rules generate")
-    what.add_argument("--table", action="store_true", help="print every move and every suspect that stays")
+    what.add_argument("--table", action="store_true", help="one line for each, tab-separated, for programs")
     what.add_argument("--json", action="store_true", help="print the whole plan as JSON")
     what.add_argument("--unclassified", action="store_true", help="print the CUDA files that no rule places")
     parser.set_defaults(run=run)
@@ -47,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.table:
         _table(plan)
     else:
-        _summary(plan, made.rules)
+        _by_rule(plan, made.rules)
     return OK
 
 
@@ -68,7 +70,32 @@ def _table(plan: Plan) -> None:
         print(f"stay\t{stay.path}\t-\t{stay.by}: {stay.reason}")
 
 
-def _summary(plan: Plan, rules: RuleFile) -> None:
+def _by_rule(plan: Plan, rules: RuleFile) -> None:
+    """Every file under the rule that decides it, what moves first; then the counts."""
+    why = {rule.name: rule.reason for rule in rules.rules}
+    moves: dict[str, list[str]] = {}
+    for move in plan.moves:
+        moves.setdefault(move.rules[0], []).append(f"{move.origin} -> {move.target.removeprefix(rules.root + '/')}")
+    stays: dict[tuple[str, str], list[str]] = {}
+    for stay in plan.stays:
+        # why stage 1 needs a file is told of each, what a [[keep]] says once
+        said = ("", f": {stay.reason}") if stay.by == STAGE1 else (stay.reason, "")
+        stays.setdefault((stay.by, said[0]), []).append(f"{stay.path}{said[1]}")
+    for name, lines in sorted(moves.items()):
+        _group(f"move by {name}: {why[name]}", lines)
+    for (name, reason), lines in sorted(stays.items()):
+        _group(f"stay by {name}: {reason or 'a build without CUDA needs them'}", lines)
+    print()
+    _counts(plan, rules)
+
+
+def _group(title: str, lines: list[str]) -> None:
+    print(f"{title} ({len(lines)})")
+    for line in lines:
+        print(f"  {line}")
+
+
+def _counts(plan: Plan, rules: RuleFile) -> None:
     places = Counter(_place(move.target, rules.root) for move in plan.moves)
     print(f"{len(plan.moves)} files move below {rules.root}:")
     for place, count in sorted(places.items()):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from decouple.base.checkout import Checkout
 from decouple.base.errors import OK, UsageError
 from decouple.base.files import write_atomically
 from decouple.base.paths import find_project
 from decouple.cli.source_word import source_option
 from decouple.patch import seriesfile
+from decouple.release import status
 from decouple.series import burndown, check, rangediff
 from decouple.series.depends import dependencies
 from decouple.upstream.source_word import open_named
@@ -25,7 +28,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     ranges.set_defaults(run=_range_diff)
     burn = subparsers.add_parser("burn-down")
     burn.add_argument(
-        "--census", action="append", default=[], metavar="RELEASE=FILE", help="what `census --json` wrote"
+        "--census",
+        action="append",
+        default=[],
+        metavar="RELEASE=FILE",
+        help="what `census --json` wrote (default: the counts in ci/status)",
     )
     burn.add_argument("--json", type=Path)
     burn.add_argument("--svg", type=Path, help="bars per release")
@@ -56,11 +63,11 @@ def _burn_down(arguments: argparse.Namespace) -> int:
     if len(census) != len(arguments.census):
         raise UsageError("--census takes RELEASE=FILE", next_step="e.g. --census 2.6=census.json")
     names = Checkout(project).releases()
-    rows = [burndown.row(project, name, Path(census[name]) if name in census else None) for name in names]
+    rows = [_row(project, name, Path(census[name]) if name in census else None) for name in names]
     titles = f"{'patches':>9}{'not seen':>10}{'own':>6}{'moved':>8}{'changed':>9}{'quoted':>8}"
     print(f"{'series':8}{titles}{'couplings left':>16}")
     for row in rows:
-        left = "no census" if row.couplings is None else f"{row.couplings} of {row.couplings_before}"
+        left = "not counted" if row.couplings is None else f"{row.couplings} of {row.couplings_before}"
         counts = f"{row.patches:9}{row.not_seen:10}{row.own:6}{row.moved:8}{row.changed:9}{row.quoted:8}"
         print(f"{row.release:8}{counts}{left:>16}")
     for path, text in ((arguments.json, burndown.as_json(rows)), (arguments.svg, burndown.as_svg(rows))):
@@ -68,6 +75,15 @@ def _burn_down(arguments: argparse.Namespace) -> int:
             write_atomically(path, text)
             print(path)
     return OK
+
+
+def _row(project: Path, release: str, census: Path | None) -> burndown.BurnDownRow:
+    """A series measured; its couplings as ``census`` has them, else as ``record`` wrote them to ci/status."""
+    row = burndown.row(project, release, census)
+    known = status.read(status.path_of(project, release)).census
+    if census or known is None:
+        return row
+    return replace(row, couplings=known.after, couplings_before=known.before)
 
 
 def _depends(arguments: argparse.Namespace) -> int:

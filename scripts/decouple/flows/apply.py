@@ -11,7 +11,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +22,8 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout, SeriesPlaces
-from decouple.base.errors import DecoupleError
-from decouple.base.files import locked
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import locked, write_atomically
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.source import OfBaseline
 from decouple.patch import seriesfile
@@ -61,23 +64,85 @@ def apply(request: Apply, listener: Listener = QUIET) -> AppliedSeries:
     Fetches what the cache lacks. Only files that differ are touched; a second run finds nothing to do. Raises
     DecoupleError; the tree is then as it was before.
     """
+    _refuse_files_alone(request)
     if request.release not in Checkout(request.project).whole():
-        from decouple.flows.carry import carry, name_of  # here: a release with a series does not pay for it
+        from decouple.flows.carry import name_of  # here: a release with a series does not pay for it
 
-        release = name_of(request.project, request.release, request.source)
-        request = replace(request, release=release)
-        if release not in Checkout(request.project).whole():
-            carry(request.project, release, request.source, debian_patches=request.debian_patches, listener=listener)
+        request = replace(request, release=name_of(request.project, request.release))
+        if request.release not in Checkout(request.project).whole():
+            with _kept_on_failure(Checkout(request.project), request.release):
+                _carry(request, listener)
+                return _apply(request, listener)
+    return _apply(request, listener)
+
+
+def _refuse_files_alone(request: Apply) -> None:
+    """Raise UsageError for a source that holds only some of the files, before anything is fetched or carried."""
+    if request.source == "auto" or words.local(request.source):
+        return
+    from decouple.upstream.providers.table import PROVIDERS  # and what they import: only for a word that is one
+
+    provider = PROVIDERS.get(request.source)
+    if provider and provider.lacks:
+        raise UsageError(
+            f"--source {request.source}: {provider.lacks}",
+            next_step=f"decouple check {request.release} --source {request.source} judges the patches by it; "
+            "for a tree leave --source out, or name one that you have",
+        )
+
+
+def _carry(request: Apply, listener: Listener) -> None:
+    """Write the series that the release lacks, and its manifest where it has none. Raises DecoupleError."""
+    from decouple.flows.carry import carry, read_manifest
+    from decouple.release.render import render
+
+    project, release = request.project, request.release
+    if manifest := read_manifest(project, release, request.source):
+        write_atomically(Checkout(project).manifest(release), render(manifest))
+    carry(project, release, request.source, debian_patches=bool(request.debian_patches), listener=listener)
+
+
+@contextlib.contextmanager
+def _kept_on_failure(checkout: Checkout, release: str) -> Iterator[None]:
+    """Leave the files of ``release`` in the checkout as they were when what runs inside fails.
+
+    But for a rebase that waits for a person: it goes on from the manifest that was made for it.
+    """
+    folder = checkout.patches / release
+    alone = (checkout.series(release), checkout.manifest(release))
+
+    def files() -> dict[Path, bytes]:
+        found = [path for path in (*alone, *folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+        return {path: path.read_bytes() for path in found}
+
+    state = checkout.rebase / "state.json"
+    there, before, waited = folder.is_dir(), files(), state.exists()
+    try:
+        yield
+    except BaseException:
+        waits = state.exists() and not waited
+        for path in files().keys() - before.keys():
+            if not (waits and path == checkout.manifest(release)):
+                path.unlink()
+        for path, data in before.items():
+            if not path.is_file() or path.read_bytes() != data:
+                write_atomically(path, data)
+        if not there:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _apply(request: Apply, listener: Listener) -> Moved:
     places = Checkout(request.project).places(request.release)
-    wanted = request.wanted
     made = _make(places, request, listener)
     with Stack.open(places) as stack:
         for line in stack.recovered:
             listener.say(line)
         start = stack.state
         if not made:
+            request = _settled(request, start)
             stack.check_unedited()
-            if dict(start.source) != wanted or words.local(request.source):
+            if dict(start.source) != request.wanted or words.local(request.source):
                 start = _other_base(stack, request, listener)
             else:
                 listener.say(f"source: unchanged, base {start.base[:12]}")
@@ -96,6 +161,16 @@ def _verdict(request: Apply, moved: Moved, listener: Listener) -> SeriesVerdict 
     for line in found.lines(request.release):
         listener.say(line)
     return found
+
+
+def _settled(request: Apply, start: State) -> Apply:
+    """The request with Debian's patches where the tree has them and nobody said otherwise: a build in the Debian root
+    lays them, and the next `apply` must not undo that."""
+    if request.debian_patches is not None:
+        return request
+    has = start.source.get("debian_patches") == "yes"
+    of_debian = {request.source, start.source.get("source")} <= {"auto", "debian"}
+    return replace(request, debian_patches=has and of_debian)
 
 
 def _make(places: SeriesPlaces, request: Apply, listener: Listener) -> bool:

@@ -27,13 +27,13 @@ def opened(request: Build, listener: Listener = QUIET) -> tuple[Environment, Pro
     """The environment with all that the stages of ``request`` need, what they are made of, and what was chosen; the
     tree is made if need be. Raises UsageError, DecoupleError."""
     choices, places = choices_of(request), request.places
-    need_tree(request, places, listener)
+    layers = list(dict.fromkeys(one for n in request.stages for one in makings.layers_of(n, choices, request.env)))
+    need_tree(request, places, listener, layers)
     if request.against == "official":
         halves = official_halves(pairing.pair_of(request.release), listener)
         choices = replace(choices, wheels=(halves.origin()["wheel"],))
     places.make()
-    layers = [one for n in request.stages for one in makings.layers_of(n, choices, request.env)]
-    environment = open_environment(request, places, list(dict.fromkeys(layers)), listener)
+    environment = open_environment(request, places, layers, listener)
     known = provenance(places)
     if choices.cuda:
         known = replace(known, cuda=choices.cuda)

@@ -13,32 +13,40 @@ from packaging.version import Version
 
 from decouple.base.checkout import Checkout, is_name
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import write_atomically
+from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import Judged, Rebase, rebase
 from decouple.rebase import report
-from decouple.release.manifest import is_released, release_of
-from decouple.release.render import render
+from decouple.release.manifest import Manifest, is_released, release_of
 from decouple.upstream import words
 from decouple.upstream.manifests import load_release
 
 
-def name_of(project: Path, word: str, source: str) -> str:
-    """The release that ``word`` names. A tree that has none gets a manifest, read off the tree.
-
-    Raises UsageError for a name without a manifest and without a tree to read it off.
-    """
+def name_of(project: Path, word: str) -> str:
+    """The release that ``word`` names: what is called so here, else "2.7" of "2.7.0". Raises UsageError."""
     have = Checkout(project)
     if is_name(word) and (have.series(word).is_file() or have.manifest(word).is_file()):
         return word
-    release = release_of(word)
-    tree = words.local(source)
-    if is_released(release) or tree is None or not tree.is_dir() or Checkout(project).manifest(release).is_file():
-        return release
-    from decouple.upstream.fill_other import of_tree  # only where there is something to read
+    return release_of(word)
 
-    write_atomically(Checkout(project).manifest(release), render(of_tree(release, tree)))
-    return release
+
+def read_manifest(project: Path, release: str, source: str) -> Manifest | None:
+    """What can be read off the user's ``source`` for a name without a manifest; None where it needs none.
+
+    Raises UsageError for a name with nothing to read it off, and for a path that is no source.
+    """
+    if is_released(release) or Checkout(project).manifest(release).is_file():
+        return None
+    path = words.local(source)
+    if path is None:
+        said = "" if source == "auto" else f", and {source} is no file or folder"
+        raise UsageError(
+            f"{release}: no upstream release, and not known here{said}",
+            next_step=f"decouple apply {release} --source PATH: a folder, an archive or REPOSITORY@REVISION",
+        )
+    from decouple.upstream.fill_other import of_local  # only where there is something to read
+
+    return of_local(release, path, cache_dir())
 
 
 def nearest(project: Path, release: str) -> str:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.git import Repository
 from decouple.base.paths import cache_dir
-from decouple.build import description, host
+from decouple.build import description, host, preflight
 from decouple.build.environment import Environment, HostEnvironment, Places, RootEnvironment
 from decouple.build.makings import overrides
 from decouple.flows import portable
 from decouple.flows.apply import Apply, apply
 from decouple.flows.listener import Listener
+from decouple.stack.journal import Journal
 
 
 class Work(Struct, frozen=True):
@@ -44,6 +46,7 @@ def open_environment(
     ``components`` are the third-party folders that are read, where not all are.
     """
     if work.env == portable.KIND:
+        check_machine(work, places, layers)
         bundled = portable.bundle(places, work.third_party, listener, components)
         return portable.open_portable(places, layers, bundled, listener)
     if _on_host(work, places, cuda="cuda" in layers):
@@ -53,8 +56,19 @@ def open_environment(
     return RootEnvironment(places, root, overrides(places))
 
 
-def need_tree(work: Work, places: Places, listener: Listener) -> None:
+def check_machine(work: Work, places: Places, layers: Sequence[str] = ()) -> None:
+    """Raise DecoupleError where this machine cannot make or enter the root that the work needs, whatever it needs for
+    that: seconds before the first download, not minutes behind it."""
+    if work.env == portable.KIND:
+        preflight.check(cache_dir(), description.load(description.PORTABLE), layers)
+    elif not _on_host(work, places, cuda="cuda" in layers):
+        preflight.check(cache_dir(), description.load(), layers)
+
+
+def need_tree(work: Work, places: Places, listener: Listener, layers: Sequence[str] = ()) -> None:
     """Fetch and apply first when there is no fitting tree, so that one command goes from nothing to wheels.
+
+    ``layers`` are those of the root in which it will be used: whether this machine can hold it is tried before.
 
     The Debian root has no third_party: there the tree carries Debian's own patches below ours. The portable one builds
     upstream's own tree, with the components shown in it.
@@ -66,6 +80,7 @@ def need_tree(work: Work, places: Places, listener: Listener) -> None:
     for _ in range(2):  # whether the source has submodules, and so whether the host suffices, is known once it is there
         bundled = work.env == portable.KIND
         debian = not bundled and not _on_host(work, places, cuda=False)
+        check_machine(work, places, layers)
         has = (places.tree / "debian" / "patches").is_dir()
         if places.tree.is_dir() and (has or not debian) and not (has and bundled):
             return
@@ -76,7 +91,23 @@ def need_tree(work: Work, places: Places, listener: Listener) -> None:
                 else f"{places.tree}: without Debian's patches, which the Debian root needs",
                 next_step=f"decouple apply {work.release}" + ("" if bundled else " --debian-patches"),
             )
-        apply(Apply(work.project, work.release, debian_patches=debian), listener)
+        apply(
+            Apply(work.project, work.release, _source_of(work, places, debian=debian), debian_patches=debian), listener
+        )
+
+
+def _source_of(work: Work, places: Places, *, debian: bool) -> str:
+    """The source that the tree is to be laid from: the one that it was made from, so that a tree of the user's is never
+    exchanged for the release's. Raises UsageError where that has no patches of Debian's and they are needed."""
+    state = Journal(Repository(places.tree))
+    word = state.load().source.get("source", "auto") if places.tree.is_dir() and state.exists else "auto"
+    if debian and word not in ("auto", "debian"):
+        raise UsageError(
+            f"{places.tree}: made from {word}, without Debian's patches, which the Debian root needs",
+            next_step=f"--env portable builds it; decouple apply {work.release} --source debian --debian-patches lays "
+            "Debian's source in its place",
+        )
+    return word
 
 
 def _on_host(work: Work, places: Places, *, cuda: bool) -> bool:

@@ -29,4 +29,4 @@ def fetch(request: OfBaseline, listener: Listener = QUIET) -> tuple[Fetched, Bas
     fetched = fetching.fetch(manifest, source, cache=cache, offline=request.offline, progress=listener.progress)
     if fetched.kind != "source":
         return fetched, None
-    return fetched, ensure_baseline(cache, manifest, fetched, request.debian_patches, listener.progress)
+    return fetched, ensure_baseline(cache, manifest, fetched, bool(request.debian_patches), listener.progress)

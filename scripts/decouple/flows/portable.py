@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from packaging.version import Version
 
 from decouple.base.paths import cache_dir
-from decouple.build import description, host, rootfs, settings
+from decouple.build import description, host, preflight, rootfs, settings
 from decouple.build.description import Description
 from decouple.build.environment import Places, RootEnvironment
 from decouple.build.rootfs import Root
@@ -89,6 +89,7 @@ def made_root(described: Description, called: str, layers: list[str], listener: 
     """The root of ``described`` with ``layers``, made as needed, and what is to be known of it said. Raises
     DecoupleError."""
     log = cache_dir() / "logs" / "rootfs.log"
+    preflight.check(cache_dir(), described, layers)
     root = rootfs.ensure(cache_dir(), described, layers, log=log, progress=listener.progress)
     listener.say(f"environment: {called} root {root.folder} with {', '.join(layers)}")
     for line in rootfs.moved(root):

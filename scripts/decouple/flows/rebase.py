@@ -165,8 +165,9 @@ def _refuse_another_text(project: Path, new: str, request: Rebase, listener: Lis
     manifest = load_release(project, new)
     near = _likeness(project, manifest, fetch(manifest, request.source, progress=listener.progress).path, listener)
     step = (
-        f"call it what it is: decouple apply NAME --source {request.source}; --report judges every patch and writes "
-        "nothing; --replace writes the series, git keeps the old"
+        f"call it what it is: decouple apply NAME --source {request.source}; decouple rebase {new} --source "
+        f"{request.source} --report judges every patch and writes nothing; with --replace in its place it writes the "
+        "series, git keeps the old"
     )
     if near and not near.official and is_released(new):
         first = f" ({near.different[0]}, …)" if near.different else ""
@@ -317,7 +318,7 @@ def _full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) 
         fetched = fetch(manifest, word, progress=listener.progress)
     except DecoupleError as error:
         if word == "auto" and manifest.source("wheel") and not isinstance(error, UsageError):
-            step = f"{error.next_step}; --source wheel carries the patches whose files the official wheel shows"
+            step = f"{error.next_step}; decouple rebase {manifest.release} --source wheel carries what its wheel shows"
             raise DecoupleError(error.what, next_step=step) from error
         raise
     return ensure_baseline(cache_dir(), manifest, fetched, debian, listener.progress), fetched.path

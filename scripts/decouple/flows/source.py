@@ -21,7 +21,7 @@ class OfRelease(Struct, frozen=True):
 class OfBaseline(OfRelease, frozen=True):
     """The same, where the whole tree is wanted."""
 
-    debian_patches: bool = False
-    """With Debian's own patches; of ``auto``, Debian's source then."""
+    debian_patches: bool | None = None
+    """With Debian's own patches; of ``auto``, Debian's source then. None: as the tree has it, a new one without."""
     cache: Path | None = None
     """Where sources are unpacked; None: the cache that all checkouts share."""

@@ -246,9 +246,9 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     known = IN_ROOT[torch.word]
     places, work = known.places(work), replace(work, env="rootfs")
     wheels = _wheels(places, known) if known.command else []
-    need_tree(work, places, listener)  # upstream's tests are there
-    places.make()
     layers = ["core", "cuda", known.layer]
+    need_tree(work, places, listener, layers)  # upstream's tests are there
+    places.make()
     environment = open_environment(work, places, layers, listener)
     names = environment.names()
     python, variables = "python3", checks.monolith_variables()

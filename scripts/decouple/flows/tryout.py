@@ -22,7 +22,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import cache_dir
 from decouple.base.process import run_logged
-from decouple.build import rootfs, systems
+from decouple.build import preflight, rootfs, systems
 from decouple.build.rootfs import Root
 from decouple.build.sandbox import Bind, clean_environment
 from decouple.build.systems import System
@@ -87,6 +87,7 @@ def tryout(request: Tryout, listener: Listener = QUIET) -> tuple[Promise, ...]:
             f"{places.dist}: {len(core)} core wheels for Python {system.python}, which {system.name} has",
             next_step=f"decouple build {request.release} --env portable --stage 1 --python {system.python}, or --wheel",
         )
+    preflight.check(cache_dir(), system.description())
     shown = []
     if request.tests:
         need_tree(replace(request, env=portable.KIND), places, listener)

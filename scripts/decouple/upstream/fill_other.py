@@ -14,7 +14,9 @@ from packaging.version import InvalidVersion, Version
 from decouple.base import git as runner
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.release.manifest import Manifest, ManifestSource, Toolchain, is_released
+from decouple.upstream import words
 from decouple.upstream.providers.git import GitSource, fetch_one
+from decouple.upstream.readers import open_path
 
 _UNKNOWN = Toolchain(python=(), cuda=None, libraries=(), gcc=None, cuda_max_gcc=None)
 
@@ -33,6 +35,31 @@ def of_tree(name: str, tree: Path) -> Manifest:
     if (tree / ".git").exists() and runner.is_unedited(tree):
         commit = runner.text("rev-parse", "HEAD", cwd=tree)
     return _manifest(name, text, commit or name, commit, ())
+
+
+def of_local(name: str, path: Path, cache: Path) -> Manifest:
+    """Of what a person has: a tree on disk, an archive, or the commit that ``REPOSITORY@REVISION`` names.
+
+    Raises UsageError where there is no such thing, or no PyTorch in it; DecoupleError as `of_tree` does.
+    """
+    _refuse_released(name, f"decouple apply {name}")
+    path, revision = words.split(path.expanduser().resolve())
+    if not path.exists():
+        raise UsageError(
+            f"{path}: no such file or folder", next_step="name a folder, an archive or REPOSITORY@REVISION"
+        )
+    if revision is None and runner.is_repository(path) and not (path / ".git").exists():
+        revision = "HEAD"
+    if revision is None and path.is_dir():
+        return of_tree(name, path)
+    opened = open_path(path, revision, {"version.txt"}, cache)
+    if opened.source.mode("version.txt") is None:
+        raise UsageError(f"{opened.described}: no version.txt in it", next_step="name PyTorch's source")
+    commit = None
+    if revision is not None:
+        found = runner.ask("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", cwd=path)
+        commit = found.out.decode().strip() or None
+    return _manifest(name, opened.source.read("version.txt").decode("utf-8", "replace"), commit or name, commit, ())
 
 
 def of_repository(name: str, url: str, ref: str) -> Manifest:

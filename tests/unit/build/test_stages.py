@@ -12,9 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
+from decouple.base.git import git, text
 from decouple.build import description, inputs, makings, rootfs
 from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
+from decouple.build.inputs import leaving_status_clean
 from decouple.build.makings import variables_of
 from decouple.build.stage import Job
 from decouple.build.stage1 import Stage1
@@ -252,6 +254,30 @@ def test_what_an_earlier_build_installed_does_not_come_into_the_wheel(
     lists.write_text(lists.read_text() + "set_target_properties(tiny PROPERTIES OUTPUT_NAME renamed)\n")
     with zipfile.ZipFile(Stage1(Job(host, provenance, NO_CACHE)).build().wheel) as wheel:
         assert [name for name in wheel.namelist() if ".so" in name] == ["tiny/lib/librenamed.so"]
+
+
+def test_git_takes_no_notice_of_what_a_build_leaves_in_the_tree(host: HostEnvironment, provenance: Provenance) -> None:
+    """A pristine tree has no .gitignore, and whoever edits it by plain git looks for his own files in the status."""
+    tree = host.places.tree
+    git("rm", "-q", ".gitignore", cwd=tree)
+    git("-c", "user.name=t", "-c", "user.email=t@example.invalid", "commit", "-qm", "no .gitignore", cwd=tree)
+    (tree / "mine.c").write_text("int mine;\n")
+    Stage1(Job(host, provenance, NO_CACHE)).build()
+    assert (tree / "tiny/lib").is_dir()
+    assert text("status", "--porcelain", cwd=tree) == "?? mine.c"
+    (tree / "tiny/later.c").write_text("int later;\n")
+    (tree / "part0.c").write_text("int part0(void) { return 10; }\n")
+    Stage1(Job(host, provenance, NO_CACHE)).build()
+    assert set(text("status", "--porcelain", cwd=tree).splitlines()) == {" M part0.c", "?? mine.c", "?? tiny/later.c"}
+
+
+@pytest.mark.parametrize("name", ["a#b", "#a", "!a", "a*", "[a]", "a\\b", "a ", "a b", "ä"])
+def test_a_made_file_of_any_name_is_ignored_and_no_other(host: HostEnvironment, name: str) -> None:
+    tree = host.places.tree
+    with leaving_status_clean(tree):
+        (tree / name).write_text("")
+    (tree / "ab").write_text("")
+    assert text("status", "--porcelain", cwd=tree) == "?? ab"
 
 
 def test_objects_of_another_environment_are_not_linked_into_this_one(

@@ -55,13 +55,16 @@ def test_what_every_build_does_is_left_after_the_series(
     assert "build third_party/cudaFHE: unconditional: add_subdirectory in every build" in capsys.readouterr().out
 
 
-def test_what_a_component_does_in_its_own_project_is_no_coupling(tree: Path) -> None:
-    """A tree with its submodules has cutlass: nothing of it is built where nothing adds it."""
-    (tree / "third_party/cutlass").mkdir(parents=True)
-    (tree / "third_party/cutlass/CMakeLists.txt").write_text("project(CUTLASS)\nfind_package(CUDAToolkit REQUIRED)\n")
-    where = tree.parent / "census.json"
-    assert main(["census", "2.6", "--tree", str(tree), "--json", str(where)]) == 0
-    found = [one for one in json.loads(where.read_text())["findings"] if one["path"].startswith("third_party/")]
+@pytest.mark.parametrize("where", ["third_party/cutlass", "debian/kineto-338140f/libkineto/test"])
+def test_what_a_component_does_in_its_own_project_is_no_coupling(tree: Path, where: str) -> None:
+    """A tree with its submodules has cutlass, one with Debian's patches Debian's copy of kineto: nothing of them is
+    built where nothing adds it. So the tree that is built in Debian's root counts as the pristine one does."""
+    (tree / where).mkdir(parents=True)
+    (tree / where / "CMakeLists.txt").write_text("project(CUTLASS)\nfind_package(CUDAToolkit)\nenable_language(CUDA)\n")
+    told = tree.parent / "census.json"
+    assert main(["census", "2.6", "--tree", str(tree), "--json", str(told)]) == 0
+    assert json.loads(told.read_text())["summary"]["key_number"]["before"] == 3
+    found = [one for one in json.loads(told.read_text())["findings"] if one["path"].startswith(where)]
     assert found
     assert {one["verdict"] for one in found} == {"stays"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import re
 import shlex
 import shutil
@@ -265,10 +266,30 @@ def test_the_hosts_own_schemas_take_the_workflows(tmp_path: Path, schema: str, d
 
 
 def test_this_checkouts_matrix_expands_for_every_host() -> None:
-    for host in ("plain", "github", "gitlab"):
-        command = [sys.executable, str(ROOT / "ci/matrix.py"), "--host", host]
+    for words in (["--json"], ["--host", "github"], ["--host", "gitlab"]):
+        command = [sys.executable, str(ROOT / "ci/matrix.py"), *words]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         assert "core-2.6-portable-py3.13" in json.dumps(json.loads(done.stdout))
+
+
+def nox(*words: str) -> str:
+    """What a person sees of this checkout's menu, on a machine that has no uv."""
+    command = [sys.executable, "-m", "nox", *words]
+    environment = {**os.environ, "UV": "/nowhere/uv"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    return done.stdout + done.stderr
+
+
+def test_persons_get_a_table_of_the_jobs() -> None:
+    lines = nox("-s", "ci").splitlines()
+    assert [line for line in lines if line.split()[:2] == ["core-2.6-rootfs-py3.13", "core"]]
+    assert not [line for line in lines if line.strip() in ("[", "{", "},")]
+    told = nox("-s", "ci", "--", "--json")
+    assert json.loads(told[told.index("[\n") : told.rindex("\n]") + 2])
+
+
+def test_nox_tells_nobody_that_it_has_no_uv() -> None:
+    assert "uv binary" not in nox("-s", "ci")
 
 
 def test_a_command_line_can_be_given_to_a_shell() -> None:

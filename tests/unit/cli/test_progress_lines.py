@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import re
 import time
+from pathlib import Path
 
 import pytest
 
+from decouple.base.files import locked
+from decouple.build import description, rootfs
+from decouple.build.stage import _Follow
 from decouple.cli.eta import Eta
 from decouple.cli.output import _Lines
 
@@ -49,3 +54,35 @@ def test_steps_that_take_longer_than_the_window_still_tell_a_pace() -> None:
     for step in range(1, 11):
         eta.advance(600.0 * step, 1)
     assert eta.left() == 6000.0
+
+
+def test_cmake_that_runs_once_more_is_no_stage_that_is_done(lines: _Lines, capsys: pytest.CaptureFixture[str]) -> None:
+    # "stage 1: done in 56s", and two hours of compiling lay ahead
+    follow = _Follow(lines, "stage 1", lambda line: None, {})
+    for line in ("[0/1] Re-running CMake...", "[1/3] Building CXX object a.o", "[2/3] Building CXX object b.o"):
+        follow(line)
+    said = capsys.readouterr().err
+    assert "done" not in said
+    assert "2 objects of 3 objects" in said
+
+
+def test_waiting_for_another_run_is_said_only_where_there_is_one(
+    lines: _Lines, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # "Debian root trixie-…: done in 56s" before the first package was there
+    described = description.load()
+    monkeypatch.setattr(rootfs, "_bootstrap", _stop)
+    with pytest.raises(KeyboardInterrupt):
+        rootfs.ensure(tmp_path, described, [], log=tmp_path / "log", progress=lines)
+    assert capsys.readouterr().err == ""
+    folder = rootfs.folder_of(tmp_path, described)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        with locked(folder.with_suffix(".lock")):
+            other = pool.submit(rootfs.ensure, tmp_path, described, [], log=tmp_path / "log", progress=lines)
+            time.sleep(0.5)
+        assert isinstance(other.exception(), KeyboardInterrupt)
+    assert "waits for the run that makes" in capsys.readouterr().err
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -13,6 +13,7 @@ from decouple.cli import main
 from decouple.flows.bisect import bisect, command_oracle, touched_objects
 from decouple.patch import parse as patches
 from decouple.patch.parse import Patch
+from decouple.release import status
 from decouple.series import burndown, check, rangediff
 from decouple.series.depends import dependencies
 from decouple.series.rangediff import PatchChange
@@ -201,6 +202,17 @@ def test_burn_down_counts_what_is_left(world: World, tmp_path: Path) -> None:
     census.write_text("{}")
     with pytest.raises(DecoupleError, match="not a census"):
         burndown.row(world.project, "2.6", census)
+
+
+def test_burn_down_takes_the_couplings_that_were_recorded(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(world.project))
+    path = status.path_of(world.project, "2.6")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    status.update(path, census=status.CensusSection(61, 2))
+    assert main(["burn-down"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith("2 of 61")
 
 
 def test_an_environment_that_cannot_be_entered_blames_no_patch(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from decouple.cli import main
+from decouple.inventory.rules import load
 from tests.unit.relocate.trees import FILES, write
 
 PATCH = "patches/2.6/0001-relocate-cuda-sources.patch"
@@ -48,6 +49,20 @@ def test_the_table_has_a_line_for_each_file(project: Path, capsys: pytest.Captur
         "thc",
     ] in rows
     assert [row[1] for row in rows if row[0] == "stay"] == ["torch/csrc/utils/cuda_enabled.h"]
+
+
+def test_each_file_is_printed_under_its_rule_with_the_reason(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(project) == 0
+    lines = capsys.readouterr().out.splitlines()
+    moved = lines.index("  aten/src/THC/THCAtomics.cuh -> csrc/aten/THC/THCAtomics.cuh")
+    rule = next(line for line in reversed(lines[:moved]) if not line.startswith(" "))
+    reason = next(one.reason for one in load().rules if one.name == "thc")
+    assert rule == f"move by thc: {reason} (1)"
+    stays = next(line for line in lines if "cuda_enabled.h" in line)
+    assert "stage 1 includes it through torch/csrc/a.cpp" in stays
+    assert lines.index(stays) < next(at for at, line in enumerate(lines) if line.startswith("10 files move")), (
+        "counts end it"
+    )
 
 
 def test_json_holds_the_chain_that_proves_a_stay(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

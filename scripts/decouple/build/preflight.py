@@ -1,0 +1,52 @@
+"""What a root needs of this machine, tried before anything is made: programs, namespaces, mounts, disk."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from decouple.base.errors import CANNOT_HERE, DecoupleError
+from decouple.build import rootfs, sandbox
+from decouple.build.description import Description
+
+PACKAGES = {"unshare": "util-linux", "mount": "mount", "newuidmap": "uidmap", "mmdebstrap": "mmdebstrap"}
+"""Program -> the Debian package that has it."""
+_INSIDE = "mount -t proc proc /proc && mount --bind / / && chroot / true"
+"""A little of what `sandbox` does in its namespace, where it is seen by nobody."""
+
+
+def check(cache: Path, description: Description, layers: Sequence[str] = ()) -> None:
+    """Try what making the root with ``layers`` takes, and what running a command in it takes.
+
+    Raises DecoupleError naming every program that lacks, with the packages; which namespace or mount is refused; or how
+    much disk is needed.
+    """
+    wanted = [description.layer(name) for name in layers]
+    folder = rootfs.folder_of(cache, description, wanted)
+    check_programs(making=not rootfs.is_made(folder))
+    check_namespaces()
+    rootfs.refuse_if_full(description, wanted, folder)
+
+
+def check_programs(*, making: bool = True) -> None:
+    """Raise DecoupleError naming each program that is not there; ``making``: what makes a root is needed, too."""
+    needed = ["unshare", "mount", *([] if sandbox.is_root() else ["newuidmap"]), *(["mmdebstrap"] if making else [])]
+    missing = [name for name in needed if shutil.which(name) is None]
+    if missing:
+        packages = " ".join(PACKAGES[name] for name in missing)
+        raise DecoupleError(f"{', '.join(missing)}: not found", next_step=f"apt-get install {packages}")
+
+
+def check_namespaces() -> None:
+    """Raise DecoupleError where this user, or this container, may not make namespaces, or mount in them."""
+    sandbox.check()
+    tried = subprocess.run([*sandbox.unshare(), "sh", "-c", _INSIDE], capture_output=True, text=True)
+    if tried.returncode:
+        said = (tried.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise DecoupleError(
+            f"mounting in a namespace does not work here: {said}",
+            next_step="in a container, allow it (--privileged), or run on the machine itself",
+            code=CANNOT_HERE,
+        )

@@ -1,0 +1,164 @@
+"""``decouple apply`` that fails leaves the checkout as it was, and what it advises can be typed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from decouple.base import files
+from decouple.base.errors import DecoupleError
+from decouple.cli import main, parser
+from decouple.cli.menu import VERBS
+from decouple.flows import apply as flow
+from tests.unit.rebase.releases import numbered
+from tests.unit.rebase.test_session import Project, conflict_in_b, project
+
+__all__ = ["project"]
+
+
+@pytest.fixture
+def carried(project: Project) -> Project:
+    """A checkout under version control whose series fits the source of 1.1, too."""
+    project.write("third_device/README", "laid over the tree\n")
+    project.upstream("1.1", {**{name: "new\n" + numbered(1, 60) for name in "abc"}, "version.txt": "1.1.0a0\n"})
+    project.give_from_source()
+    project.write(".gitignore", "/build/\n/cut/\n")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "checkout"]):
+        git(project.root, *words)
+    return project
+
+
+def git(folder: Path, *words: str) -> str:
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def repository(tree: Path) -> Path:
+    """The tree as a repository with one commit."""
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "vendor's"]):
+        git(tree, *words)
+    return tree
+
+
+def unknown_options(said: str, verb: str) -> list[str]:
+    """The options that a message names and the command before them does not have."""
+    wrong, known = [], {name: parser([name, "--help"]) for name in VERBS}
+    for part in re.split(r"(?=decouple [a-z])", said):
+        named = re.match(r"decouple ([a-z-]+)", part)
+        of = named[1] if named and named[1] in VERBS else verb
+        subparsers = known[of]._subparsers
+        assert subparsers
+        text = subparsers._group_actions[0].choices[of].format_help()  # type: ignore[index,call-overload]
+        wrong += [f"{of} {option}" for option in re.findall(r"--[a-z][a-z-]*", part) if option not in text]
+    return wrong
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("acme",),
+        ("acme", "--source", "{tmp}/nowhere"),
+        ("acme", "--source", "nowhere"),
+        ("acme", "--source", "{tmp}/nowhere@v1"),
+        ("acme", "--source", "{vendor}@no-such-branch"),
+        ("acme", "--source", "{tmp}"),
+        ("acme", "--source", "{tmp}/file"),
+        ("1.1", "--source", "{tmp}/nowhere"),
+        ("1.1", "--source", "wheel"),
+        ("1.1.0", "--source", "wheel"),
+        ("1.0", "--source", "wheel"),
+        ("1.1", "--debian-patches", "--source", "{vendor}"),
+        ("acme", "--debian-patches", "--source", "{vendor}"),
+    ],
+)
+def test_a_failed_run_leaves_the_checkout_as_it_was(
+    carried: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    vendor = repository(shutil.copytree(carried.sources["1.1"], tmp_path / "vendor"))
+    (tmp_path / "file").write_text("no archive\n")
+    before = git(carried.root, "status", "--porcelain", "--ignored=no")
+    assert main(["apply", *(word.format(tmp=tmp_path, vendor=vendor) for word in words)]) in (1, 2)
+    assert git(carried.root, "status", "--porcelain", "--ignored=no") == before
+    said = capsys.readouterr().err
+    assert "next: " in said
+    assert not unknown_options(said, "apply")
+
+
+def test_a_path_that_is_not_there_is_told_as_that(
+    carried: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["apply", "acme", "--source", f"{tmp_path}/nowhere"]) == 2
+    assert f"{tmp_path}/nowhere" in capsys.readouterr().err
+
+
+def test_what_fails_behind_the_carrying_takes_the_new_series_back(
+    carried: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise DecoupleError("the disk is full")
+
+    monkeypatch.setattr(flow, "create", full)
+    vendor = f"--source={carried.sources['1.1']}"
+    before = git(carried.root, "status", "--porcelain")
+    assert main(["apply", "acme", vendor]) == 1
+    assert git(carried.root, "status", "--porcelain") == before
+    monkeypatch.undo()
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(carried.root))
+    monkeypatch.setenv("DECOUPLE_CACHE", str(carried.root.parent / "cache"))
+    assert main(["apply", "acme", vendor]) == 0
+
+
+def test_a_partial_series_that_could_not_be_replaced_is_the_old_one(
+    carried: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files of a release that has some are put back as they were."""
+    carried.write("series/1.1", "# not carried: 1.0/0001-first.patch: the wheel does not show it\n")
+    git(carried.root, "add", "-A")
+    git(carried.root, "commit", "-qm", "partial")
+    with pytest.raises(OSError), flow._kept_on_failure(flow.Checkout(carried.root), "1.1"):
+        files.write_atomically(carried.root / "series/1.1", "1.0/0001-first.patch\n")
+        carried.write("patches/1.1/0001-first.patch", "new\n")
+        raise OSError
+    assert git(carried.root, "status", "--porcelain") == ""
+
+
+def test_a_stop_keeps_what_it_goes_on_from(project: Project) -> None:
+    """A rebase that waits for a person needs the manifest; giving up is ``decouple rebase --abort``."""
+    project.write("third_device/README", "laid over the tree\n")
+    conflict_in_b(project)
+    project.upstream("1.1", {"version.txt": "1.1.0a0\n"})
+    project.give_from_source()
+    assert main(["apply", "acme", f"--source={project.sources['1.1']}"]) == 1
+    assert (project.root / "series/acme.toml").is_file()
+    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
+    project.git("add", "b")
+    assert main(["rebase", "--continue"]) == 0
+
+
+@pytest.mark.parametrize("kind", ["folder", "archive", "revision", "bare", "bare and revision"])
+def test_a_name_without_a_manifest_gets_one_read_off_the_source(carried: Project, tmp_path: Path, kind: str) -> None:
+    vendor = carried.sources["1.1"]
+    if kind == "archive":
+        with tarfile.open(tmp_path / "vendor-1.1.tar.gz", "w:gz") as archive:
+            archive.add(vendor, "vendor-1.1")
+        word = str(tmp_path / "vendor-1.1.tar.gz")
+    elif kind == "folder":
+        word = str(vendor)
+    else:
+        repository(vendor)
+        git(vendor, "branch", "vendors-own")
+        git(tmp_path, "clone", "-q", "--bare", str(vendor), "bare.git")
+        word = {"revision": f"{vendor}@vendors-own", "bare": f"{tmp_path}/bare.git"}.get(
+            kind, f"{tmp_path}/bare.git@vendors-own"
+        )
+    assert main(["apply", "acme", "--source", word]) == 0
+    text = (carried.root / "series/acme.toml").read_text()
+    assert 'version = "1.1.0a0"' in text
+    if kind not in ("archive", "folder"):
+        assert git(vendor, "rev-parse", "HEAD") in text
+    assert "second" in (carried.root / "build/acme/src/b").read_text()
