@@ -26,6 +26,7 @@ nox.options.sessions = ["tools", "lint", "tests", "smoke-2.6", "test-cuda-slice-
 
 ROOT = Path(__file__).parent
 VENV = ROOT / ".nox" / "decouple"
+CONSTRAINTS = ROOT / "ci" / "constraints.txt"
 sys.path.insert(0, str(ROOT / "scripts"))
 from decouple.base.checkout import Checkout  # noqa: E402 - needs nothing that is not there before an install
 
@@ -82,11 +83,14 @@ def environment(session: nox.Session, extra: str = "") -> Path:
     """
     binaries = VENV / ("Scripts" if sys.platform == "win32" else "bin")
     wanted = f"{ROOT}[{extra}]" if extra else str(ROOT)
-    key = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + wanted.encode() + sys.version.encode()).hexdigest()
+    files = [ROOT / "pyproject.toml", CONSTRAINTS]
+    read = b"".join(path.read_bytes() for path in files)
+    key = hashlib.sha256(read + wanted.encode() + sys.version.encode()).hexdigest()
     stamp = VENV / f"installed-{extra or 'base'}"
     if not stamp.exists() or stamp.read_text() != key:
         session.run(sys.executable, "-m", "virtualenv", "-q", str(VENV), external=True, silent=True)
-        session.run(str(binaries / "python"), "-m", "pip", "install", "-q", "-e", wanted, external=True)
+        pip = [str(binaries / "python"), "-m", "pip", "install", "-q", "-c", str(CONSTRAINTS)]
+        session.run(*pip, "-e", wanted, external=True)
         stamp.write_text(key)
     return binaries
 

@@ -100,3 +100,8 @@ def test_a_root_gets_no_variable_of_this_machine_but_proxies_and_certificates(mo
     names = set(re.findall(r"^(\w+)=", printed, re.MULTILINE))
     assert "PYTHONDONTWRITEBYTECODE" not in names
     assert {"HTTPS_PROXY", "SSL_CERT_FILE", "HOME", "PATH", "REPOSITORY"} <= names
+
+
+def test_pre_commit_runs_the_ruff_that_nox_installs() -> None:
+    (revision,) = re.findall(r"rev: v(\S+)", (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    assert f"ruff=={revision}" in (ROOT / "ci/constraints.txt").read_text(encoding="utf-8").splitlines()
