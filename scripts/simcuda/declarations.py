@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -47,7 +48,8 @@ def preprocess(headers: Sequence[str], include: Sequence[Path], defines: Sequenc
     """What the C++ compiler sees of ``headers`` (names as in ``#include <...>``), without line markers."""
     source = "".join(f"#include <{name}>\n" for name in headers)
     command = ["g++", "-x", "c++", "-E", "-P", *(f"-D{d}" for d in defines), *(f"-I{path}" for path in include), "-"]
-    done = subprocess.run(command, input=source, capture_output=True, text=True)
+    english = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": ""}
+    done = subprocess.run(command, input=source, capture_output=True, text=True, env=english)
     if done.returncode:
         reason = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip())
         raise SimcudaError(f"cannot preprocess {', '.join(headers)}: {reason}", next_step="look at the include folders")
