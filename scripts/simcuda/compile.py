@@ -29,7 +29,7 @@ def compiler() -> list[str]:
 
 def ask(command: Sequence[str], given: str = "") -> subprocess.CompletedProcess[str]:
     """Run a compiler, which speaks English whatever the user does; ``given`` is what it reads from stdin."""
-    variables = {**os.environ, "LC_ALL": "C.UTF-8"}
+    variables = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": ""}
     return subprocess.run(command, input=given, capture_output=True, text=True, errors="replace", env=variables)
 
 

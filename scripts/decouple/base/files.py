@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -13,6 +14,11 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+"""What the system calls answer when there is no room."""
+_LEAST_ROOM = 64 << 10
+"""Bytes; git, compilers and archives write more at once than this."""
 
 
 def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
@@ -33,6 +39,30 @@ def write_atomically(path: Path, data: bytes | str, *, mode: int = 0o644) -> Non
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def has_no_room(*places: Path) -> bool:
+    """Whether a file system of ``places`` is full: too few free bytes for a small file, or no inode.
+
+    A place that is not there stands for the nearest folder above it. What a program says of a full disk differs from
+    one version and language to the next; ``statvfs`` does not.
+    """
+    for place in places:
+        there = next((one for one in (place.absolute(), *place.absolute().parents) if one.exists()), Path("/"))
+        try:
+            info = os.statvfs(there)
+        except OSError:
+            continue
+        free = info.f_bfree if os.geteuid() == 0 else info.f_bavail  # root may have the reserve
+        inodes = info.f_ffree if os.geteuid() == 0 else info.f_favail
+        if free * info.f_frsize < _LEAST_ROOM or (info.f_files and not inodes):
+            return True
+    return False
+
+
+def says_full(text: str) -> bool:
+    """Whether ``text`` has the C library's words for a full disk or quota: also what gave its space back says them."""
+    return any(os.strerror(number) in text for number in NO_SPACE)
 
 
 def sha256_of(path: Path) -> str:

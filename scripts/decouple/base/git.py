@@ -28,9 +28,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import write_atomically
+from decouple.base.files import has_no_room, says_full, write_atomically
 from decouple.base.outside import is_count, read_bounded
 
 # Modes as git has them in trees and patches.
@@ -80,9 +81,6 @@ _SLATE = {
 _REACHING = ("GIT_ALLOW_PROTOCOL", "GIT_ASKPASS", "GIT_HTTP_", "GIT_PROTOCOL", "GIT_PROXY_", "GIT_SSH", "GIT_SSL_")
 _REACHING_CONFIG = r"^(http|https|credential|url|ssh|protocol)\.|^core\.(sshcommand|gitproxy|askpass)$"
 
-#: How git says it; "Out of diskspace" stands for a short write (its write_or_die.c and csum-file.c).
-_FULL = re.compile("No space left on device|Out of diskspace|Disk quota exceeded", re.IGNORECASE)
-
 _DIED = 128
 """git's exit status when it could not do what was asked (its usage.c): no answer."""
 
@@ -95,6 +93,13 @@ class Answer(Struct, frozen=True):
     status: int
     out: bytes
     err: str
+    full: bool = False
+    """Whether it failed and there was no room on a disk that it writes to."""
+
+
+def answered(status: int, out: bytes, err: str, *places: Path) -> Answer:
+    """What git said at its end; ``places`` are where it writes."""
+    return Answer(status, out, err, status != 0 and (says_full(err) or has_no_room(*places)))
 
 
 class GitObject(Struct, frozen=True):
@@ -120,7 +125,7 @@ class GitError(DecoupleError):
         words = [line for line in answer.err.splitlines() if line.strip()]
         marked = [line for line in words if line.startswith(("fatal: ", "error: "))]
         shown = "; ".join(marked[:3] or words[-3:]) or f"exit status {answer.status}"
-        if _FULL.search(answer.err):
+        if answer.full:
             doing, next_step = f"the disk is full: {doing}", "free space there, then run the same command again"
         super().__init__(f"{doing}: {shown}", next_step=next_step)
         self.answer = answer
@@ -263,8 +268,9 @@ def ask(
     pipe = subprocess.PIPE
     with start(arguments, cwd=cwd, env=env, stdin=source, stdout=pipe, stderr=pipe, pass_fds=held) as process:
         out, err = process.communicate(stdin)
-    answer = Answer(process.returncode, out, err.decode("utf-8", "replace"))
-    if answer.status and _FULL.search(answer.err):
+    places = [Path(value) for key in ("GIT_DIR", "GIT_INDEX_FILE") if (value := (env or {}).get(key))]
+    answer = answered(process.returncode, out, err.decode("utf-8", "replace"), cwd, *places)
+    if answer.full and (answer.status != 1 or says_full(answer.err)):  # 1 is also how it says no
         raise GitError(f"git {arguments[0]} in {cwd}", answer)
     if answer.status == _DIED and arguments[:2] != WHOEVER_OWNS_IT:
         found = _repository_at(cwd, env or {})
@@ -348,14 +354,17 @@ def clone(
 
     read = Lines().new_message_handler()
     words: list[str] = []
+    full = False
     arguments = ("clone", "--progress", *options, url, str(into))
     with start(arguments, cwd=into.parent, env=fetching(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         assert process.stderr
         for line in io.TextIOWrapper(process.stderr, "utf-8", "replace"):  # it takes \r for the end of a line
             read(line)
             words.append(line)
+            full = full or has_no_room(into.parent)  # now: what it wrote goes when it fails
     if process.returncode:
-        raise GitError(doing, Answer(process.returncode, b"", "\n".join(words)), next_step=next_step)
+        answer = answered(process.returncode, b"", "\n".join(words), into.parent)
+        raise GitError(doing, replace(answer, full=answer.full or full), next_step=next_step)
 
 
 def fast_import_path(raw: bytes) -> bytes:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from decouple.base.git import Answer, GitError, GitObject, Repository, start
+from decouple.base.git import GitError, GitObject, Repository, answered, start
 
 _LOT = 1 << 14
 """Bytes of questions at once: much less than a pipe holds (64 KiB; pipe(7))."""
@@ -62,7 +62,7 @@ class Objects:
         words = self._said.read().decode("utf-8", "replace")
         return GitError(
             f"git cat-file in {self._where}",
-            Answer(self._process.returncode, b"", words),
+            answered(self._process.returncode, b"", words, self._where),
             next_step=f"`git -C {self._where} fsck` shows what is wrong",
         )
 

@@ -10,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,10 +18,9 @@ from types import FrameType
 from typing import Any, Protocol
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
+from decouple.base.files import has_no_room, says_full
 
-_TELLING = re.compile(
-    r"^E: |\bCMake Error|\berror:|: fatal error|Error:|No space left on device|^wrapped_cmake: |^ERROR", re.MULTILINE
-)
+_TELLING = re.compile(r"^E: |\bCMake Error|\berror:|: fatal error|Error:|^wrapped_cmake: |^ERROR", re.MULTILINE)
 
 
 class Inside(Protocol):
@@ -71,7 +71,8 @@ def run_logged(
                 on_line(line.rstrip("\n"))
             code = process.wait()
     if code:
-        raise DecoupleError(f"{what}: {_last_words(list(recent), code)}", next_step=f"read {log}")
+        full = has_no_room(log.parent, Path(tempfile.gettempdir()))
+        raise DecoupleError(f"{what}: {_last_words(list(recent), code, full)}", next_step=f"read {log}")
 
 
 def show_commands(say: Callable[[str], None]) -> None:
@@ -125,14 +126,14 @@ def time_limit(minutes: float, what: str, next_step: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, old)
 
 
-def _last_words(lines: list[str], code: int) -> str:
+def _last_words(lines: list[str], code: int, full: bool) -> str:
+    said = [line for line in lines if line.strip()]
     telling = [line for line in lines if _TELLING.search(line)]
-    full = [line for line in telling if "No space left on device" in line]
-    if full:
-        return f"the disk is full: {full[0].strip()}"
+    told = [line for line in lines if says_full(line)] or (telling or said[-1:] if full else [])
+    if told or full:
+        return ": ".join(["the disk is full", *(line.strip() for line in told[:1])])
     if telling:
         return telling[0].strip()
-    said = [line for line in lines if line.strip()]
     how = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
     return f"{how}: {said[-1].strip()}" if said else how
 

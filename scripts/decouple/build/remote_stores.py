@@ -6,13 +6,12 @@ Neither is trusted: `remote_cache` signs what it puts there and checks what it t
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from decouple.base.files import write_atomically
+from decouple.base.files import NO_SPACE, write_atomically
 
 _PATIENCE = 10.0  # seconds for one answer
 
@@ -113,6 +112,6 @@ def _as_answers() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in NO_SPACE:
             raise Full(str(error)) from None
         raise NoAnswer(str(error)) from None

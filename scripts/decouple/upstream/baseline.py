@@ -31,7 +31,7 @@ from msgspec import Struct
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
-from decouple.base.git import SYMLINK, WHOEVER_OWNS_IT, Answer, GitError, fast_import_path, git, start
+from decouple.base.git import SYMLINK, WHOEVER_OWNS_IT, GitError, answered, fast_import_path, git, start
 from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
 from decouple.patch import seriesfile
@@ -375,7 +375,7 @@ def _fast_import(repo: Path) -> Iterator[subprocess.Popen[bytes]]:
             raise
         if status := process.wait():
             said.seek(0)
-            answer = Answer(status, b"", said.read().decode(errors="replace"))
+            answer = answered(status, b"", said.read().decode(errors="replace"), repo)
             raise GitError(f"git fast-import in {repo}", answer, next_step="run again")
 
 

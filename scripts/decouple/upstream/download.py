@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from decouple import __version__
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
-from decouple.base.files import locked, sha256_of, write_atomically
+from decouple.base.files import NO_SPACE, locked, sha256_of, write_atomically
 from decouple.base.outside import FILE_BOUND, is_basename, is_count, is_sha256, read_json
 from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
 from decouple.base.progress import SILENT, Progress
@@ -46,7 +46,6 @@ LIMIT = FILE_BOUND
 #: A page, a list or a signature may not be larger (the compressed package list of Debian's main has 12 MiB).
 SMALL = 64 << 20
 #: What a file system says when it is full.
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 #: Statuses after which the same request may well succeed.
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 #: What a file must begin with, by the end of its name: a login page must not become a pinned archive.

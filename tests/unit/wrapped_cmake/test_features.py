@@ -47,5 +47,8 @@ def test_asked_for_and_missing(tmp_path: Path, name: str) -> None:
 
 def test_two_build_directories_share_ccache_hits(tmp_path: Path) -> None:
     made = build_environment({"PATH": "/bin"}, tmp_path)
+    assert build_environment({"LC_ALL": "de_DE.UTF-8", "LANGUAGE": "de"}, tmp_path) == {
+        name: value for name, value in made.items() if name != "PATH"
+    }, "compilers say in English what is matched, whatever a person reads"
     assert made["CCACHE_BASEDIR"] == str(tmp_path)
     assert build_environment({"CCACHE_BASEDIR": "/mine"}, tmp_path)["CCACHE_BASEDIR"] == "/mine"

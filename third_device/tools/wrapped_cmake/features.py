@@ -77,16 +77,16 @@ def build_environment(environ: Mapping[str, str], base: Path) -> dict[str, str]:
     """The environment a build runs in: ``environ``, and what a compiler cache needs to hit across build directories.
 
     ``base`` is the folder that sources and build directories share: ccache rewrites paths below it to relative ones,
-    so that two build directories share hits. Values that are already set stay.
+    so that two build directories share hits. Values that are already set stay, but for the language: messages of
+    compilers and of distcc are matched.
     """
-    made = dict(environ)
+    made = {name: value for name, value in environ.items() if name != "LANGUAGE"} | {"LC_ALL": "C.UTF-8"}
     defaults = {
         "CCACHE_BASEDIR": str(base),
         "CCACHE_NOHASHDIR": "1",
         "CCACHE_COMPILERCHECK": "content",
         "CCACHE_SLOPPINESS": "pch_defines,time_macros,include_file_mtime,include_file_ctime",
         "SCCACHE_BASEDIRS": str(base),
-        "LC_ALL": "C.UTF-8",  # messages of compilers are matched below
     }
     for name, value in defaults.items():
         made.setdefault(name, value)

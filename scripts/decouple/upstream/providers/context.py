@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from decouple.base.git import GitError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
 from decouple.upstream import content
-from decouple.upstream.download import NO_SPACE, Downloader, storage_error
+from decouple.upstream.download import Downloader, storage_error
 from decouple.upstream.fetched import Fetched, read_record, write_record
 from decouple.upstream.readers import OpenedSource, unpacked
 from decouple.upstream.unpack import new_folder
@@ -92,13 +91,10 @@ class FetchContext(Struct, frozen=True):
         except OSError as error:
             raise storage_error(error, self.cache, doing) from None
         except GitError as error:
-            said = error.answer.err
-            full = next((number for number in NO_SPACE if os.strerror(number) in said), None)
-            if full is None and re.search(r"^error: unable to (write|create) file", said, re.M):
-                full = errno.ENOSPC  # git does not always say why it could not
-            if full is None:
+            if not error.answer.full:
                 raise
-            raise storage_error(OSError(full, os.strerror(full)), self.cache, doing) from None
+            full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise storage_error(full, self.cache, doing) from None
 
 
 class Provider(Struct, frozen=True):
