@@ -13,6 +13,7 @@ from pathlib import Path
 
 from simcuda import symbols, tables
 from simcuda.errors import SimcudaError
+from simcuda.torchbuild import absolute_path
 
 TABLE = Path(__file__).with_name("vendor.toml")
 CUDA = "12.4"
@@ -112,10 +113,11 @@ def fetched(pin: str, cache: Path, wheels: Path | None) -> Path:
         return folder
     part = folder.with_name(f"{folder.name}.part{os.getpid()}")  # all of it: another process may be fetching, too
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
-    command += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux1_x86_64", "-d", str(part)]
+    command += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux1_x86_64", "-d", str(part.absolute())]
     if wheels:
-        command += ["--find-links", str(wheels)]
-    done = subprocess.run([*command, pin], capture_output=True, text=True)
+        command += ["--find-links", str(wheels.absolute())]
+    # not in the current folder, which -m puts first on the path of modules
+    done = subprocess.run([*command, pin], capture_output=True, text=True, cwd="/", env=absolute_path())
     wheel, _, version = pin.partition("==")
     archives = sorted(part.glob(f"{wheel.replace('-', '_')}-{version}-*.whl"))
     if done.returncode or not archives:
