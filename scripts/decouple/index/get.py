@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
-from decouple.base.files import locked, sha256_of
+from decouple.base.files import create_file, locked, sha256_of
 from decouple.base.python import OWN, run_elsewhere
 from decouple.index import provenance, wheel
 from decouple.index.offer import Offer, local_path
@@ -83,7 +83,8 @@ def _placed(read: Wheel, folder: Path) -> Wheel:
     target = folder / read.path.name
     part = target.with_name(f".{target.name}.part")
     step(f"copy {target.name}")
-    shutil.copyfile(read.path, part)
+    with read.path.open("rb") as given, create_file(part) as out:
+        shutil.copyfileobj(given, out)
     step(f"rename {target.name} into place")
     part.replace(target)
     return replace(read, path=target)
