@@ -27,6 +27,7 @@ nox.options.sessions = ["tools", "lint", "tests", "smoke-2.6", "test-cuda-slice-
 ROOT = Path(__file__).parent
 VENV = ROOT / ".nox" / "decouple"
 CONSTRAINTS = ROOT / "ci" / "constraints.txt"
+PYTHON = (sys.executable, "-P")  # what -m starts is never a file of the current folder
 sys.path.insert(0, str(ROOT / "scripts"))
 from decouple.base.checkout import Checkout  # noqa: E402 - needs nothing that is not there before an install
 
@@ -88,8 +89,8 @@ def environment(session: nox.Session, extra: str = "") -> Path:
     key = hashlib.sha256(read + wanted.encode() + sys.version.encode()).hexdigest()
     stamp = VENV / f"installed-{extra or 'base'}"
     if not stamp.exists() or stamp.read_text() != key:
-        session.run(sys.executable, "-m", "virtualenv", "-q", str(VENV), external=True, silent=True)
-        pip = [str(binaries / "python"), "-m", "pip", "install", "-q", "-c", str(CONSTRAINTS)]
+        session.run(*PYTHON, "-m", "virtualenv", "-q", str(VENV), external=True, silent=True)
+        pip = [str(binaries / "python"), "-P", "-m", "pip", "install", "-q", "-c", str(CONSTRAINTS)]
         session.run(*pip, "-e", wanted, external=True)
         stamp.write_text(key)
     return binaries
@@ -216,7 +217,7 @@ def ci(session: nox.Session) -> None:
     commands = [shlex.split(line) for line in str(lines).splitlines()]
     for number, words in enumerate(commands, start=1):
         more = session.posargs[1:] if number == len(commands) else []
-        begin = [sys.executable, "-m"] if words[0] == "nox" else ["pipx", "run"]  # this nox, and what it may lack
+        begin = [*PYTHON, "-m"] if words[0] == "nox" else ["pipx", "run"]  # this nox, and what it may lack
         session.run(*begin, *words, *more, external=True)
 
 

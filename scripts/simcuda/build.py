@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from simcuda import compile, declarations, generate, library, symbols, vendor
+from simcuda.errors import SimcudaError
 from simcuda.torchbuild import TorchBuild
 
 HERE = Path(__file__).parent
@@ -27,8 +28,15 @@ RULES = (
 
 def cache_folder() -> Path:
     """``SIMCUDA_CACHE``, or the XDG cache folder."""
-    given = os.environ.get("SIMCUDA_CACHE")
-    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "simcuda"
+    given, base = os.environ.get("SIMCUDA_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
+    if given:
+        return Path(given)
+    if Path(base).is_absolute():  # a relative one is to be ignored, says its specification: code is loaded from here
+        return Path(base) / "simcuda"
+    home = Path("~").expanduser()
+    if not home.is_absolute():
+        raise SimcudaError("no home folder for the cache", next_step="set SIMCUDA_CACHE to a folder")
+    return home / ".cache" / "simcuda"
 
 
 def fingerprint(version: str, torch: TorchBuild | None = None) -> str:
@@ -62,7 +70,7 @@ def stand_ins(site: Path, version: str = vendor.CUDA, say: Callable[[str], None]
     kit.include()  # what a shadow is compiled with is in the cache from now on
     if (folder / "done").exists():
         return folder
-    part = folder.with_name(folder.name + f".part{os.getpid()}")
+    part = vendor.new_part(folder)
     libraries, fills = library.load(kit.sonames)
     for one in libraries:
         say(f"{one.soname}: {stand_in(one, fills, kit, part)}")
@@ -80,8 +88,7 @@ def build(torch: TorchBuild, version: str = "", out: Path | None = None, say: Ca
     if (folder / "done").exists():
         return folder
     made = stand_ins(torch.site, version, say)
-    part = folder.with_name(folder.name + f".part{os.getpid()}")
-    part.mkdir(parents=True, exist_ok=True)
+    part = vendor.new_part(folder)
     for name in ("preload", *(made / "preload").read_text(encoding="utf-8").split()):
         shutil.copy2(made / name, part)
     shadow(torch, vendor.find(torch.site, cache_folder() / "wheels", version), part)
@@ -95,7 +102,7 @@ def recorder(site: Path, version: str = vendor.CUDA, out: Path | None = None) ->
     if (folder / "done").exists():
         return folder / RECORDER
     kit = vendor.find(site, cache_folder() / "wheels", version)
-    part = folder.with_name(folder.name + f".part{os.getpid()}")
+    part = vendor.new_part(folder)
     shared = ("entries", "ledger", "addresses", "kernel_images", "kernel_names", "unset", "defined")
     sources = [NATIVE / "record/record.cpp", *(NATIVE / f"runtime/{name}.cpp" for name in shared)]
     include = [f"-I{path}" for path in (NATIVE, NATIVE / "runtime", *kit.include())]

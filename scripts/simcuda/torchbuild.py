@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +41,18 @@ class TorchBuild:
         )
 
 
+def absolute_path() -> dict[str, str]:
+    """Return this process's variables, with the folders in ``PYTHONPATH`` as they are called from anywhere."""
+    named = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # an empty one is the current folder
+    path = os.pathsep.join(str(Path(one).absolute()) for one in named)
+    return {**os.environ, "PYTHONPATH": path} if path else {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+
+
 def look(python: Path, include: tuple[Path, ...] = (), libraries: tuple[Path, ...] = ()) -> TorchBuild:
     """The torch that ``python`` would import; ``include`` and ``libraries`` are searched first."""
-    done = subprocess.run([str(python), "-c", ASK], capture_output=True, text=True)
+    name = str(python.absolute()) if python.parent != Path() else str(python)
+    # not in the current folder, which -c would put first on the path of modules
+    done = subprocess.run([name, "-c", ASK], capture_output=True, text=True, cwd="/", env=absolute_path())
     if done.returncode:
         raise SimcudaError(
             f"{python} does not run: {done.stderr.strip()[-200:]}", next_step="name another with --python"

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from simcuda import symbols, tables
 from simcuda.errors import SimcudaError
+from simcuda.torchbuild import absolute_path
 
 TABLE = Path(__file__).with_name("vendor.toml")
 CUDA = "12.4"
@@ -69,9 +71,11 @@ def write_listing(library: Path, listed: Path) -> None:
     """Write that file. What is mangled or reserved is internal, and nobody outside links to it."""
     found = symbols.defined(library)
     names = {name for name in found if not name.startswith("_") or name.startswith("__cuda")}
-    part = listed.with_name(f"{listed.name}.part{os.getpid()}")
-    part.write_text("\n".join(sorted(names)) + "\n", encoding="utf-8")
-    part.rename(listed)
+    handle, part = tempfile.mkstemp(prefix=f"{listed.name}.part", dir=listed.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.write("\n".join(sorted(names)) + "\n")
+    Path(part).chmod(0o644)
+    Path(part).rename(listed)
 
 
 def find(site: Path, cache: Path, version: str = CUDA, wheels: Path | None = None) -> Kit:
@@ -110,12 +114,13 @@ def fetched(pin: str, cache: Path, wheels: Path | None) -> Path:
     folder = cache / named
     if folder.is_dir():
         return folder
-    part = folder.with_name(f"{folder.name}.part{os.getpid()}")  # all of it: another process may be fetching, too
+    part = new_part(folder)
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
-    command += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux1_x86_64", "-d", str(part)]
+    command += ["--platform", "manylinux2014_x86_64", "--platform", "manylinux1_x86_64", "-d", str(part.absolute())]
     if wheels:
-        command += ["--find-links", str(wheels)]
-    done = subprocess.run([*command, pin], capture_output=True, text=True)
+        command += ["--find-links", str(wheels.absolute())]
+    # not in the current folder, which -m puts first on the path of modules
+    done = subprocess.run([*command, pin], capture_output=True, text=True, cwd="/", env=absolute_path())
     wheel, _, version = pin.partition("==")
     archives = sorted(part.glob(f"{wheel.replace('-', '_')}-{version}-*.whl"))
     if done.returncode or not archives:
@@ -131,6 +136,14 @@ def fetched(pin: str, cache: Path, wheels: Path | None) -> Path:
         write_listing(library, listing(cache, pin, library.name))
         library.unlink()
     return settle(part, folder)
+
+
+def new_part(folder: Path) -> Path:
+    """Make a folder beside ``folder``, which it becomes when all of it is there; another process has one of its own."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part", dir=folder.parent))
+    part.chmod(0o755)
+    return part
 
 
 def settle(part: Path, folder: Path) -> Path:

@@ -15,6 +15,10 @@ from pathlib import Path
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 
+TYPE_CHECKING = False  # as typing has it; importing typing would take longer than all else here
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """What the system calls answer when there is no room."""
 _LEAST_ROOM = 64 << 10
@@ -65,6 +69,16 @@ def says_full(text: str) -> bool:
     return any(os.strerror(number) in text for number in NO_SPACE)
 
 
+def create_file(path: Path) -> BinaryIO:
+    """Open ``path`` as a new, empty file, in the place of what a killed run or somebody else left there.
+
+    For a temporary file whose name can be known before: no link is followed and no FIFO waited for. Raises OSError.
+    """
+    path.unlink(missing_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(path, flags, 0o666), "w+b")
+
+
 def sha256_of(path: Path) -> str:
     """The file's SHA-256 as 64 hex digits."""
     with path.open("rb") as source:
@@ -83,7 +97,7 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]
     import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+    how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     handle = os.open(path, how | os.O_CLOEXEC, 0o666)
     try:
         try:

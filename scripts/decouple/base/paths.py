@@ -30,9 +30,22 @@ def find_project(start: Path | None = None) -> Path:
 
 
 def cache_dir() -> Path:
-    """The cache that all checkouts share: ``$DECOUPLE_CACHE``, else ``decouple`` in the XDG cache directory."""
+    """The cache that all checkouts share: ``$DECOUPLE_CACHE``, else ``decouple`` in the XDG cache directory.
+
+    Raises UsageError where nothing says where a home is.
+    """
     named = os.environ.get("DECOUPLE_CACHE")
     if named:
         return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "decouple"
+    base = os.environ.get("XDG_CACHE_HOME")  # a relative one is to be ignored, says its specification
+    return (Path(base) if base and Path(base).is_absolute() else _home() / ".cache") / "decouple"
+
+
+def _home() -> Path:
+    try:
+        home = Path.home()
+    except RuntimeError:  # no HOME, and a user whom the system has no entry for
+        home = Path()
+    if not home.is_absolute():
+        raise UsageError(f"no home folder: HOME is {os.environ.get('HOME')!r}", next_step="set DECOUPLE_CACHE")
+    return home

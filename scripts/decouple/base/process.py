@@ -37,9 +37,12 @@ def run_logged(
     what: str,
     on_line: Callable[[str], None] = lambda _: None,
     held: Sequence[int] = (),
+    cwd: Path | None = None,
 ) -> None:
-    """Run ``argv``; append its output to ``log`` and give each line to ``on_line``. ``held`` are open files that the
-    child inherits: a lock that it holds as well, so that nobody works under its hands when this process is killed.
+    """Run ``argv``, in the folder ``cwd``; append its output to ``log`` and give each line to ``on_line``.
+
+    ``held`` are open files that the child inherits: a lock that it holds as well, so that nobody works under its hands
+    when this process is killed.
 
     The child gets a process group of its own: an interrupt or termination of this process is passed on, waited for,
     and then raised as KeyboardInterrupt. Raises DecoupleError with the first telling line when it fails.
@@ -59,6 +62,7 @@ def run_logged(
                 errors="replace",
                 start_new_session=True,
                 pass_fds=held,
+                cwd=cwd,
             )
         except OSError as error:
             raise DecoupleError(f"{what}: {argv[0]}: {error.strerror}", next_step=f"install {argv[0]}") from error

@@ -12,7 +12,6 @@ import itertools
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from decouple.base.mounts import mounts_below, remove_tree
 from decouple.base.outside import read_json
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
+from decouple.base.python import OWN
 from decouple.build import record
 from decouple.build.description import Bootstrap, Description, Layer, PipTool, PypiPiece, layer_digest
 from decouple.build.sandbox import Bind, Sandbox, as_owner, clean_environment, is_root
@@ -400,7 +400,7 @@ def fetch_pypi(piece: PypiPiece | PipTool, folder: Path, log: Path, run: Callabl
         folder.mkdir(parents=True, exist_ok=True)
         wanted = folder / f"{piece.project}.requirements"
         write_atomically(wanted, f"{piece.project}=={piece.version} --hash=sha256:{piece.sha256}\n")
-        argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(folder)]
+        argv = [*OWN, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-d", str(folder)]
         run(
             [*argv, *_for_whom(piece.file), "-r", str(wanted)],
             log=log,

@@ -18,7 +18,7 @@ from msgspec import Struct
 from decouple.base.deflate import Deflater
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
-from decouple.base.files import write_atomically
+from decouple.base.files import create_file, write_atomically
 from decouple.base.names import is_relative_path
 from decouple.base.outside import parse_json
 from decouple.release.wheel_manifest import MEMBER, SUFFIX, WheelManifest
@@ -49,7 +49,12 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
     payload = manifest.to_json()
     step(f"write {target.name}")
     try:
-        with zipfile.ZipFile(raw) as given, zipfile.ZipFile(partial, "w") as out, Deflater(_LEVEL) as deflater:
+        with (
+            zipfile.ZipFile(raw) as given,
+            create_file(partial) as file,
+            zipfile.ZipFile(file, "w") as out,
+            Deflater(_LEVEL) as deflater,
+        ):
             info = dist_info(given, raw)
             record_name, text_name = f"{info}/RECORD", f"{info}/METADATA"
             made = {f"{info}/{BOM}": b"", f"{info}/{MEMBER}": payload}

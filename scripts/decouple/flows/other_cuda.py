@@ -49,5 +49,6 @@ def install_libraries(python: Path, trial: Path, backend: Path, log: Path) -> No
         metadata = archive.read(f"{wheels.dist_info(archive, backend)}/METADATA")
     wanted = projects.requirements(projects.headers(metadata))
     libraries = [str(one) for one in wanted if one.name.startswith("nvidia-")]
-    command = [str(python), "-m", "pip", "--python", str(trial), "install", "-q", "--no-deps", *libraries]
-    run_logged(command, log=log, what=f"pip install {' '.join(libraries)}")
+    pip = [str(python.absolute()), "-m", "pip", "--python", str(trial.absolute())]
+    command = [*pip, "install", "-q", "--no-deps", *libraries]
+    run_logged(command, cwd=Path("/"), log=log, what=f"pip install {' '.join(libraries)}")

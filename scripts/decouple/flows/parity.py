@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 import zipfile
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import cache_dir
 from decouple.base.process import run_logged
+from decouple.base.python import run_elsewhere
 from decouple.build import description, inputs
 from decouple.build.environment import Places
 from decouple.build.sandbox import Bind, clean_environment
@@ -152,7 +152,7 @@ def unpacked(python: Path, folder: Path, wheels: Sequence[Path]) -> Path:
 
 
 def _said(python: Path, *arguments: str) -> str:
-    done = subprocess.run([str(python), *arguments], capture_output=True, text=True, cwd="/")
+    done = run_elsewhere([str(python), *arguments])
     if done.returncode:
         said = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
         raise DecoupleError(f"{python}: {said}", next_step="mend that Python")
@@ -181,8 +181,8 @@ def _official(request: WholeParity, listener: Listener) -> Path:
         if request.wheels:
             pip += ["--no-index", "--find-links", str(request.wheels.absolute())]
         listener.progress.start(f"installing {wheel.name}")
-        command = [str(python), "-m", "pip", *pip, str(file)]
-        run_logged(command, log=cache_dir() / "logs" / "official.log", what=f"install {wheel.name}")
+        command = [str(python), "-m", "pip", *pip, str(file.absolute())]
+        run_logged(command, cwd=Path("/"), log=cache_dir() / "logs" / "official.log", what=f"install {wheel.name}")
         listener.progress.finish()
         write_atomically(mark, wheel.sha256)
     return python

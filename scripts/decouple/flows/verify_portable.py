@@ -11,7 +11,6 @@ decouple.base.errors.UsageError: ...python/python: no torch 2.6.0: ...
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.base.files import sha256_of
+from decouple.base.python import run_elsewhere
 from decouple.build import inputs, wheels
 from decouple.build.environment import HostEnvironment, Places
 from decouple.flows import kernels, other_cuda, portable
@@ -88,7 +88,7 @@ def _official(request: VerifyPortable, release: str) -> tuple[Path, str]:
     if request.python is None:
         raise UsageError("--env portable: compared with the official torch, installed", next_step=next_step)
     python = request.python.absolute()
-    done = subprocess.run([str(python), "-c", _ASKED], capture_output=True, text=True, cwd="/")
+    done = run_elsewhere([str(python), "-c", _ASKED])
     if done.returncode or done.stdout.split()[1] != release:
         said = done.stdout.strip() or (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
         raise UsageError(f"{python}: no torch {release}: {said}", next_step=next_step)
@@ -126,7 +126,7 @@ def _installed(python: Path, places: Places, both: Sequence[Path], *, other: boo
 
 def _tried(name: str, python: Path) -> Tried:
     folder = python.parent.parent
-    return Tried(name, (str(python),), folder, str(folder))
+    return Tried(name, (str(python.absolute()),), folder, str(folder))
 
 
 def _same_core(places: Places, core: Path) -> Promise:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from packaging.utils import canonicalize_name
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.outside import JSON_BOUND, is_basename, parse_json, read_bounded
+from decouple.base.python import OWN
 from decouple.index.offer import project_name
 from decouple.release.manifest import Sha256
 
@@ -111,7 +111,7 @@ def resolve(requirements: Sequence[str], python: str | None = None, options: Seq
     """
     if not requirements:
         return []
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
+    command = [*OWN, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
     command += ["--only-binary", ":all:"]
     with tempfile.TemporaryDirectory() as nowhere:
         if python is not None:

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +15,8 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
-from decouple.base.files import locked, sha256_of
+from decouple.base.files import create_file, locked, sha256_of
+from decouple.base.python import OWN, run_elsewhere
 from decouple.index import provenance, wheel
 from decouple.index.offer import Offer, local_path
 from decouple.index.remote import STATEMENT_BOUND, Index
@@ -83,7 +83,8 @@ def _placed(read: Wheel, folder: Path) -> Wheel:
     target = folder / read.path.name
     part = target.with_name(f".{target.name}.part")
     step(f"copy {target.name}")
-    shutil.copyfile(read.path, part)
+    with read.path.open("rb") as given, create_file(part) as out:
+        shutil.copyfileobj(given, out)
     step(f"rename {target.name} into place")
     part.replace(target)
     return replace(read, path=target)
@@ -106,7 +107,8 @@ def version_of(python: Path) -> str:
     """The version of an interpreter, such as "3.13". Raises UsageError when it is none."""
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
-        done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)
+        done = run_elsewhere([str(python), "-c", code])
+        done.check_returncode()
     except (OSError, subprocess.CalledProcessError) as error:
         raise UsageError(
             f"{python}: not a Python that runs", next_step="name an interpreter: --into PATH/bin/python"
@@ -121,7 +123,7 @@ def install(wheels: Sequence[Wheel], python: Path) -> None:
     NVIDIA's wheels for two CUDAs write the same files (cuDNN, NCCL): where those of another are installed too, the ones
     that the wheels ask for are installed again, so that the files are theirs.
     """
-    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    pip = [*OWN, "-m", "pip", "--python", str(python)]
     _run([*pip, "install", *(str(wheel.path) for wheel in wheels)], wheels, python)
     if own := {wheel.manifest.cuda.partition(".")[0] for wheel in wheels if wheel.manifest.cuda}:
         listed = _run([*pip, "list", "--format=json"], wheels, python, stdout=subprocess.PIPE)

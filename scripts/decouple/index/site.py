@@ -34,7 +34,7 @@ from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
-from decouple.base.files import locked, sha256_of, write_atomically
+from decouple.base.files import create_file, locked, sha256_of, write_atomically
 from decouple.base.progress import SILENT, Progress
 from decouple.index import catalog, dependencies, landing
 from decouple.index.catalog import Entry
@@ -246,7 +246,8 @@ def _publish(wheel: Wheel, site: Path) -> Entry:
     if not (target.exists() and sha256_of(target) == wheel.sha256):
         step(f"copy {target.name}")
         part = target.with_name(f".{target.name}.part")
-        shutil.copyfile(wheel.path, part)
+        with wheel.path.open("rb") as given, create_file(part) as out:
+            shutil.copyfileobj(given, out)
         step(f"rename {target.name} into place")
         part.replace(target)
     return replace(

@@ -18,6 +18,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import work_folder, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.progress import SILENT, Progress
+from decouple.base.python import run_elsewhere
 from decouple.prebuilt import fetch, official
 from decouple.prebuilt.pairing import Pair
 from decouple.upstream.download import Downloader
@@ -57,15 +58,14 @@ def environment(python: Path, folder: Path, backend: Path | None = None) -> Path
     if folder.exists():
         raise UsageError(f"{folder}: is there already", next_step="name a new folder")
     asked = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
-    done = subprocess.run([str(python), "-c", asked], capture_output=True, text=True, cwd="/")
+    done = run_elsewhere([str(python), "-c", asked])
     torch = Path(done.stdout.strip())
     if done.returncode or not (torch / "lib/libtorch_cuda.so").is_file():
         raise UsageError(
             f"{python}: has no torch with CUDA in it", next_step="name a Python that has the official wheel"
         )
     try:
-        command = [str(python), "-m", "venv", "--without-pip", str(folder)]
-        made = subprocess.run(command, capture_output=True, text=True)
+        made = run_elsewhere([str(python), "-m", "venv", "--without-pip", str(folder.absolute())])
         if made.returncode:
             raise DecoupleError(
                 f"{folder}: no virtual environment: {made.stderr.strip()}", next_step="mend that Python"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.python import OWN
 
 #: Words of `simcuda` that name the folders of a torch that Debian packaged, per word of ``--torch``.
 FOLDERS = {
@@ -37,8 +37,8 @@ def share(cache: Path, shared: Path, project: Path, say: Callable[[str], None] =
     SIMCUDA_WHEELS names. Raises DecoupleError in the words of simcuda.
     """
     say("simulated device: the stand-ins")
-    command = [sys.executable, "-m", "simcuda", "build", "--no-torch"]
-    path = ":".join(filter(None, [str(project / "scripts"), os.environ.get("PYTHONPATH", "")]))
+    command = [*OWN, "-m", "simcuda", "build", "--no-torch"]
+    path = ":".join(filter(None, [str((project / "scripts").absolute()), os.environ.get("PYTHONPATH", "")]))
     variables = {**os.environ, "SIMCUDA_CACHE": str(cache), "PYTHONPATH": path}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:

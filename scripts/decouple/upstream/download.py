@@ -14,6 +14,7 @@ import errno
 import hashlib
 import json
 import random
+import stat
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ from msgspec.structs import replace
 from decouple import __version__
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
-from decouple.base.files import NO_SPACE, locked, sha256_of, write_atomically
+from decouple.base.files import NO_SPACE, create_file, locked, sha256_of, write_atomically
 from decouple.base.outside import FILE_BOUND, is_basename, is_count, is_sha256, read_json
 from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
 from decouple.base.progress import SILENT, Progress
@@ -237,7 +238,9 @@ class Downloader(Struct):
             record = read_json(_part_record(final), dict[str, str], mend="")
         headers = dict(HEADERS)
         with contextlib.suppress(FileNotFoundError):
-            have = part.stat().st_size
+            found = part.lstat()
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:  # else nothing of ours: it is begun anew
+                have = found.st_size
         validator = record.get("validator") if record.get("url") == url else None
         if have and (file.size is None or have < file.size) and (validator or file.sha256):
             headers["Range"] = f"bytes={have}-"
@@ -284,7 +287,7 @@ class Downloader(Struct):
         self.progress.advance(start)
         step(f"open {part.name}")
         got, pace = start, Pace()
-        with part.open("r+b" if start else "wb") as out:
+        with part.open("r+b") if start else create_file(part) as out:
             out.seek(start)
             while data := read_some(response, pace):
                 got += len(data)

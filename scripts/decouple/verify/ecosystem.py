@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import UsageError
+from decouple.base.python import run_elsewhere
 from decouple.verify import audit, elsewhere
 from decouple.verify.checks import Promise
 from decouple.verify.elf import Library
@@ -94,14 +94,14 @@ def _symbols(project: Project, site: Path, libraries: Sequence[Library]) -> Prom
 
 
 def _program(on: Tried, project: Project) -> Promise:
-    done = subprocess.run([*on.prefix, "-c", project.trial], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = run_elsewhere([*on.prefix, "-c", project.trial])
     lines = (done.stdout if done.returncode == 0 else done.stdout + done.stderr).strip().splitlines() or [""]
     return Promise(f"{project.requirement}: used", bool(re.fullmatch(project.says, lines[-1])), lines[-1])
 
 
 def _operators(on: Tried, project: Project) -> Promise:
     argv = [*on.prefix, "-c", _ASK, project.name, *project.operators]
-    done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = run_elsewhere(argv)
     lines = (done.stdout or done.stderr).strip().splitlines() or [""]
     name = f"{project.requirement}: CUDA operators"
     if done.returncode:

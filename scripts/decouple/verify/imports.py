@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
+from decouple.base.python import run_elsewhere
 from decouple.verify.audit import cuda_library
 
 _OPENED = re.compile(r'open(?:at)?\((?:AT_FDCWD, )?"([^"]+)"[^)]*\) = (-?\d+)')
@@ -57,7 +57,7 @@ def _traced(prefix: Sequence[str], code: str, options: Sequence[str]) -> str:
     """strace's output for ``code`` behind ``prefix``. Raises DecoupleError when the code fails."""
     argv = list(prefix)
     traced = [*argv[:-1], "strace", "-f", "-qq", "-e", "trace=open,openat", *options, argv[-1], "-c", code]
-    done = subprocess.run(traced, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = run_elsewhere(traced)
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if not _OPENED.search(line) and line.strip()]
         raise DecoupleError(

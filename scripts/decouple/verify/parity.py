@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -17,6 +16,7 @@ from packaging.specifiers import SpecifierSet
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
+from decouple.base.python import run_elsewhere
 
 _FILE = Path(__file__).with_name("parity.toml")
 _DUMP = Path(__file__).parent / "inside" / "dump.py"
@@ -105,10 +105,10 @@ def dump(
     DecoupleError with the last line of the import's own error.
     """
     wanted = wanted or {key: getattr(rules(), key) for key in ("dispatch_keys", "binding_words", "modules")}
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".json") as answer:
+    with tempfile.NamedTemporaryFile(dir=folder.absolute(), suffix=".json") as answer:
         target = f"{inside}/{Path(answer.name).name}" if inside else answer.name
         argv = [*prefix, "-c", _DUMP.read_text(encoding="utf-8"), json.dumps(wanted), target]
-        done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = run_elsewhere(argv)
         text = Path(answer.name).read_text()
     if done.returncode or not text:
         said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]

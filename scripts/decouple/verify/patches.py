@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
+from decouple.base.python import run_elsewhere
 from decouple.verify.inside.ask import MARK
 
 _FILE = Path(__file__).with_name("patches.toml")
@@ -95,9 +95,7 @@ def of_patches(known: Iterable[PatchQuestion], identities: Iterable[str]) -> tup
 
 def tell(command: Sequence[str], variables: Mapping[str, str] | None = None) -> Told:
     """Run ``inside/ask.py`` by this command line. Raises DecoupleError when torch cannot be imported there."""
-    done = subprocess.run(
-        list(command), capture_output=True, text=True, stdin=subprocess.DEVNULL, env=variables and dict(variables)
-    )
+    done = run_elsewhere(command, variables)
     lines = [json.loads(line.removeprefix(MARK)) for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not lines:
         said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
@@ -14,6 +13,7 @@ from msgspec import Struct, field
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
+from decouple.base.python import run_elsewhere
 from decouple.verify.checks import Promise
 from decouple.verify.venvs import Tried
 
@@ -53,7 +53,7 @@ def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite], log: Pat
             answer = f"{tried.inside}/{Path(folder).name}/answer.xml"
             pytest = ["-B", "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", tests, "--noconftest"]
             pytest += ["-p", "no:cacheprovider", f"--junitxml={answer}", "-k", suite.select, f"{tests}/{suite.file}"]
-            done = subprocess.run([*tried.prefix, *pytest], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            done = run_elsewhere([*tried.prefix, *pytest])
             report = Path(folder) / "answer.xml"
             seen = parse(report.read_text(encoding="utf-8"), suite.file) if report.exists() else {}
         if done.returncode:

@@ -52,20 +52,18 @@ def test_code_that_fails_is_no_answer() -> None:
         imports.libraries_opened([sys.executable], "1/0")
 
 
-ASK_FOR_LIBUTIL = "import ctypes\ntry: ctypes.CDLL('libutil.so.1'); print('there')\nexcept OSError: open('gone', 'w')"
+ASK_FOR_LIBUTIL = "import ctypes\ntry: ctypes.CDLL('libutil.so.1'); print('there')\nexcept OSError: open({!r}, 'w')"
 
 
 @pytest.mark.usefixtures("strace")
-def test_a_library_is_hidden_from_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (there,) = (
-        path
-        for path in imports.libraries_opened([sys.executable], ASK_FOR_LIBUTIL).opened
-        if path.endswith("/libutil.so.1")
-    )
-    assert not Path("gone").exists()
-    assert imports.runs_without([sys.executable], [there], ASK_FOR_LIBUTIL) >= 1
-    assert Path("gone").exists()
+def test_a_library_is_hidden_from_one_process(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    code = ASK_FOR_LIBUTIL.format(str(gone))
+    opened = imports.libraries_opened([sys.executable], code).opened
+    (there,) = (path for path in opened if path.endswith("/libutil.so.1"))
+    assert not gone.exists()
+    assert imports.runs_without([sys.executable], [there], code) >= 1
+    assert gone.exists()
 
 
 @pytest.mark.usefixtures("strace")

@@ -118,7 +118,8 @@ def write(
     target = folder / f"{stem}-{wheel_tag}.whl"
     partial = target.with_suffix(".partial")
     kind = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
-    with zipfile.ZipFile(partial, "w", kind, compresslevel=6) as archive:
+    partial.unlink(missing_ok=True)  # what was left there may be a link
+    with partial.open("xb") as file, zipfile.ZipFile(file, "w", kind, compresslevel=6) as archive:
         for name in sorted(contents, key=lambda name: (name.startswith(dist_info), name)):
             digest, size = _add(archive, name, contents[name])
             rows.writerow((name, f"sha256={digest}", size))

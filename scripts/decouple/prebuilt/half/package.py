@@ -4,8 +4,10 @@ Called after torch_cuda's own (``cuda`` sorts before ``cuda_core_half``), while 
 process and libtorch_python is not.
 """
 
+import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch_cuda
 from torch_cuda import _libraries
@@ -13,7 +15,9 @@ from torch_cuda import _libraries
 
 def preload() -> None:
     """Put what takes the core's own CUDA bindings away first in the process, and our bindings second."""
-    folders = _libraries.search_folders(Path(next(iter(sys.modules["torch"].__path__))))
+    torch_folder = Path(next(iter(sys.modules["torch"].__path__)))
+    core: Any = importlib.import_module("torch_cuda._core_preload")
+    folders = _libraries.search_folders(torch_folder, core.installed_folders())
     for library in (
         Path(__file__).with_name("libwithout_cuda.so"),
         torch_cuda.library_dir() / "libtorch_python_cuda.so",

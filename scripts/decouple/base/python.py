@@ -1,0 +1,45 @@
+"""Starting Pythons: none imports what lies in the folder that a person happens to be in.
+
+``python -m`` and ``python -c`` put the current folder first on the path of modules, before the standard library.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+OWN = (sys.executable, "-P")
+"""Our own Python, without the current folder on its path."""
+
+
+def run_elsewhere(
+    command: Sequence[str], variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command line that starts somebody's Python, in a folder where nobody leaves files; its output as text.
+
+    That Python may be older than the option that `OWN` has. What the command names must be absolute, but for itself.
+    ``variables``: all that it has (None: ours). Raises OSError when it cannot be started.
+    """
+    program, *words = command
+    if os.sep in program:
+        program = str(Path(program).absolute())  # a link into a virtual environment is that environment
+    return subprocess.run(
+        [program, *words],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        cwd="/",
+        env=with_absolute_path(os.environ if variables is None else variables),
+    )
+
+
+def with_absolute_path(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return ``variables`` with the folders in ``PYTHONPATH`` as they are called from anywhere."""
+    made = dict(variables)
+    if "PYTHONPATH" in made:
+        named = filter(None, made["PYTHONPATH"].split(os.pathsep))  # an empty one is the current folder
+        made["PYTHONPATH"] = os.pathsep.join(str(Path(one).absolute()) for one in named)
+    return made

@@ -1,0 +1,143 @@
+"""A temporary file that somebody planted under the name that a command will use: no link is followed, nothing waits."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from decouple.base import files
+from decouple.base.errors import DecoupleError
+from decouple.build import wheels
+from decouple.index import get, site
+from decouple.index.wheel import read
+from decouple.release.manifest import RemoteFile
+from decouple.upstream.download import Downloader
+from simcuda import build, vendor
+from tests.support.server import FaultyServer
+from tests.unit.index.wheels import make_wheel
+from tests.unit.torch_cuda import conftest
+
+
+def hard(place: Path, victim: Path) -> None:
+    place.hardlink_to(victim)
+
+
+PLANTS: dict[str, Callable[[Path, Path], None]] = {
+    "a link": lambda place, victim: place.symlink_to(victim),
+    "a dangling link": lambda place, victim: place.symlink_to(victim.with_name("nowhere")),
+    "a hard link": hard,
+    "a FIFO": lambda place, victim: os.mkfifo(place),
+}
+
+
+@pytest.fixture(params=PLANTS)
+def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path], Callable[[], None]]:
+    """Puts something in a place; what it gives back asserts that it led nowhere."""
+    victim = tmp_path / "victim"
+
+    def put(place: Path) -> Callable[[], None]:
+        victim.write_text("precious\n")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        PLANTS[request.param](place, victim)
+
+        def untouched() -> None:
+            assert victim.read_text() == "precious\n" and not victim.with_name("nowhere").exists()
+
+        return untouched
+
+    return put
+
+
+Plant = Callable[[Path], Callable[[], None]]
+
+
+def test_a_new_file_takes_the_place(tmp_path: Path, plant: Plant) -> None:
+    untouched = plant(tmp_path / "x" / ".new.part")
+    with files.create_file(tmp_path / "x" / ".new.part") as out:
+        out.write(b"new")
+    untouched()
+    assert (tmp_path / "x" / ".new.part").read_bytes() == b"new"
+
+
+def test_a_folder_in_the_place_is_told(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError):
+        files.create_file(tmp_path / "folder")
+
+
+def test_a_finished_wheel(tmp_path: Path, plant: Plant) -> None:
+    raw = make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4")
+    untouched = plant(tmp_path / "out" / f".{raw.name}.part")
+    assert wheels.finish(raw, tmp_path / "out", wheels.read_manifest(raw), 0).is_file()
+    untouched()
+
+
+def test_a_wheel_of_stage_2(tmp_path: Path, plant: Plant) -> None:
+    assert str(conftest.PROJECT) in sys.path
+    info = {"version": "2.6.0+cu124", "torch": "2.6.0", "core_version": "2.6.0", "cuda": "12.4", "core": "built"}
+    target = tmp_path / "out" / "torch_cuda-2.6.0+cu124-py3-none-any.whl"
+    untouched = plant(target.with_suffix(".partial"))
+    importlib.import_module("torch_cuda_build.wheel").write(
+        {"torch_cuda/x": b""}, info, "py3-none-any", tmp_path / "out", []
+    )
+    untouched()
+    assert target.is_file() and not target.is_symlink()
+
+
+def test_a_published_wheel(tmp_path: Path, plant: Plant) -> None:
+    wheel = read(make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4"))
+    untouched = plant(tmp_path / "site" / "files" / "2.6" / f".{wheel.path.name}.part")
+    site._publish(wheel, tmp_path / "site")
+    untouched()
+
+
+def test_a_fetched_wheel(tmp_path: Path, plant: Plant) -> None:
+    wheel = read(make_wheel(tmp_path, "torch-cuda", "2.6.0+cu124", cuda="12.4"))
+    untouched = plant(tmp_path / "dist" / f".{wheel.path.name}.part")
+    assert get._placed(wheel, tmp_path / "dist").path.read_bytes() == wheel.path.read_bytes()
+    untouched()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_download(tmp_path: Path, plant: Plant, known: bool) -> None:
+    """Which goes on with what an earlier run left, if that is a file of ours."""
+    data = b"x" * 5000
+    sha256 = hashlib.sha256(data).hexdigest()
+    with FaultyServer() as server:
+        (tmp_path / "served").write_bytes(data)
+        server.files["/a.bin"] = tmp_path / "served"
+        file = RemoteFile("a.bin", (server.url("/a.bin"),), len(data) if known else None, sha256)
+        untouched = plant(tmp_path / "cache" / "downloads" / sha256 / "a.bin.part")
+        path, _ = Downloader(tmp_path / "cache", attempts=1, sleep=lambda _: None).get(file)
+    untouched()
+    assert path.read_bytes() == data and path.stat().st_nlink == 1
+
+
+def test_a_stand_in_and_its_listing(tmp_path: Path, plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vendor.symbols, "defined", lambda path: ["cudaMalloc"])
+    untouched = plant(tmp_path / "cache" / f"listed.part{os.getpid()}")
+    vendor.write_listing(tmp_path / "lib.so", tmp_path / "cache" / "listed")
+    untouched()
+    assert (tmp_path / "cache" / "listed").read_text() == "cudaMalloc\n"
+
+
+def test_a_folder_of_stand_ins_is_made_where_nothing_was(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / f"made.part{os.getpid()}").symlink_to(tmp_path / "outside")
+    part = vendor.new_part(tmp_path / "made")
+    (part / "x").touch()
+    assert build._finished(part, tmp_path / "made") == tmp_path / "made"
+    assert (tmp_path / "made/x").exists() and not list((tmp_path / "outside").iterdir())
+
+
+def test_a_lock_makes_no_file_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / ".lock").symlink_to(tmp_path / "nowhere")
+    with pytest.raises((OSError, DecoupleError)), files.locked(tmp_path / ".lock"):
+        pass
+    assert not (tmp_path / "nowhere").exists()

@@ -1,0 +1,136 @@
+"""No Python that we start imports what lies in the folder that a person happens to be in."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from decouple.base import python
+from decouple.base.errors import DecoupleError
+from decouple.base.paths import find_project
+from decouple.build import rootfs
+from decouple.build.description import PypiPiece
+from decouple.flows import other_cuda
+from decouple.index import dependencies, get, wheel
+from decouple.prebuilt import core_half
+from decouple.suites import simulate
+from decouple.verify import ecosystem, imports, parity, upstream_tests
+from decouple.verify.venvs import Tried
+from simcuda import torchbuild, vendor
+from simcuda.errors import SimcudaError
+from tests.unit.index.wheels import make_wheel
+
+ROOT = find_project()
+PLANTED = ("pip", "venv", "json", "torch", "pytest", "simcuda", "virtualenv", "importlib_metadata", "nox")
+
+
+@pytest.fixture
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What a module in the working directory would write; it is in PATH for nobody, and no network answers."""
+    here, mark = tmp_path / "here", tmp_path / "ran"
+    for name in PLANTED:
+        (here / name).mkdir(parents=True)
+        for module in ("__init__", "__main__"):
+            (here / name / f"{module}.py").write_text(
+                f"open({str(mark)!r}, 'a').write({name!r})\nraise SystemExit(3)\n"
+            )
+    monkeypatch.chdir(here)
+    for name, value in {
+        "PIP_NO_INDEX": "1",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    return mark
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """Another Python than ours, with pip."""
+    venv.create(tmp_path / "other", with_pip=False)
+    return tmp_path / "other" / "bin" / "python"
+
+
+def tried(interpreter: Path, folder: Path) -> Tried:
+    return Tried("x", (str(interpreter),), folder, str(folder))
+
+
+def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
+    """Everything that starts a Python on this machine, as a person's command would."""
+    piece = PypiPiece("six", "1.0", "six-1.0-py3-none-any.whl", "0" * 64, "/opt/six")
+    backend = make_wheel(folder, "torch-cuda", "2.6.0+cu124", cuda="12.4", requires=("nvidia-none==1",))
+    project = ecosystem.Project("2.6", "x", "1", "import torch", "x")
+    suite = upstream_tests.UpstreamSuite("test_cuda.py", "x")
+    return {
+        "resolve": lambda: dependencies.resolve(["six"]),
+        "fetch of a piece": lambda: rootfs.fetch_pypi(piece, folder / "pieces", folder / "log"),
+        "install": lambda: get.install([wheel.read(backend)], other),
+        "version": lambda: get.version_of(other),
+        "environment of a half": lambda: core_half.environment(other, Path("half")),
+        "libraries of another CUDA": lambda: other_cuda.install_libraries(other, other, backend, folder / "log"),
+        "API of a torch": lambda: parity.dump([str(other)], folder),
+        "a project that uses torch": lambda: ecosystem._program(tried(other, folder), project),
+        "operators": lambda: ecosystem._operators(tried(other, folder), project),
+        "what an import opens": lambda: imports.runs_without([str(other)], ["/none"]),
+        "upstream's tests": lambda: upstream_tests.outcomes(tried(other, folder), "/t", [suite], folder / "log"),
+        "stand-ins": lambda: simulate.share(folder / "cache", folder / "shared", ROOT),
+        "look at a torch": lambda: torchbuild.look(other),
+        "NVIDIA's wheels": lambda: vendor.fetched("nvidia-none==1", folder, None),
+    }
+
+
+@pytest.mark.parametrize("what", [
+    "resolve", "fetch of a piece", "install", "version", "environment of a half", "libraries of another CUDA",
+    "API of a torch", "a project that uses torch", "operators", "what an import opens", "upstream's tests", "stand-ins",
+    "look at a torch", "NVIDIA's wheels",
+])  # fmt: skip
+def test_nothing_in_the_working_directory_is_run(what: str, other: Path, tmp_path: Path, ran: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with contextlib.suppress(DecoupleError, SimcudaError, FileNotFoundError):
+        start_all(other, folder)[what]()
+    assert not ran.exists(), ran.read_text()
+
+
+def test_the_plant_is_run_by_whoever_does_not_look(ran: Path) -> None:
+    subprocess.run([sys.executable, "-m", "pip"], check=False)
+    assert ran.read_text() == "pip"
+
+
+def test_somebodys_python_is_found_where_its_name_says(other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(other.parents[1])
+    done = python.run_elsewhere(["bin/python", "-c", "import sys; print(sys.prefix)"])
+    assert done.stdout.strip() == str(other.parents[1])
+
+
+def test_a_relative_pythonpath_still_means_the_folder_that_a_person_named(
+    other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "mine.py").write_text("x = 1\n")
+    (tmp_path / "unnamed.py").write_text("x = 1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", ":lib")
+    assert python.run_elsewhere([str(other), "-c", "import mine"]).returncode == 0
+    assert python.run_elsewhere([str(other), "-c", "import unnamed"]).returncode == 1
+
+
+@pytest.mark.parametrize("path", [*sorted((ROOT / "scripts" / "decouple").rglob("*.py")), ROOT / "noxfile.py"], ids=str)
+def test_our_own_python_is_started_by_one_name(path: Path) -> None:
+    """``sys.executable`` in a list is a command line: `python.OWN` has the option that leaves the folder out."""
+    lists = (
+        node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.List | ast.Call)
+    )
+    for node in lists:
+        words = [ast.unparse(one) for one in (node.elts if isinstance(node, ast.List) else node.args)]
+        if "sys.executable" in words and any(word in ("'-m'", "'-c'") for word in words):
+            raise AssertionError(f"{path}:{node.lineno}")
