@@ -37,7 +37,9 @@ from decouple.base.errors import DecoupleError
 from decouple.base.outside import parse_json
 from decouple.index import catalog, dependencies, provenance, wheel
 from decouple.index.remote import Index
+from decouple.patch import header, lint, seriesfile
 from decouple.release.wheel_manifest import WheelManifest
+from decouple.stack import commits
 from decouple.stack.journal import State
 from decouple.upstream import dsc, manifests, pypi
 from decouple.upstream.unpack import Limits, unpack_tar
@@ -605,7 +607,69 @@ def plain_json(body: bytes, folder: Path) -> None:
         return
 
 
+HEADER_LINES = (
+    "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\n", "From: A <a@example.org>\n",
+    "Date: Thu, 2 Jan 2025 03:04:05 +0000\n", "Subject: [PATCH] x\n", "\n", "---\n", "Description: x\n", " more\n",
+    " .\n", "text\n", "Decouple-Id: x\n", "Last-Update: 2025-01-02\n", "# HG changeset patch\n", "# User A <a@b>\n",
+    "# Date 1 2\n", ">From: A <a@b>\n", "Content-Type: text/plain; charset=ISO-2022-JP\n", "MIME-Version: 1.0\n",
+    "Content-Type: multipart/mixed; boundary=x\n", "--x\n", "Content-Transfer-Encoding: base64\n", "\ufeff",
+    "Subject: =?UTF-8?q?caf=C3=A9?= =?UTF-16?b?//4=?=\n", "From: =?x?b?=?= <@>\n", "-- >8 --\n", "Author: B\n",
+    "# comment\n", "jit: x\n", "Origin: vendor\n", " f | 2 +-\n", "\tfolded\n", "Subject:\n",
+    "Date: @99999999999 +9999\n",
+    "Date: Mon, 1 Jan 0001 00:00:00 +1400\n", "Last-Update: 0000-00-00\n", "\r\n", "Reviewed-by: x\n", "Index: x\n",
+)  # fmt: skip
+LETTERS = st.text(st.sampled_from("aAé <>@(),.:;\"'\\=?[]#-\t\r\x00\x1b\udcff\u202e0+"), max_size=12)
+
+
+@st.composite
+def header_text(draw: st.DrawFn) -> str:
+    lines = draw(st.lists(st.sampled_from(HEADER_LINES), max_size=9))
+    for _ in range(draw(st.integers(0, 3)) if lines else 0):
+        at = draw(st.integers(0, len(lines) - 1))
+        cut = draw(st.integers(0, len(lines[at])))
+        lines[at] = lines[at][:cut] + draw(LETTERS) + lines[at][cut:]
+    return "".join(lines)
+
+
+def header_reader(text: str, folder: Path) -> None:
+    """A header becomes a commit that git takes, and comes back: as it was, or with what was changed and no more."""
+    assert header.parse(text).text() == text
+    lint.lint_patch(text.encode("utf-8", "surrogateescape"), "patches/x.patch")
+    commit = commits.from_header(text, "2.6/0001-x.patch")
+    assert re.fullmatch(r"[^<>\n\0]* <[^<>\n\0]*>", commit.author), commit.author
+    assert re.fullmatch(r"\d{1,12} [+-]\d{4}", commit.date), commit.date
+    assert commit.title and commit.trailer(commits.PATCH_TRAILER) == "2.6/0001-x.patch"
+    try:
+        assert commits.to_header(commit, text) == text
+    except DecoupleError:
+        return  # a message that holds a line of a diff
+    other = commits.CommitText("Zo\u00eb, Q <z@example.org>", "1735787045 -0330", "another title\n\nAnother text.\n")
+    again = commits.from_header(commits.to_header(other, text), "2.6/0001-x.patch")
+    assert (again.author, again.date) == (other.author, other.date)
+    assert commits.split_message(again.message) == ("another title", "Another text.", [])
+
+
+def series_reader(text: str, folder: Path) -> None:
+    read, problems = seriesfile.scan(text)
+    assert read.text() == text
+    try:
+        seriesfile.parse(text)
+    except DecoupleError:
+        assert problems
+    for name in read.names:
+        assert not name.startswith("/") and ".." not in name.split("/")
+
+
+def series_text() -> st.SearchStrategy[str]:
+    words = st.sampled_from(
+        ("2.6/0001-a.patch", " -p1", " -p0", "#", "\n", "\r\n", "\t", "../x", "/etc/x", "\ufeff", "# c\n")
+    )
+    return st.lists(st.one_of(words, words, NASTY_TEXT, LETTERS), max_size=12).map("".join)
+
+
 ATTACKS: dict[str, Attack] = {
+    "patch header": Attack(header_text(), header_reader, False),
+    "series file": Attack(series_text(), series_reader, False),
     "index page, JSON": Attack(changed_json(PAGE), json_page),
     "index page, HTML": Attack(html(), html_page),
     "front page": Attack(changed_json(FRONT), front_page),

@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from email.utils import parseaddr
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,6 +24,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import work_folder
 from decouple.base.git import git
 from decouple.flows.listener import QUIET, Listener
+from decouple.patch import mail
 from decouple.patch.apply import File, Source
 from decouple.patch.parse import Patch
 from decouple.recipes import model
@@ -146,9 +146,9 @@ def _mails(made: Sequence[UpstreamCommit], source: Source, tree: Path, out: Path
         for path, file in one.changes.items():
             _write(tree, path, file)
         plan = f"Test Plan:\n\n    {one.test.run}\n\nWithout this commit: {one.test.fails.strip()}"
-        header = one.patch.header
+        written = mail.read(one.patch.header_text)
         message = f"{one.title}\n\n{one.motivation}\n\n{plan}\n"
-        _commit(tree, message, header.author or "", header.get("Date") or "1970-01-01T00:00:00Z")
+        _commit(tree, message, written.author, f"@{written.date}")
     words = ("--full-index", "--no-signature", "--zero-commit", "-M", "-q", f"-{len(made)}")
     git("format-patch", *words, "-o", str(out), "HEAD", cwd=tree)
 
@@ -164,8 +164,8 @@ def _write(tree: Path, name: str, file: File | None) -> None:
 
 
 def _commit(tree: Path, message: str, author: str, date: str) -> None:
-    name, address = parseaddr(author)
-    who = {"NAME": name or "nobody", "EMAIL": address or "nobody@invalid", "DATE": date}
+    name, _, address = author.removesuffix(">").rpartition(" <")
+    who = {"NAME": name, "EMAIL": address, "DATE": date}
     env = {f"GIT_{side}_{key}": value for side in ("AUTHOR", "COMMITTER") for key, value in who.items()}
     git("add", "-Af", ".", cwd=tree)
     git("commit", "-q", "--allow-empty", "-F", "-", cwd=tree, env=env, stdin=message.encode())

@@ -12,6 +12,7 @@ CODES: dict[str, str] = {
     # text
     "carrier": "what carries a patch and is none: a mailbox of several mails, an archive, UTF-16",
     "encoded-mail": "a mail in quoted-printable or base64, or of several parts",
+    "byte-order-mark": "a byte order mark in front: git am takes such a patch for none, quilt such a name for another",
     "not-utf8": "bytes that are not UTF-8 in a header or series file",
     "crlf": "CR LF where LF belongs",
     "no-newline": "the file does not end in a newline",

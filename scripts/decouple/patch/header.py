@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from decouple.patch.lines import lines_of
+from decouple.patch.lines import BOM, lines_of
 
 KNOWN = (
     "From",
@@ -41,8 +41,6 @@ KNOWN = (
 )
 """The fields this project reads, in the order in which new ones are written."""
 
-BOM = "\ufeff"
-"""What some editors write in front of UTF-8: no part of the text."""
 #: Fields that make fields of the paragraph they stand in, wherever in it: a mail's, and DEP-3's own.
 _CORE = frozenset(("from", "author", "subject", "description", "date"))
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]*):(?:[ \t]|\r?\n|\Z)")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import AnyStr
 
+BOM = "\ufeff"
+"""What some editors write in front of UTF-8: no part of the text."""
+
 
 def lines_of(text: AnyStr) -> list[AnyStr]:
     """The lines with their newlines (``splitlines`` would also end one at form feeds and others)."""

@@ -14,7 +14,8 @@ from decouple.patch import mail
 from decouple.patch import parse as patches
 from decouple.patch.apply import path_fault
 from decouple.patch.faults import CODES, Fault
-from decouple.patch.header import BOM, Header
+from decouple.patch.header import Header
+from decouple.patch.lines import BOM
 from decouple.patch.parse import FilePatch, Hunk, Patch
 
 CODES.update(
@@ -24,7 +25,6 @@ CODES.update(
         "missing-field": "a required header field is not there",
         "empty-field": "a header field without a value",
         "bad-date": "Last-Update is not a day, YYYY-MM-DD, or Date is nothing that git takes for a date",
-        "byte-order-mark": "a byte order mark in front: git am takes the file for no patch",
         "keep-cr": "a change in a file whose lines end in CR LF: git am takes it with --keep-cr only",
         "bad-id": "Decouple-Id is not in kebab-case",
         "junk": "text between or behind the diffs",

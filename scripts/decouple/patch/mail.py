@@ -16,11 +16,12 @@ from __future__ import annotations
 import datetime
 import functools
 import itertools
+import os
 import re
-import tempfile
 from collections.abc import Collection
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,8 +29,8 @@ from msgspec.structs import replace
 from decouple.base import git
 from decouple.base.errors import DecoupleError
 from decouple.patch import header as headers
-from decouple.patch.header import BOM, Field, Header, Text
-from decouple.patch.lines import lines_of
+from decouple.patch.header import Field, Header, Text
+from decouple.patch.lines import BOM, lines_of
 
 NOBODY = ("decouple", "decouple@localhost")
 #: Date of commits whose header has none: 2025-01-29, the day of the first release this project patches.
@@ -282,18 +283,18 @@ def _mailinfo(mail: str, *, inbody: bool) -> dict[str, str]:
     """What git says of a mail, by its words: Author, Email, Subject, Date; its text under "", the rest _PATCH."""
     if not mail.strip():
         return {"": "", _PATCH: ""}
-    with tempfile.TemporaryDirectory(prefix="decouple-mail-") as folder:
-        text, patch = Path(folder, "text"), Path(folder, "patch")
+    with _in_memory("text") as text, _in_memory("patch") as patch:
         answer = git.ask(
             "mailinfo",
             "-u",  # into UTF-8, whatever the configuration says
             "-b",  # [PATCH] goes, [ROCm] stays
             "--no-scissors",
             *(() if inbody else ("--no-inbody-headers",)),
-            str(text),
-            str(patch),
+            f"/dev/fd/{text.fileno()}",
+            f"/dev/fd/{patch.fileno()}",
             cwd=Path("/"),
             stdin=mail.encode("utf-8", "surrogateescape"),
+            held=(text.fileno(), patch.fileno()),
         )
         if answer.status:
             words = next((line for line in answer.err.splitlines() if line.startswith(("error: ", "fatal: "))), "")
@@ -301,14 +302,18 @@ def _mailinfo(mail: str, *, inbody: bool) -> dict[str, str]:
                 f"the mail header cannot be read: {words.partition(': ')[2] or 'git mailinfo refuses it'}",
                 next_step="write the header of the patch in UTF-8, without encoded words",
             )
-        found = {
-            key: path.read_bytes().decode("utf-8", "surrogateescape") for key, path in (("", text), (_PATCH, patch))
-        }
+        written = (("", text.read()), (_PATCH, patch.read()))
+    found = {key: data.decode("utf-8", "surrogateescape") for key, data in written}
     for line in answer.out.decode("utf-8", "surrogateescape").split("\n"):
         name, colon, value = line.partition(": ")
         if colon:
             found.setdefault(name, value)
     return found
+
+
+def _in_memory(name: str) -> BinaryIO:
+    """A file on no disk, for git to write and for us to read."""
+    return os.fdopen(os.memfd_create(f"decouple-{name}"), "rb")
 
 
 def _hg_as_mail(text: str) -> str:

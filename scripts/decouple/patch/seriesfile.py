@@ -18,7 +18,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.names import is_relative_path
 from decouple.patch import parse as patches
-from decouple.patch.lines import lines_of
+from decouple.patch.lines import BOM, lines_of
 
 LINT = "`decouple lint` lists every fault"
 _STRIP = re.compile(r"-p(\d{1,2})\Z")
@@ -185,8 +185,11 @@ def scan(text: str) -> tuple[SeriesFile, tuple[SeriesProblem, ...]]:
     problems: list[SeriesProblem] = []
     seen: dict[str, int] = {}
     for number, raw in enumerate(lines_of(text), start=1):
-        entry = None
-        words = _COMMENT.sub("", raw.rstrip("\r\n")).split()
+        entry, bare = None, raw.rstrip("\r\n")
+        if number == 1 and bare.startswith(BOM):
+            problems.append(SeriesProblem(1, "byte-order-mark", "a byte order mark: save it as UTF-8 without one"))
+            bare = bare.removeprefix(BOM)
+        words = _COMMENT.sub("", bare).split()
         if words:
             entry, code, message = _entry(words, number)
             if entry and entry.name in seen:

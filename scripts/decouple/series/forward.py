@@ -14,8 +14,8 @@ from msgspec import Struct, field
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
+from decouple.patch import mail
 from decouple.patch.apply import File, Source, Tree, apply
-from decouple.patch.header import Text
 from decouple.patch.parse import FilePatch, Patch
 from decouple.series.depends import dependencies
 
@@ -89,13 +89,12 @@ class UpstreamCommit(Struct, frozen=True):
     @property
     def title(self) -> str:
         """Its first line."""
-        return self.text.title or self.patch.header.synopsis
+        return self.text.title or mail.read(self.patch.header_text).title
 
     @property
     def motivation(self) -> str:
         """Why."""
-        free = "".join(item.raw for item in self.patch.header.items if isinstance(item, Text))
-        return (self.text.motivation or free.split("\n---\n")[0].removeprefix("---\n")).strip()
+        return (self.text.motivation or mail.free_text(self.patch.header)).strip()
 
     @property
     def test(self) -> UpstreamTest:

@@ -25,6 +25,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository, fast_import_path
 from decouple.patch import header as headers
 from decouple.patch import mail as mails
+from decouple.patch.lines import BOM
 from decouple.patch.mail import TITLES, TRANSPORT, WHO_AND_WHEN, stripped
 from decouple.stack.trees import TreeEntry
 
@@ -105,7 +106,7 @@ def _head(header: headers.Header) -> list[headers.Field]:
     for item in header.items:
         if isinstance(item, headers.Field):
             found.append(item)
-        elif "\n" in item.raw.removeprefix(headers.BOM) and not item.raw.startswith("From "):
+        elif "\n" in item.raw.removeprefix(BOM) and not item.raw.startswith("From "):
             break
     return found
 

@@ -212,6 +212,11 @@ def test_names_on_disk_and_in_the_series(checkout: Checkout) -> None:
     ]
 
 
+def test_a_byte_order_mark_of_a_series_file_is_told_and_hides_no_name(checkout: Checkout) -> None:
+    checkout.put(good(), series="\ufeff2.6/0001-patch-1.patch\n")
+    assert checkout.codes() == [("2.6", 1, "byte-order-mark")]
+
+
 def test_a_later_release_may_list_a_patch_of_an_earlier_one(checkout: Checkout) -> None:
     checkout.put(good("a"), good("b", path="g.c"), series="2.6/0001-patch-1.patch\n")
     (checkout.root / "series" / "2.7").write_text("2.6/0001-patch-1.patch\n2.6/0002-patch-2.patch\n")
