@@ -47,6 +47,11 @@ from decouple.upstream.providers.wheel import of_manifest
 from decouple.upstream.readers import paths_of
 from decouple.upstream.source_word import open_named
 
+HOLLOW = (
+    "stage 1 compiles it, without CUDA nothing is in it, and its header moves: no library would have it; name it in "
+    "taken_out of inventory/rules.toml, and let a recipe of series/recipes take it out of its source list"
+)
+
 
 class Rebase(Struct, frozen=True):
     """What is carried where; or how to go on with the rebase that waits for a person."""
@@ -382,7 +387,10 @@ def _regenerate(tree: Path, commit: str, release: str) -> Regenerate:
         if found is None:
             content.check(tree)
             try:
-                found = make_plan(tree, rules).moves
+                plan = make_plan(tree, rules)
+                if plan.hollow:
+                    return Regenerated(None, tuple(Note(path, 0, HOLLOW) for path in plan.hollow))
+                found = plan.moves
             except DecoupleError as error:
                 with contextlib.suppress(DecoupleError):  # the same fault may stop this count too; it is told above
                     loose = [Note(path, 0, "a CUDA file that no rule places") for path in unclassified(tree, rules)]

@@ -88,7 +88,11 @@ def judge(request: Judge, listener: Listener = QUIET) -> SeriesVerdict:
         )
         found = taken.after.needing_cuda if taken.after else []
         couplings = tuple(f"{one.path}:{one.line}: {one.category} {one.symbol}: {one.detail}" for one in found)
-        sources = (*(f"{path}: no rule places this CUDA file" for path in plan.unplaced), *sources)
+        sources = (
+            *(f"{path}: no rule places this CUDA file" for path in plan.unplaced),
+            *(f"{path}: stays in the core, where nothing of it is compiled" for path in plan.hollow),
+            *sources,
+        )
     except DecoupleError as error:
         unasked.append(f"couplings: {error.what}")
     return SeriesVerdict(faults, sources, couplings, tuple(unasked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -11,6 +12,10 @@ from decouple.inventory.tree import BuildLists
 from decouple.syntax.conditions import Macros
 from decouple.syntax.globs import matches
 from decouple.syntax.include_graph import Edge, IncludeGraph
+from decouple.syntax.preprocessor import branches, directives, is_live, without_comments
+
+_CODE = re.compile(r"\s*[^#\s]")
+"""A line that is neither blank nor a directive."""
 
 
 def stage1_units(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> frozenset[str]:
@@ -19,6 +24,18 @@ def stage1_units(files: Iterable[str], lists: BuildLists, rules: RuleFile) -> fr
     out = {path for path in files if matches(path, known.globs)}
     out.update(path for path in lists.members((*known.bzl_lists, *known.cmake_lists)))
     return frozenset(out.difference(known.taken_out))
+
+
+def is_hollow(text: str, rules: RuleFile) -> bool:
+    """Whether all code of a translation unit stands in branches that stage 1 never compiles."""
+    macros = Macros(undefined=rules.stage1.undefined)
+    lines = without_comments(text).split("\n")
+    code = {number for number, line in enumerate(lines, start=1) if _CODE.match(line)}
+    dead: set[int] = set()
+    for branch in branches(list(directives(text)), len(lines)):
+        if is_live(branch, macros) is False:
+            dead.update(range(branch.line, branch.end))
+    return bool(code) and code <= dead
 
 
 def stage1_closure(

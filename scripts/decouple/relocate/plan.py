@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.inventory.rules import Rule, RuleFile
-from decouple.inventory.stage1 import stage1_closure, stage1_units
+from decouple.inventory.stage1 import is_hollow, stage1_closure, stage1_units
 from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, is_suspect, list_files
 from decouple.syntax.globs import matches
 from decouple.syntax.include_graph import Edge, chain
@@ -49,6 +49,9 @@ class Plan(Struct, frozen=True):
     """Every file that stage 1 compiles or includes, with the include that first reached it."""
     unplaced: tuple[str, ...] = ()
     """CUDA-looking files that no rule places or keeps; only where that was allowed."""
+    hollow: tuple[str, ...] = ()
+    """Units of stage 1 that a rule would move and in which nothing is left without CUDA: such a unit gives the core
+    nothing, and no library has it unless it moves. ``taken_out`` of the rules says so."""
 
     @property
     def mapping(self) -> dict[str, str]:
@@ -72,6 +75,7 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
     moves: list[Move] = []
     stays: list[Stay] = []
     unplaced: list[str] = []
+    hollow: list[str] = []
     used: set[str] = set()
     for path in files:
         hits = placed.get(path, ())
@@ -83,6 +87,8 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
             edges = tuple(chain(reached, path))
             reason = "stage 1 compiles it" if len(edges) == 1 else f"stage 1 includes it through {edges[-2]}"
             used.update([keep.name] if keep else [])
+            if len(edges) == 1 and hits and not keep and _is_hollow(tree, path, rules):
+                hollow.append(path)
             stays.append(Stay(path, keep.name if keep else STAGE1, keep.reason if keep else reason, edges))
         elif keep:
             used.add(keep.name)
@@ -101,7 +107,11 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
     _no_collision(moves, files)
     idle = [rule.name for rule in rules.rules if rule.name not in used]
     idle += [keep.name for keep in rules.keeps if keep.name not in used]
-    return Plan(tuple(moves), tuple(stays), tuple(idle), units, reached, tuple(unplaced))
+    return Plan(tuple(moves), tuple(stays), tuple(idle), units, reached, tuple(unplaced), tuple(hollow))
+
+
+def _is_hollow(tree: Path, path: str, rules: RuleFile) -> bool:
+    return is_hollow((tree / path).read_text(encoding="utf-8", errors="replace"), rules)
 
 
 def unclassified(tree: Path, rules: RuleFile) -> list[str]:

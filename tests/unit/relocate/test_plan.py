@@ -67,6 +67,31 @@ def test_an_unclassified_cuda_file_is_an_error_that_names_it(tree: Path, rules: 
         make_plan(tree, rules)
 
 
+LAUNCHER = "torch/csrc/inductor/launcher/cuda"
+
+
+@pytest.mark.parametrize(
+    "text", ["#ifdef USE_CUDA\nint a;\n#endif\n", "#include <a.h>\n#if USE_CUDA\nint a;\n#endif // CUDA\n"]
+)
+def test_a_unit_with_nothing_left_in_it_is_named(tree: Path, rules: RuleFile, text: str) -> None:
+    """Its header would move and it would stay, where no library compiles it any more: its bindings would be gone."""
+    core = f'core = ["torch/csrc/a.cpp", "{LAUNCHER}.cpp"]\nlibtorch_cmake_sources = sorted(core)\n'
+    write(tree, {"build_variables.bzl": core, f"{LAUNCHER}.cpp": text, f"{LAUNCHER}.h": "#pragma once\n"})
+    assert make_plan(tree, rules).hollow == (f"{LAUNCHER}.cpp",)
+    known = structs.replace(rules.stage1, taken_out=[*rules.stage1.taken_out, f"{LAUNCHER}.cpp"])
+    plan = make_plan(tree, structs.replace(rules, stage1=known))
+    assert f"{LAUNCHER}.cpp" in plan.mapping
+    assert plan.hollow == ()
+
+
+def test_a_unit_with_something_left_in_it_stays(tree: Path, rules: RuleFile) -> None:
+    core = f'core = ["torch/csrc/a.cpp", "{LAUNCHER}.cpp"]\nlibtorch_cmake_sources = sorted(core)\n'
+    write(tree, {"build_variables.bzl": core, f"{LAUNCHER}.cpp": "#ifdef USE_CUDA\nint a;\n#else\nint b;\n#endif\n"})
+    plan = make_plan(tree, rules)
+    assert f"{LAUNCHER}.cpp" not in plan.mapping
+    assert plan.hollow == ()
+
+
 def test_two_rules_that_disagree_are_an_error_that_names_the_file(tree: Path, rules: RuleFile) -> None:
     other = Rule("other", "directory", "aten", "csrc/elsewhere", "a mistake", ("aten/src/THC/**",))
     with pytest.raises(DecoupleError, match=r"aten/src/THC/THCAtomics\.cuh: rules disagree"):

@@ -1,0 +1,246 @@
+"""Each kind of change that 2.7 to 2.15 brought to what the series touches, made from 2.6 in words of our own.
+
+With the rules the series goes through without a stop. What no rule knows stops by name: nothing is lost in silence.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.cli import main
+from decouple.flows.census import TakeCensus, census
+from decouple.flows.rebase import Rebase, rebase
+from decouple.rebase.verdicts import Carried, Verdict
+from tests.real.test_evolutions import Evolve, carried, edited, pristine, project
+
+__all__ = ["pristine", "project"]
+
+pytestmark = pytest.mark.real
+CSRC = "third_device/torch_cuda/torch_cuda/csrc"
+C10D = "torch/csrc/distributed/c10d/init.cpp"
+MODULE = "torch/csrc/Module.cpp"
+INDUCTOR = "torch/csrc/inductor"
+
+
+def nccl(tree: Path) -> None:
+    """A second NCCL beside the first, methods that NCCL answers, a guarded header, includes that are gone."""
+    init, group = tree / C10D, tree / "torch/csrc/distributed/c10d/ProcessGroup.cpp"
+    edited(
+        init,
+        r"^#ifdef USE_C10D_UCC\n  auto processGroupUCC",
+        "#ifdef USE_C10D_NCCL\n  auto processGroupNCCL2 =\n"
+        "      intrusive_ptr_no_gil_destructor_class_<::c10d::nccl2::MadeUp>(\n"
+        '          module, "ProcessGroupNCCL2", backend);\n#endif\n\n'
+        "#ifdef USE_C10D_NCCL\n  intrusive_ptr_class_<::c10d::NCCLXStub>(\n"
+        '      module, "MadeUpStub");\n#endif\n\n\\g<0>',
+    )
+    edited(
+        init,
+        r"^  auto store =$",
+        "#ifdef USE_C10D_NCCL\n#ifdef MADE_UP_DEVICE_SIDE\n"
+        '  module.def("_register_external_nccl_comm", &made_up);\n#endif\n#endif\n\n\\g<0>',
+    )
+    edited(
+        init,
+        r"^template <typename T>\nusing shared_ptr_class_",
+        "#if defined(USE_C10D_NCCL) && defined(NCCL_HAS_SYMMEM_SUPPORT)\n"
+        "int getPeerCftHandle(int peer) {\n  return made_up(peer);\n}\n#endif\n"
+        "#if !defined(USE_C10D_NCCL) || !defined(NCCL_HAS_SYMMEM_SUPPORT)\n"
+        "int getPeerCftHandle(int) {\n  return refused();\n}\n#endif\n\n\\g<0>",
+    )
+    edited(
+        init,
+        r"^  py::class_<::c10d::BroadcastOptions>",
+        '  made.def(\n          "get_peer_cft_handle",\n          getPeerCftHandle);\n'
+        '#ifdef USE_NVSHMEM\n  module.def("_made_up_shmem", &made_up_shmem);\n#endif\n\n\\g<0>',
+    )
+    edited(
+        init,
+        r"^#include <torch/csrc/distributed/c10d/PyProcessGroup\.hpp>$",
+        "\\g<0>\n#ifdef USE_NVSHMEM\n#include <torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.hpp>\n#endif",
+    )
+    for name in ("NCCL", "UCC"):
+        edited(group, rf"^#include <torch/csrc/distributed/c10d/ProcessGroup{name}\.hpp>\n", "")
+
+
+def launched(tree: Path, folder: str = "static_launcher", name: str = "cuda") -> None:
+    """A launcher for CUDA alone, in the core's list of sources."""
+    target = tree / INDUCTOR / folder
+    target.mkdir()
+    (target / f"{name}.h").write_text("#pragma once\nbool StaticCudaLauncher_init(PyObject* module);\n")
+    (target / f"{name}.cpp").write_text(
+        f"#ifdef USE_CUDA\n#include <torch/csrc/inductor/{folder}/{name}.h>\n"
+        "bool StaticCudaLauncher_init(PyObject* module) {\n  return made_up(module);\n}\n"
+        "bool FastCudaLauncher_init(PyObject* module) {\n  return made_up(module);\n}\n#endif\n"
+    )
+    edited(
+        tree / "build_variables.bzl",
+        rf'^    "{INDUCTOR}/resize_storage_bytes\.cpp",$',
+        rf'\g<0>\n    "{INDUCTOR}/{folder}/{name}.cpp",',
+    )
+    edited(
+        tree / MODULE,
+        r"^  torch::cuda::initModule\(module\);$",
+        "\\g<0>\n  ASSERT_TRUE(StaticCudaLauncher_init(module));\n  ASSERT_TRUE(FastCudaLauncher_init(module));",
+    )
+
+
+def answered(tree: Path) -> None:
+    """An answer more about CUDA, one that XPU gives as well, another header of them."""
+    module = tree / MODULE
+    edited(
+        module,
+        r'^  ASSERT_TRUE\(set_module_attr\("_has_cusparselt", has_cusparselt\)\);$',
+        "\\g<0>\n\n#if defined(USE_CUFILE)\n  PyObject* has_gds = Py_True;\n#else\n"
+        '  PyObject* has_gds = Py_False;\n#endif\n  ASSERT_TRUE(set_module_attr("_has_gds", has_gds));',
+    )
+    edited(module, r"^#ifdef USE_CUDA\n(    return sdp::is_flash)", "#if defined(USE_CUDA) || defined(USE_XPU)\n\\1")
+    edited(module, r"^#include <ATen/cuda/CUDAConfig\.h>$", "#include <ATen/cuda/CUDABlas.h>")
+
+
+def stored(tree: Path) -> None:
+    """Storages: a header more for the bodies that move, a size at an address, a stricter check, fewer conditions."""
+    edited(
+        tree / "torch/csrc/StorageSharing.cpp",
+        r"^#include <c10/cuda/CUDAGuard\.h>$",
+        "#include <ATen/cuda/MadeUpEvent.h>\n\\g<0>",
+    )
+    methods = tree / "torch/csrc/StorageMethods.cpp"
+    edited(methods, r"overflows<size_t>\(size_bytes_i\)", "overflows<size_t>(size_bytes_i, /*strict_unsigned=*/true)")
+    edited(
+        methods,
+        r"^static PyObject\* THPStorage_fill_\(",
+        "static PyObject* THPStorage_resize_with_addr_(PyObject* self, PyObject* args) {\n"
+        "  if (device_type == at::kCUDA) {\n#ifdef USE_CUDA\n    at::native::resize_bytes_cuda_with_addr(\n"
+        '        made_up, size, address);\n#else\n    TORCH_CHECK(false, "built without USE_CUDA");\n#endif\n  }\n'
+        "  return self;\n}\n\n\\g<0>",
+    )
+    resize = tree / INDUCTOR / "resize_storage_bytes.cpp"
+    edited(resize, r"^#if defined\(USE_CUDA\) && !defined\(USE_ROCM\)$", "#if defined(USE_CUDA)")
+
+
+def built(tree: Path) -> None:
+    """Another packer than setuptools, an option that became dependent, Kineto's backend by name."""
+    cmake = tree / "CMakeLists.txt"
+    (tree / "setup.py").write_text("raise SystemExit('this is no setup')\n")
+    edited(cmake, r"^include\(cmake/BuildVariables\.cmake\)", "if(SKBUILD)\n  made_up()\nendif()\n\\g<0>")
+    edited(cmake, r'^option\(USE_CUDA "Use CUDA" ON\)$', 'cmake_dependent_option(USE_CUDA "Use CUDA" ON "LINUX" OFF)')
+    kineto = tree / "cmake/Dependencies.cmake"
+    text = kineto.read_text()
+    start = text.index("if(USE_KINETO)\n")
+    stop = text.index("\nendif()\n", start)
+    backend = 'if(USE_KINETO)\n  if(USE_CUDA)\n    set(KINETO_BACKEND "cuda")\n  endif()'
+    kineto.write_text(f"{text[:start]}{backend}{text[stop:]}")
+    torch = tree / "caffe2/CMakeLists.txt"
+    torch.write_text(
+        torch.read_text()
+        .replace("LIBKINETO_NOCUPTI", "MADE_UP")
+        .replace("# ---[ CUDA library.\n", 'if(KINETO_BACKEND STREQUAL "cuda")\nendif()\n# ---[ CUDA library.\n')
+    )
+    init = tree / "torch/csrc/autograd/init.cpp"
+    text = init.read_text()
+    start = re.search(r"^#if defined\(USE_KINETO\) && \\\n.*LIBKINETO_NOCUPTI", text, re.M)
+    assert start
+    stop = text.index("    return activities;", start.start())
+    body = "#if defined(USE_KINETO)\n#if defined(HAS_CUPTI)\n    made_up();\n#endif // defined(HAS_CUPTI)\n#endif\n"
+    init.write_text(text[: start.start()] + body + text[stop:])
+
+
+def bound(tree: Path) -> None:
+    """A method more of the AOTI runner for CUDA."""
+    edited(
+        tree / INDUCTOR / "aoti_runner/pybind.cpp",
+        r'^      \.def\("get_call_spec", &AOTIModelContainerRunnerCuda::get_call_spec\)$',
+        '\\g<0>\n      .def(\n          "did_call_load_constants",\n'
+        "          &AOTIModelContainerRunnerCuda::did_call_load_constants)",
+    )
+
+
+def later(tree: Path) -> None:
+    for evolve in (nccl, launched, answered, stored, built, bound):
+        evolve(tree)
+
+
+def judged(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve) -> dict[str, Carried]:
+    """By its number: what becomes of each patch on the tree that ``evolve`` makes."""
+    tree = tmp_path / "tree"
+    subprocess.run(["cp", "-a", "--reflink=auto", str(pristine), str(tree)], check=True)
+    evolve(tree)
+    assert main(["manifest", "fill", "evolved", "--tree", str(tree), "--write"]) == 0
+    found = rebase(Rebase(project, ("2.6", "evolved"), source=f"local:{tree}", report=True))
+    return {one.name.removeprefix("2.6/")[:4]: one for one in found.outcome.carried}
+
+
+def said(one: Carried) -> str:
+    return "\n".join(f"{note.path}: {note.text}" for note in one.notes)
+
+
+def test_all_that_later_releases_changed_is_carried_without_a_stop(
+    project: Path, pristine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    applied, found = carried(project, pristine, tmp_path, later)
+    assert [one.name for one in found.outcome.carried if one.verdict.stops] == []
+    assert "verdict: lint clean, couplings clean" in capsys.readouterr().out
+    registrations = applied / CSRC / "pybinding/registrations"
+    c10d = (registrations / "c10d.cpp").read_text()
+    for name in (
+        "ProcessGroupNCCL2",
+        "MadeUpStub",
+        "_register_external_nccl_comm",
+        "getPeerCftHandle",
+        "_made_up_shmem",
+    ):
+        assert name in c10d
+    core = (applied / C10D).read_text()
+    assert "ProcessGroupNCCL2" not in core
+    assert "refused()" in core, "the core's own half stays"
+    assert "made_up(peer)" not in core
+    assert "MadeUpEvent.h" in (registrations / "storage_sharing.cpp").read_text()
+    assert "resize_bytes_with_addr_stub" in (applied / "aten/src/ATen/native/Resize.h").read_text()
+    assert (registrations / "resize_with_addr.cpp").is_file()
+    assert "newsize >= 0" in (applied / "torch/csrc/StorageMethods.cpp").read_text()
+    assert (applied / CSRC / "framework/inductor/static_launcher/cuda.cpp").is_file()
+    assert "static_launcher" not in (applied / "build_variables.bzl").read_text()
+    module = (applied / MODULE).read_text()
+    assert "CudaLauncher_init" not in module
+    assert 'set_module_attr("_has_gds", Py_False)' in module
+    assert "install(DIRECTORY" in (applied / "CMakeLists.txt").read_text()
+    assert "tracesGpu()" in (applied / "torch/csrc/autograd/init.cpp").read_text()
+    taken = census(TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied))
+    assert taken.comparison.key_after == 0
+
+
+def third_nccl(tree: Path) -> None:
+    edited(
+        tree / C10D,
+        r"^#ifdef USE_C10D_UCC\n  auto processGroupUCC",
+        '#ifdef USE_C10D_NCCL\n  bind_made_up(module, "ProcessGroupNCCL3");\n#endif\n\n\\g<0>',
+    )
+
+
+def test_bindings_that_no_rule_carries_stop_by_name(project: Path, pristine: Path, tmp_path: Path) -> None:
+    """The first silent fault: the default "nccl" was gone, and the verdict was "made by its recipe"."""
+    one = judged(project, pristine, tmp_path, third_nccl)["0014"]
+    assert one.verdict is Verdict.CONFLICT
+    assert 'bind_made_up(module, "ProcessGroupNCCL3")' in said(one)
+    assert C10D in said(one)
+
+
+def test_a_source_that_stage_1_compiles_to_nothing_stops_by_name(project: Path, pristine: Path, tmp_path: Path) -> None:
+    """The second: the launcher's source had another name, its header moved alone, and the binding was missing."""
+    found = judged(project, pristine, tmp_path, lambda tree: launched(tree, "other_launcher"))
+    assert found["0001"].verdict is Verdict.CONFLICT
+    assert f"{INDUCTOR}/other_launcher/cuda.cpp" in said(found["0001"])
+
+
+def test_an_answer_that_stage_2_does_not_give_stops_by_name(project: Path, pristine: Path, tmp_path: Path) -> None:
+    def evolve(tree: Path) -> None:
+        edited(tree / MODULE, r"^  torch::cuda::initModule\(module\);$", "\\g<0>\n  ASSERT_TRUE(MadeUp_init(module));")
+
+    one = judged(project, pristine, tmp_path, evolve)["0016"]
+    assert one.verdict is Verdict.CONFLICT
+    assert "MadeUp_init(module)" in said(one)
