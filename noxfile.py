@@ -146,8 +146,8 @@ def lint(session: nox.Session) -> None:
         session.run(str(binaries / command[0]), *command[1:], external=True)
 
 
-#: One worker per core, and the tests of a file in one of them: they share what its fixtures make. ``-n 0`` after -- runs
-#: them in one process, for a debugger.
+#: One worker per core, and the tests of a file in one of them: they share what its fixtures make.
+#: ``-n 0`` after -- runs all in one process, for a debugger.
 WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
 
 
