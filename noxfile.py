@@ -169,11 +169,16 @@ def lint(session: nox.Session) -> None:
         session.run(str(binaries / command[0]), *command[1:], external=True)
 
 
+#: One worker per core, and the tests of a file in one of them: they share what its fixtures make.
+#: ``-n 0`` after -- runs all in one process, for a debugger.
+WORKERS = ("-n", "auto", "--maxprocesses", "8", "--dist", "loadfile")
+
+
 @nox.session(venv_backend="none")
 def tests(session: nox.Session) -> None:
-    """The quick tests; after -- any pytest arguments."""
+    """The quick tests, as many at a time as there are cores; after -- any pytest arguments."""
     paths = session.posargs or ["tests/unit", "tests/fault"]
-    session.run(str(environment(session, "dev") / "pytest"), *paths, external=True)
+    session.run(str(environment(session, "dev") / "pytest"), *WORKERS, *paths, external=True)
 
 
 @nox.session(name="tests-real", venv_backend="none")

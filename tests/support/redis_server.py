@@ -25,7 +25,7 @@ class Server:
         self.process = subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL)
         self.url = f"redis://127.0.0.1:{self.port}/0"
         self.client = redis.Redis.from_url(self.url)
-        for _ in range(100):
+        for _ in range(600):  # a minute
             try:
                 self.client.ping()
                 return

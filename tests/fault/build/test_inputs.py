@@ -40,7 +40,7 @@ LOOPBACK = (
 
 
 def said(argv: list[str]) -> str:
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False).stdout.strip()
+    return subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False).stdout.strip()
 
 
 @pytest.fixture

@@ -376,6 +376,6 @@ def limited(code: str) -> str:
         "import resource; resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20)); from pathlib import Path; "
     )
     done = subprocess.run(
-        [sys.executable, "-c", limits + code], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", limits + code], capture_output=True, text=True, timeout=120, check=False
     )
     return done.stderr

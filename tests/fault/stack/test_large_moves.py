@@ -119,7 +119,7 @@ def test_a_pipe_in_place_of_a_file_hangs_nothing(tmp_path: Path, kind: str, verb
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert "Traceback" not in done.stderr

@@ -88,7 +88,7 @@ def test_three_gigabytes_of_name_in_half_a_megabyte_take_neither_memory_nor_time
     )
     command = [sys.executable, "-c", code, str(archive), str(tmp_path / "out")]
     began = time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert "a name or header of 3221225472 bytes" in done.stderr and "MemoryError" not in done.stderr
     assert time.monotonic() - began < 30
 

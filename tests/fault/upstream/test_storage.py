@@ -144,7 +144,7 @@ def test_runs_that_race_download_once_and_agree(
     runs = [fork.Process(target=_run, args=(item, tmp_path / "cache", barrier, results)) for _ in range(4)]
     for run in runs:
         run.start()
-    commits = {results.get(timeout=60) for _ in runs}
+    commits = {results.get(timeout=300) for _ in runs}
     for run in runs:
         run.join(60)
         assert run.exitcode == 0

@@ -85,7 +85,7 @@ def run(built: Path, program: str) -> Any:
         "SIMCUDA_MEMORY": str(64 << 20),
     }
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM + program], env=variables, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", PROGRAM + program], env=variables, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

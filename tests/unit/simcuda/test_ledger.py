@@ -43,7 +43,7 @@ def run(built: Path, program: str, under: Sequence[str] = (), python: str = sys.
         env=variables | {"PYTHONPATH": path, "SIMCUDA_MEMORY": str(64 << 20)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -205,7 +205,7 @@ def results(built: Path, folder: Path, fault: str) -> Mapping[str, Any]:
     command += ["--noconftest", "-p", "simcuda.plugin", "--simcuda-results", str(out), str(tests)]
     variables = {**os.environ, "LD_LIBRARY_PATH": str(built), "LD_PRELOAD": str(built / "libcudart.so.12")}
     variables |= {"PYTHONPATH": str(SCRIPTS), "FAULT": fault, "SIMCUDA_MEMORY": str(64 << 20)}
-    subprocess.run(command, env=variables, capture_output=True, timeout=60)
+    subprocess.run(command, env=variables, capture_output=True, timeout=300)
     return store.read(out)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from simcuda import vendor
 from simcuda.errors import SimcudaError
+from tests.support.workers import shared_folder
 from tests.unit.simcuda.conftest import stand_ins
 
 PROGRAM = """
@@ -41,12 +42,12 @@ found = c.c_void_p(); ok(cu.cuGetProcAddress(b"cuInit", c.byref(found), 11080, c
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return stand_ins(tmp_path_factory.mktemp("older"), "11.8", "cudart", "cuda")
+    return stand_ins(shared_folder(tmp_path_factory) / "older", "11.8", "cudart", "cuda")
 
 
 def test_the_runtime_and_the_driver_speak_as_11_8_does(older: Path) -> None:
     variables = {**os.environ, "LD_LIBRARY_PATH": str(older), "SIMCUDA_DEVICES": "1"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=variables, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=variables, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 

@@ -68,7 +68,7 @@ def outcomes(folder: Path, tests: str, *words: str) -> dict[str, tuple[str, str 
     file.write_text(tests)
     command = [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--noconftest", "-p", "no:cacheprovider"]
     command += ["--rootdir", str(folder), "-p", "simcuda.plugin", "--simcuda-results", str(out), *words, str(file)]
-    subprocess.run(command, env={"PYTHONPATH": f"{SCRIPTS}:{folder}", "PATH": ""}, capture_output=True, timeout=60)
+    subprocess.run(command, env={"PYTHONPATH": f"{SCRIPTS}:{folder}", "PATH": ""}, capture_output=True, timeout=300)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     return {row["id"].rpartition("::")[2]: (row["outcome"], row["why"]) for row in rows if row["outcome"] != "started"}
 

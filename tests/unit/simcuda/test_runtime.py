@@ -40,7 +40,7 @@ def run(built: Path, program: str, **env: str) -> str:
         **env,
     }
     command = [sys.executable, "-c", PRELUDE + program]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -41,7 +41,7 @@ def daemons(tmp_path: Path) -> Iterator[dict[int, Path]]:
             command += ["--port", str(port), "--log-stderr", "--verbose"]
             started.append(subprocess.Popen(command, stderr=log))
     for port in logs:
-        for _ in range(100):
+        for _ in range(600):  # a minute
             with socket.socket() as asked:
                 if asked.connect_ex(("127.0.0.1", port)) == 0:
                     break

@@ -345,17 +345,17 @@ void a_lost_device_does_not_free_what_another_still_uses() {
 
 void eight_threads_share_the_allocators() {
   constexpr int kThreads = 8;
-  const int rounds = kSanitized ? 300 : 3000;
+  constexpr int kRounds = kSanitized ? 300 : 3000;
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([t, rounds, &wrong] {
+    threads.emplace_back([t, &wrong] {
       std::mt19937 random(static_cast<unsigned>(t));
       const int device = t % 2;
       const StreamId own = stream_from_pool(device, 0);
       exchange_stream(device, own);
       std::vector<std::pair<void*, size_t>> held;
-      for (int i = 0; i < rounds; ++i) {
+      for (int i = 0; i < kRounds; ++i) {
         if (held.size() < 16 && random() % 3 != 0) {
           size_t bytes = 1 + random() % (random() % 8 == 0 ? 3 << 20 : 20000);
           void* address = device_memory::allocate(device, bytes);

@@ -1,5 +1,6 @@
 // NCCL that moves data, between processes or between the devices of one. A collective is work of its stream; that work is
 // done when it is enqueued, so the call waits for the other ranks where the real one returns at once.
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -214,7 +215,7 @@ API ncclCommRegister(const ncclComm_t, void*, size_t, void** handle) {
 }
 API ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
 API ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type, ncclScalarResidence_t, ncclComm_t comm) {
-  double factor = type == ncclFloat64 ? *(double*)scalar : type == ncclFloat32 ? *(float*)scalar : double(*(_Float16*)scalar);
+  double factor = type == ncclFloat64 ? *(double*)scalar : type == ncclFloat32 ? *(float*)scalar : double(float(*(__half*)scalar));
   int number = ncclNumOps + int(comm->factors.size());
   comm->factors[number] = factor;
   *op = ncclRedOp_t(number);

@@ -1,5 +1,7 @@
 #include "nccl_numbers.h"
 
+#include <cuda_fp16.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -63,7 +65,7 @@ void reduce(const std::vector<const void*>& parts, size_t count, ncclDataType_t 
     case ncclUint32: return run<uint32_t, uint32_t>(parts, count, r, out);
     case ncclInt64: return run<int64_t, int64_t>(parts, count, r, out);
     case ncclUint64: return run<uint64_t, uint64_t>(parts, count, r, out);
-    case ncclFloat16: return run<_Float16, float>(parts, count, r, out);
+    case ncclFloat16: return run<__half, float>(parts, count, r, out);
     case ncclBfloat16: return run<BFloat16, float>(parts, count, r, out);
     case ncclFloat32: return run<float, float>(parts, count, r, out);
     default: return run<double, double>(parts, count, r, out);
