@@ -6,6 +6,7 @@ Arguments after ``--`` go to the command: ``nox -s apply-2.6 -- --source git``.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import logging
 import shlex
@@ -200,3 +201,18 @@ def ci(session: nox.Session) -> None:
         more = session.posargs[1:] if number == len(commands) else []
         begin = [sys.executable, "-m"] if words[0] == "nox" else ["pipx", "run"]  # this nox, and what it may lack
         session.run(*begin, *words, *more, external=True)
+
+
+def suggest(words: list[str], known: list[str]) -> list[str]:
+    """A line for each session asked for (``-s``) that there is not; nox only says which it did not find."""
+    lines, named = [], False
+    for word in words[: words.index("--")] if "--" in words else words:
+        if word.startswith("-"):
+            named = word in ("-s", "-e", "--session", "--sessions")
+        elif named and word not in known and (near := difflib.get_close_matches(word, known, 3)):
+            lines.append(f"no session {word}: did you mean {' or '.join(near)}?")
+    return lines
+
+
+for _line in suggest(sys.argv[1:], list(nox.registry.get())):
+    print(_line, file=sys.stderr)

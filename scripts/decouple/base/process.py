@@ -6,13 +6,15 @@ import collections
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 
@@ -70,6 +72,29 @@ def run_logged(
             code = process.wait()
     if code:
         raise DecoupleError(f"{what}: {_last_words(list(recent), code)}", next_step=f"read {log}")
+
+
+def show_commands(say: Callable[[str], None]) -> None:
+    """Give ``say`` every command that this process starts from now on, as a line that a shell takes.
+
+    With the folder, and those of git's variables that say which repository and index are meant. What settings we give
+    git on every call is left out: they make its answer independent of a person's configuration.
+    """
+    told = "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"
+
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "subprocess.Popen":
+            return
+        _, words, folder, environment = arguments
+        words = [os.fsdecode(word) for word in ([words] if isinstance(words, str | bytes) else words)]
+        if words[0] == "git":
+            while words[1:2] == ["-c"]:
+                del words[1:3]
+        given = [f"{name}={shlex.quote(environment[name])}" for name in told if environment and name in environment]
+        where = f"cd {shlex.quote(os.fsdecode(folder))} && " if folder else ""
+        say(f"+ {where}{' '.join((*given, shlex.join(words)))}")
+
+    sys.addaudithook(hear)
 
 
 @contextlib.contextmanager

@@ -103,7 +103,7 @@ class Environment(Protocol):
 
     @property
     def kind(self) -> str:
-        """Either "host" or "rootfs"."""
+        """Whose variables of ``stages.toml`` hold: "host", "rootfs" or "portable"."""
 
     @property
     def places(self) -> Places:

@@ -14,8 +14,9 @@ import sys
 from collections.abc import Sequence
 
 from decouple import __version__
+from decouple.base.errors import UsageError
 from decouple.cli.last_resort import ending
-from decouple.cli.menu import VERBS
+from decouple.cli.menu import GROUPS, VERBS
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -32,6 +33,27 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**{"formatter_class": _Formatter, **options})  # type: ignore[arg-type]
 
 
+class _Top(_Parser):
+    """The one of ``decouple --help``: sixty verbs in groups, those of every day first."""
+
+    def format_help(self) -> str:
+        wide = max(map(len, VERBS)) + 4
+        lines = [f"{self.format_usage()}\n{self.description}"]
+        for title, names in GROUPS:
+            lines.append(f"\n{title}:")
+            for name in names:
+                line = f"  {name:<{wide - 2}}"
+                for word in VERBS[name][1].split():
+                    if len(line) + len(word) + 1 > _width():
+                        lines.append(line.rstrip())
+                        line = " " * wide
+                    line += f"{word} "
+                lines.append(line.rstrip())
+        lines += ["", "`decouple COMMAND --help` lists the options of one."]
+        lines += ["With -v a command prints what it runs (git, cmake, pip, …), to be repeated.", ""]
+        return "\n".join(lines)
+
+
 @functools.cache
 def _width() -> int:
     try:
@@ -43,8 +65,9 @@ def _width() -> int:
 
 def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """The command line as far as ``words`` need it; None: the whole of it, with every module loaded."""
-    top = _Parser(prog="decouple", description="PyTorch with its CUDA code as a standalone backend.")
+    top = _Top(prog="decouple", description="PyTorch with its CUDA code as a standalone backend.")
     top.add_argument("--version", action="version", version=f"decouple {__version__}")
+    top.add_argument("-v", "--verbose", **_SHOW)  # type: ignore[arg-type]
     subparsers = top.add_subparsers(prog="decouple", dest="command", metavar="COMMAND", required=True)
     verb = words[0] if words else ""
     if verb == "--version":
@@ -55,19 +78,56 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         return top
     for module in dict.fromkeys(module for name, (module, _) in VERBS.items() if words is None or name == verb):
         importlib.import_module(f"decouple.cli.{module}").register(subparsers)
+    for one in set(subparsers.choices.values()):
+        _take_verbose(one)
     return top
+
+
+_SHOW: dict[str, object] = {
+    "action": "store_true",
+    "dest": "show_commands",
+    "default": argparse.SUPPRESS,
+    "help": "print the commands that it runs",
+}
+
+
+def _take_verbose(parser: argparse.ArgumentParser) -> None:
+    """Add ``-v`` to a verb and the verbs below it, but where it means something else: there it goes before the verb."""
+    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    for action in below:
+        for one in set(action.choices.values()):
+            _take_verbose(one)
+    free = [name for name in ("-v", "--verbose") if name not in parser._option_string_actions]
+    if not below and len(free) == 2:
+        parser.add_argument(*free, **_SHOW)  # type: ignore[arg-type]
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """What the words of a command line say. argparse takes a list of words in one run only: those after an option
     (`new 2.6 -m TITLE NAME`) belong to the same list, which a command names as the default ``rest``."""
+    before = [word for word in words[:1] if word in ("-v", "--verbose")]
+    words = words[len(before) :]
+    if words and words[0] not in VERBS and not words[0].startswith("-"):
+        raise _unknown(words[0])
     known = parser(words)
     arguments, left = known.parse_known_args(words)
     if left and ("rest" not in arguments or any(one.startswith("-") for one in left)):
         known.error(f"unrecognized arguments: {' '.join(left)}")
     if left:
         getattr(arguments, arguments.rest).extend(left)
+    if before:
+        arguments.show_commands = True
     return arguments
+
+
+def _unknown(word: str) -> UsageError:
+    """What to say of a verb that there is not: most are a slip, or a session of nox (``apply-2.6``)."""
+    import difflib  # only for a mistake
+
+    verb, _, release = word.rpartition("-")
+    near = [f"{verb} {release}"] if verb in VERBS else difflib.get_close_matches(word, VERBS, 3, 0.6)
+    meant = f"did you mean {' or '.join(f'`decouple {name}`' for name in near)}? " if near else ""
+    return UsageError(f"no command {word!r}", next_step=f"{meant}`decouple --help` lists all")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,6 +136,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def run() -> int:
         arguments = parsed(words)
+        if getattr(arguments, "show_commands", False):
+            from decouple.base.process import show_commands
+
+            show_commands(lambda line: print(line, file=sys.stderr, flush=True))
         code: int = arguments.run(arguments)
         return code
 

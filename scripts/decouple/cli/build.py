@@ -64,8 +64,9 @@ def register(subparsers: Any) -> None:
         "--cache",
         default=os.environ.get(remote_cache.URL, ""),
         metavar="URL",
-        help="a compiler cache that machines share, redis://[USER:PASSWORD@]HOST[:PORT]/DB or file:FOLDER (default: "
-        f"{remote_cache.URL}); with {remote_cache.KEY} in the environment only objects signed by it are taken",
+        help="a compiler cache that machines share, redis://HOST[:PORT]/DB (USER:PASSWORD@ goes before HOST) or "
+        f"file:FOLDER (default: {remote_cache.URL}); with {remote_cache.KEY} in the environment only objects signed by "
+        "it are taken",
     )
     build.add_argument(
         "--shard", metavar="N/OF", help="with --cache: compile this slice of the stage's objects into it, link nothing"

@@ -76,3 +76,30 @@ VERBS: dict[str, tuple[str, str]] = {
     "new-device": ("new_device", "make third_device/torch_NAME from the template, or update it"),
     "reuse": ("reuse", "what of the relocated CUDA sources another vendor can reuse, and the names it must have"),
 }
+
+#: What ``decouple --help`` shows under which title; each verb stands once.
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "every day",
+        ("apply", "status", "new", "refresh", "check", "census", "build", "verify", "rebase", "test-cuda"),
+    ),
+    (
+        "work on the patches",
+        (
+            *("fetch", "push", "pop", "top", "series", "applied", "unapplied", "add", "edit", "fold", "rename"),
+            *("delete", "import", "export", "show", "diff", "header", "branch", "from-branch", "depends", "bisect"),
+            *("relocate", "upstream"),
+        ),
+    ),
+    ("build", ("smoke", "shell", "clean", "stage2-sources", "stage2-symbols", "core-half", "units")),
+    (
+        "check",
+        (
+            *("lint", "audit", "parity", "kernels", "test-patches", "extensions", "tryout", "record", "status-table"),
+            "burn-down",
+        ),
+    ),
+    ("publish", ("split", "thin", "pair", "variants", "explain", "index", "wheels")),
+    ("other releases", ("forecast", "range-diff", "manifest")),
+    ("devices", ("new-device", "contract", "reuse", "contract-table")),
+)

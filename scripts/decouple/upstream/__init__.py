@@ -1,1 +1,1 @@
-"""Getting a release: providers, verified downloads, the git baseline. Knows no series."""
+"""Getting a release: providers, verified downloads, the git baseline. Knows Debian's series, not ours."""

@@ -7,11 +7,90 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from decouple.cli import parsed
-from decouple.cli.menu import VERBS
+from decouple.cli import main, parsed, parser
+from decouple.cli.menu import GROUPS, VERBS
+from decouple.cli.request import asked
+from decouple.cli.shown import escaping
+from decouple.flows.apply import Apply
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_help_has_each_verb_once_those_of_every_day_first() -> None:
+    listed = [name for _, names in GROUPS for name in names]
+    assert sorted(listed) == sorted(VERBS)
+    assert len(GROUPS[0][1]) == 10
+    told = parser([]).format_help()
+    places = [told.index(f"\n  {name} ") for name in listed]
+    assert places == sorted(places)
+    assert max(map(len, told.splitlines())) <= 80
+
+
+def test_a_verb_that_there_is_not_suggests_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    for word, meant in (("aply", "decouple apply"), ("census-2.6", "decouple census 2.6"), ("nonsense", "--help")):
+        assert main([word]) == 2
+        said = capsys.readouterr().err
+        assert meant in said
+        assert len(said.splitlines()) == 2, "not all sixty names"
+
+
+def test_a_session_that_there_is_not_suggests_the_one_that_was_meant() -> None:
+    command = [sys.executable, "-m", "nox", "-s", "cenus-2.6"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode
+    assert "census-2.6" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words", [["-v", "lint"], ["lint", "-v"], ["--verbose", "lint"], ["lint", "--verbose"]])
+def test_commands_that_are_run_can_be_seen_and_repeated(words: list[str], tmp_path: Path) -> None:
+    """In a process of its own: what hears of commands stays until the process ends."""
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom decouple import cli\nfrom decouple.base.git import ask\n"
+        "def run(arguments):\n    ask('init', '-q', 'new one', cwd=Path(sys.argv[1]))\n    return 0\n"
+        "parsed = cli.parsed\n"
+        "def instead(words):\n    arguments = parsed(words)\n    arguments.run = run\n    return arguments\n"
+        f"cli.parsed = instead\nraise SystemExit(cli.main({words!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("+ ")]
+    (folder / "new one/.git/HEAD").unlink()
+    subprocess.run(["sh", "-c", line.removeprefix("+ ")], check=True, cwd="/")
+    assert (folder / "new one/.git/HEAD").is_file()
+
+
+def test_every_verb_can_show_its_commands() -> None:
+    for verb in VERBS:
+        words = [verb, "-v"] if verb not in ("series", "check") else ["-v", verb]
+        known = parser([verb])
+        (action,) = known._subparsers._group_actions  # type: ignore[union-attr]
+        leaves = [action.choices[verb]]  # type: ignore[index,call-overload]
+        while leaves:
+            one = leaves.pop()
+            below = [a for a in one._actions if isinstance(a, argparse._SubParsersAction)]
+            leaves += [leaf for a in below for leaf in a.choices.values()]
+            assert below or "-v" in one._option_string_actions, words
+
+
+def test_help_shows_an_address_with_a_password_as_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in VERBS:
+        with pytest.raises(SystemExit):
+            parsed([verb, "--help"])
+        text = capsys.readouterr().out
+        with escaping():
+            print(text)
+        assert "***" not in capsys.readouterr().out, verb
+
+
+def test_a_slip_in_a_field_of_a_request_is_an_error() -> None:
+    """It would ask for the default in silence."""
+    with pytest.raises(TypeError, match="souce"):
+        asked(Apply, argparse.Namespace(), project=ROOT, release="2.6", souce="debian")
 
 
 @pytest.mark.parametrize("module", dict.fromkeys(module for module, _ in VERBS.values()))
