@@ -15,9 +15,6 @@ from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, is_suspect, lis
 from decouple.syntax.globs import matches
 from decouple.syntax.include_graph import Edge, chain
 
-STAGE1 = "stage-1"
-"""By what a suspect stays that no [[keep]] names and stage 1 needs."""
-
 
 class Move(Struct, frozen=True):
     """``origin`` becomes ``target`` (both relative to the tree); ``rules`` agreed on it."""
@@ -83,7 +80,7 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
             edges = tuple(chain(reached, path))
             reason = "stage 1 compiles it" if len(edges) == 1 else f"stage 1 includes it through {edges[-2]}"
             used.update([keep.name] if keep else [])
-            stays.append(Stay(path, keep.name if keep else STAGE1, keep.reason if keep else reason, edges))
+            stays.append(Stay(path, keep.name if keep else "stage-1", keep.reason if keep else reason, edges))
         elif keep:
             used.add(keep.name)
             stays.append(Stay(path, keep.name, keep.reason))

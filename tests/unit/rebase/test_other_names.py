@@ -54,7 +54,10 @@ def test_a_stop_says_how_to_go_on(project: Project, capsys: pytest.CaptureFixtur
     project.give_from_source()
     source = f"--source=local:{project.sources['1.1']}"
     assert main(["apply", "1.1", source]) == 1
-    assert "decouple rebase --continue`, then `decouple apply 1.1` again" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        f"decouple rebase --continue`, then `decouple apply 1.1 --source local:{project.sources['1.1']}` again" in said
+    )
     (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
     project.git("add", "b")
     assert main(["rebase", "--continue"]) == 0
