@@ -93,7 +93,8 @@ def test_a_commit_of_a_repository_is_a_source_and_a_manifest(project: Project, t
     project.give_from_source()
     assert main(["apply", "main-2026"]) == 0, "the repository is its source"
     assert main(["check", "main-2026", "--source", f"{repo}@{commit}"]) == 0
-    assert main(["apply", "other", "--source", f"{repo}@{commit}"]) == 2, "no manifest, and no folder to read one off"
+    assert main(["apply", "other", "--source", f"{repo}@{commit}"]) == 0
+    assert load_release(project.root, "other").commit == commit, "read off the commit that is named"
 
 
 @pytest.mark.parametrize("name", ["2.7.0rc3", "main-2026-11-20", "acme-2.7"])
