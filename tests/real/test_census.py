@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from decouple.base.paths import find_project
+from decouple.build import preflight
 from decouple.census import taxonomy as taxonomies
 from decouple.census.context import make_context
 from decouple.census.finding import Census
 from decouple.census.report import files_of_category
 from decouple.census.scan import scan
+from decouple.cli import main
+from decouple.flows.environment import Work, need_tree
+from decouple.flows.listener import QUIET
 from decouple.inventory import rules as rule_files
 from decouple.patch import seriesfile
 from decouple.relocate.plan import make_plan
@@ -126,3 +130,23 @@ def test_after_the_series_nothing_in_the_core_needs_cuda_to_compile(
     after = take(copy, moves)
     assert [(f.path, f.line, f.symbol) for f in after.needing_cuda] == []
     assert [(f.path, f.line, f.symbol) for f in after.findings if f.verdict == "open"] == [], "each has its reason"
+
+
+def test_the_tree_that_a_build_lays_counts_as_the_one_that_apply_lays(
+    pristine: Path, census: Census, moves: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A build in the Debian root lays Debian's folder and patches under the series: also 0 there."""
+    project = tmp_path / "project"
+    for name in ("series", "patches", "third_device"):
+        (project / name).parent.mkdir(exist_ok=True)
+        shutil.copytree(find_project() / name, project / name, symlinks=True)
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(project))
+    monkeypatch.setattr(preflight, "check", lambda *_: None)  # the tree alone is wanted, no root
+    work = Work(project, "2.6", "rootfs")
+    need_tree(work, work.places, QUIET)
+    assert (work.places.tree / "debian/patches").is_dir()
+    after = take(work.places.tree, moves)
+    assert [(f.path, f.line, f.symbol) for f in after.needing_cuda] == []
+    assert main(["census", "2.6"]) == 0
+    assert main(["apply", "2.6"]) == 0
+    assert (work.places.tree / "debian/patches").is_dir(), "it stays the tree that is built"

@@ -315,7 +315,7 @@ def _extends(recorded: dict[str, Any], layer: Layer) -> bool:
 
 def _bootstrap(description: Description, folder: Path, log: Path) -> None:
     if shutil.which("mmdebstrap") is None:
-        raise DecoupleError("mmdebstrap: not found", next_step="apt-get install mmdebstrap, or use --env host")
+        raise DecoupleError("mmdebstrap: not found", next_step="apt-get install mmdebstrap")
     what = description.bootstrap
     folder.mkdir(parents=True, exist_ok=True)
     step("bootstrap the root")

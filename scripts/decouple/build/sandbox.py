@@ -132,12 +132,12 @@ def check() -> None:
     if not is_root() and shutil.which("newuidmap") is None:
         raise DecoupleError(
             "newuidmap: not found, so a user namespace cannot hold Debian's users",
-            next_step="apt-get install uidmap, or run as root, or use --env host",
+            next_step="apt-get install uidmap, or run as root",
         )
     tried = subprocess.run([*_unshare(network=False), "true"], capture_output=True, text=True)
     if tried.returncode:
         kind, allow = (
-            ("mount", "in a container, allow them (--privileged, or --cap-add SYS_ADMIN), or use --env host")
+            ("mount", "in a container, allow them (--privileged, or --cap-add SYS_ADMIN), or run on the machine itself")
             if is_root()
             else ("user", "give the user a range in /etc/subuid and /etc/subgid, or run as root")
         )

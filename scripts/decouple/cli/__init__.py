@@ -49,10 +49,9 @@ class _Top(_Parser):
                         line = " " * wide
                     line += f"{word} "
                 lines.append(line.rstrip())
-        end = (
-            "`decouple COMMAND --help` has its options; with -v each prints the commands it runs (git, cmake, pip, …)."
-        )
-        return "\n".join((*lines, "", end, ""))
+        lines += ["", "`decouple COMMAND --help` lists the options of one."]
+        lines += ["With -v a command prints what it runs (git, cmake, pip, …), to be repeated.", ""]
+        return "\n".join(lines)
 
 
 @functools.cache

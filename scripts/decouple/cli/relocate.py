@@ -12,7 +12,7 @@ from decouple.cli.request import asked
 from decouple.cli.source_word import pristine_options
 from decouple.flows.relocate import PATCH, Relocate, relocate, unplaced
 from decouple.inventory.rules import RuleFile
-from decouple.relocate.plan import STAGE1, Plan
+from decouple.relocate.plan import Plan
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -76,10 +76,11 @@ def _by_rule(plan: Plan, rules: RuleFile) -> None:
     moves: dict[str, list[str]] = {}
     for move in plan.moves:
         moves.setdefault(move.rules[0], []).append(f"{move.origin} -> {move.target.removeprefix(rules.root + '/')}")
+    kept = {keep.name for keep in rules.keeps}
     stays: dict[tuple[str, str], list[str]] = {}
     for stay in plan.stays:
-        # why stage 1 needs a file is told of each, what a [[keep]] says once
-        said = ("", f": {stay.reason}") if stay.by == STAGE1 else (stay.reason, "")
+        # what a [[keep]] says is told once; where stage 1 needs a file that none names, why, of each
+        said = (stay.reason, "") if stay.by in kept else ("", f": {stay.reason}")
         stays.setdefault((stay.by, said[0]), []).append(f"{stay.path}{said[1]}")
     for name, lines in sorted(moves.items()):
         _group(f"move by {name}: {why[name]}", lines)

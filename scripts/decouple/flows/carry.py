@@ -81,9 +81,10 @@ def carry(
 
     found = rebase(Rebase(project, (old, release), source, debian_patches=debian_patches), listener, heard)
     if found.stopped_at:
+        again = f"decouple apply {release}" + (f" --source {source}" if source != "auto" else "")
         raise DecoupleError(
             f"series/{release}: stopped at {found.stopped_at}, the conflict is in {found.tree}",
-            next_step=f"settle it, `git add`, `decouple rebase --continue`, then `decouple apply {release}` again",
+            next_step=f"settle it, `git add`, `decouple rebase --continue`, then `{again}` again",
         )
     assert found.series
     listener.say(

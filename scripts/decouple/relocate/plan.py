@@ -15,9 +15,6 @@ from decouple.inventory.tree import HEADER_SUFFIXES, BuildLists, is_suspect, lis
 from decouple.syntax.globs import matches
 from decouple.syntax.include_graph import Edge, chain
 
-STAGE1 = "stage-1"
-"""By what a suspect stays that no [[keep]] names and stage 1 needs."""
-
 
 class Move(Struct, frozen=True):
     """``origin`` becomes ``target`` (both relative to the tree); ``rules`` agreed on it."""

@@ -54,7 +54,10 @@ def test_a_stop_says_how_to_go_on(project: Project, capsys: pytest.CaptureFixtur
     project.give_from_source()
     source = f"--source=local:{project.sources['1.1']}"
     assert main(["apply", "1.1", source]) == 1
-    assert "decouple rebase --continue`, then `decouple apply 1.1` again" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        f"decouple rebase --continue`, then `decouple apply 1.1 --source local:{project.sources['1.1']}` again" in said
+    )
     (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
     project.git("add", "b")
     assert main(["rebase", "--continue"]) == 0
@@ -90,7 +93,8 @@ def test_a_commit_of_a_repository_is_a_source_and_a_manifest(project: Project, t
     project.give_from_source()
     assert main(["apply", "main-2026"]) == 0, "the repository is its source"
     assert main(["check", "main-2026", "--source", f"{repo}@{commit}"]) == 0
-    assert main(["apply", "other", "--source", f"{repo}@{commit}"]) == 2, "no manifest, and no folder to read one off"
+    assert main(["apply", "other", "--source", f"{repo}@{commit}"]) == 0
+    assert load_release(project.root, "other").commit == commit, "read off the commit that is named"
 
 
 @pytest.mark.parametrize("name", ["2.7.0rc3", "main-2026-11-20", "acme-2.7"])

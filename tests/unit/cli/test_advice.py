@@ -1,0 +1,80 @@
+"""What a message, a help text or a page tells the reader to type can be typed: verbs and their options exist."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decouple.cli import parser
+from decouple.cli.menu import VERBS
+
+ROOT = Path(__file__).parents[3]
+TYPED = re.compile(r"(?<![\w/.-])decouple ([a-z][a-z0-9-]*)((?: (?!decouple )[^\s`,;:()|]+)*)")
+
+
+@functools.cache
+def options(verb: str) -> frozenset[str]:
+    """The long options of a verb, and of the verbs below it."""
+    found: set[str] = set()
+    (action,) = parser([verb])._subparsers._group_actions  # type: ignore[union-attr]
+    left = [action.choices[verb]]  # type: ignore[index,call-overload]
+    while left:
+        one = left.pop()
+        found.update(one._option_string_actions)
+        left += [leaf for a in one._actions if isinstance(a, argparse._SubParsersAction) for leaf in a.choices.values()]
+    return frozenset(found)
+
+
+def wrong(text: str) -> Iterator[str]:
+    """What in ``text`` is typed after ``decouple`` and does not exist."""
+    for said in TYPED.finditer(" ".join(text.split())):
+        verb, rest = said[1], said[2]
+        named = [
+            word.partition("=")[0].rstrip(".'\"") for word in rest.split(" -- ")[0].split() if word.startswith("--")
+        ]
+        if verb in VERBS:
+            yield from (f"decouple {verb} {name}" for name in named if name not in {*options(verb), "--"})
+        elif named:
+            yield said[0]
+
+
+def texts(path: Path) -> Iterator[str]:
+    """The strings of a module, those in braces as X."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(one.value) if isinstance(one, ast.Constant) else "X" for one in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+            yield node.value
+
+
+@pytest.mark.parametrize("room", sorted(path.name for path in (ROOT / "scripts/decouple").iterdir() if path.is_dir()))
+def test_what_the_code_advises_can_be_typed(room: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {one}"
+        for path in sorted((ROOT / "scripts/decouple" / room).rglob("*.py"))
+        for text in texts(path)
+        for one in wrong(text)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+def test_what_a_page_advises_can_be_typed(page: str) -> None:
+    assert not list(wrong((ROOT / "docs" / page).read_text(encoding="utf-8")))
+
+
+def test_what_the_readme_advises_can_be_typed() -> None:
+    assert not list(wrong((ROOT / "README.md").read_text(encoding="utf-8")))
+
+
+def test_a_wrong_option_is_found() -> None:
+    assert list(wrong("then `decouple apply 2.6 --replace` does it")) == ["decouple apply --replace"]
+    assert not list(wrong("then `decouple apply 2.6 --offline` does it"))
