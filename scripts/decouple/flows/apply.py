@@ -132,7 +132,7 @@ def _kept_on_failure(checkout: Checkout, release: str) -> Iterator[None]:
         raise
 
 
-def _apply(request: Apply, listener: Listener) -> Moved:
+def _apply(request: Apply, listener: Listener) -> AppliedSeries:
     places = Checkout(request.project).places(request.release)
     made = _make(places, request, listener)
     with Stack.open(places) as stack:

@@ -86,7 +86,7 @@ def make_plan(tree: Path, rules: RuleFile, *, strict: bool = True) -> Plan:
             used.update([keep.name] if keep else [])
             if len(edges) == 1 and hits and not keep and _is_hollow(tree, path, rules):
                 hollow.append(path)
-            stays.append(Stay(path, keep.name if keep else STAGE1, keep.reason if keep else reason, edges))
+            stays.append(Stay(path, keep.name if keep else "stage-1", keep.reason if keep else reason, edges))
         elif keep:
             used.add(keep.name)
             stays.append(Stay(path, keep.name, keep.reason))
