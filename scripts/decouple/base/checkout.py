@@ -74,6 +74,10 @@ class Checkout(NamedTuple):
         """Where a rebase works."""
         return self.root / "build" / "rebase"
 
+    def read_off(self, release: str) -> Path:
+        """The manifest that was read off a tree without one, until the series that is carried to it is whole."""
+        return self.rebase / f"{release}.toml"
+
     def third_party(self, release: str) -> Path:
         """The list of what upstream takes in as submodules, whether or not there is one."""
         return self.root / "series" / "third_party" / f"{release}.toml"

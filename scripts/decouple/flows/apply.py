@@ -92,22 +92,23 @@ def _refuse_files_alone(request: Apply) -> None:
 
 
 def _carry(request: Apply, listener: Listener) -> None:
-    """Write the series that the release lacks, and its manifest where it has none. Raises DecoupleError."""
+    """Write the series that the release lacks, and with it a manifest where it has none. Raises DecoupleError.
+
+    What is read off a tree lies in ``build`` until then: a run that is killed, or stops for a person, leaves nothing.
+    """
     from decouple.flows.carry import carry, read_manifest
     from decouple.release.render import render
 
     project, release = request.project, request.release
-    if manifest := read_manifest(project, release, request.source):
-        write_atomically(Checkout(project).manifest(release), render(manifest))
+    manifest = read_manifest(project, release, request.source)
+    if manifest and not (Checkout(project).rebase / "state.json").exists():  # one that waits has its own; carry says so
+        write_atomically(Checkout(project).read_off(release), render(manifest))
     carry(project, release, request.source, debian_patches=bool(request.debian_patches), listener=listener)
 
 
 @contextlib.contextmanager
 def _kept_on_failure(checkout: Checkout, release: str) -> Iterator[None]:
-    """Leave the files of ``release`` in the checkout as they were when what runs inside fails.
-
-    But for a rebase that waits for a person: it goes on from the manifest that was made for it.
-    """
+    """Leave the files of ``release`` in the checkout as they were when what runs inside fails."""
     folder = checkout.patches / release
     alone = (checkout.series(release), checkout.manifest(release))
 
@@ -115,15 +116,12 @@ def _kept_on_failure(checkout: Checkout, release: str) -> Iterator[None]:
         found = [path for path in (*alone, *folder.rglob("*")) if path.is_file() and not path.is_symlink()]
         return {path: path.read_bytes() for path in found}
 
-    state = checkout.rebase / "state.json"
-    there, before, waited = folder.is_dir(), files(), state.exists()
+    there, before = folder.is_dir(), files()
     try:
         yield
     except BaseException:
-        waits = state.exists() and not waited
         for path in files().keys() - before.keys():
-            if not (waits and path == checkout.manifest(release)):
-                path.unlink()
+            path.unlink()
         for path, data in before.items():
             if not path.is_file() or path.read_bytes() != data:
                 write_atomically(path, data)

@@ -241,6 +241,8 @@ def _go(
         )
     result.prove(work.repository, work.sides, outcome, result.texts(project, made))
     written = result.write(project, waiting.new, made, old=waiting.old)
+    if (manifest := Checkout(project).read_off(waiting.new)).is_file():  # it belongs to a series from now on
+        manifest.replace(Checkout(project).manifest(waiting.new))
     state_file.unlink(missing_ok=True)
     kept = resolutions.path_for(project, waiting.old, waiting.new)
     return Rebased(

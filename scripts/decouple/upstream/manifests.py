@@ -34,9 +34,15 @@ def load(path: Path) -> Manifest:
 
 
 def load_release(project: Path, release: str) -> Manifest:
-    """Read the manifest of ``release`` ("2.6", also "2.6.0") from a checkout. Raises DecoupleError."""
-    exact = is_name(release) and Checkout(project).manifest(release).is_file()
-    return load(Checkout(project).manifest(release if exact else release_of(release)))
+    """Read the manifest of ``release`` ("2.6", also "2.6.0") from a checkout. Raises DecoupleError.
+
+    Of a tree that a series is being carried to, the one that was read off it.
+    """
+    have = Checkout(project)
+    exact = is_name(release) and have.manifest(release).is_file()
+    name = release if exact else release_of(release)
+    being_carried = not have.manifest(name).is_file() and have.read_off(name).is_file()
+    return load(have.read_off(name) if being_carried else have.manifest(name))
 
 
 class _File(Struct, frozen=True):

@@ -127,17 +127,31 @@ def test_a_partial_series_that_could_not_be_replaced_is_the_old_one(
     assert git(carried.root, "status", "--porcelain") == ""
 
 
-def test_a_stop_keeps_what_it_goes_on_from(project: Project) -> None:
-    """A rebase that waits for a person needs the manifest; giving up is ``decouple rebase --abort``."""
-    project.write("third_device/README", "laid over the tree\n")
-    conflict_in_b(project)
-    project.upstream("1.1", {"version.txt": "1.1.0a0\n"})
-    project.give_from_source()
-    assert main(["apply", "acme", f"--source={project.sources['1.1']}"]) == 1
-    assert (project.root / "series/acme.toml").is_file()
-    (project.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
-    project.git("add", "b")
+def test_a_stop_writes_nothing_before_it_was_settled(carried: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """A rebase that waits for a person has what it needs in ``build``."""
+    conflict_in_b(carried)
+    before = git(carried.root, "status", "--porcelain")
+    source = f"--source={carried.sources['1.1']}"
+    assert main(["apply", "acme", source]) == 1
+    assert git(carried.root, "status", "--porcelain") == before
+    capsys.readouterr()
+    assert main(["apply", "acme"]) == 2, "it is not known yet, and must be told where the tree is"
+    assert "--source PATH" in capsys.readouterr().err
+    (carried.root / "build/rebase/src/b").write_text(numbered(1, 60, {20: "both\n"}))
+    carried.git("add", "b")
     assert main(["rebase", "--continue"]) == 0
+    assert (carried.root / "series/acme.toml").is_file()
+    assert main(["apply", "acme", source]) == 0
+
+
+@pytest.mark.parametrize("settle", ["--abort", "again"])
+def test_a_stop_that_is_given_up_leaves_nothing(carried: Project, settle: str) -> None:
+    conflict_in_b(carried)
+    before = git(carried.root, "status", "--porcelain")
+    source = f"--source={carried.sources['1.1']}"
+    assert main(["apply", "acme", source]) == 1
+    assert main(["rebase", "--abort"] if settle == "--abort" else ["apply", "acme", source]) in (0, 2)
+    assert git(carried.root, "status", "--porcelain") == before
 
 
 @pytest.mark.parametrize("kind", ["folder", "archive", "revision", "bare", "bare and revision"])
