@@ -16,7 +16,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import write_atomically
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import Judged, Rebase, rebase
-from decouple.rebase import report
+from decouple.rebase import report, stop
 from decouple.release.manifest import is_released, release_of
 from decouple.release.render import render
 from decouple.upstream import words
@@ -75,7 +75,7 @@ def carry(
     if found.stopped_at:
         raise DecoupleError(
             f"series/{release}: stopped at {found.stopped_at}, the conflict is in {found.tree}",
-            next_step=f"settle it, `git add`, `decouple rebase --continue`, then `decouple apply {release}` again",
+            next_step=f"{stop.what_helps(found.outcome.stopped)}, then `decouple apply {release}` again",
         )
     assert found.series
     listener.say(
