@@ -1,8 +1,8 @@
 """The 2.6 series on other real releases, judged by us, by ``git am -3`` and by ``quilt push`` with its fuzz.
 
 Each patch is put on the tree that ours has made so far, so all three see the same input. On the later releases the
-right answer is known: what ``series/<release>`` makes of the patch, of which every conflict was settled by a person. On
-the others nobody knows it for every hunk, so what is held is that a tool that succeeds makes the same tree as we do.
+right answer is known: what people settled there (``test_official_text``). On the others nobody knows it for every hunk,
+so what is held is that a tool that succeeds makes the same tree as we do.
 The planted evolutions are in tests/unit/rebase/test_rivals.py.
 """
 
@@ -21,17 +21,16 @@ from decouple.cli import main
 from decouple.flows import rebase
 from decouple.flows.census import TakeCensus, census
 from decouple.inventory.rules import load as load_rules
-from decouple.patch import seriesfile
 from decouple.rebase.series import RebaseWork
 from decouple.rebase.stop import Waiting
-from decouple.rebase.verdicts import Carried, Verdict
+from decouple.rebase.verdicts import Verdict
 from decouple.relocate import stage2
 from decouple.relocate.plan import make_plan
-from decouple.stack import applier
 from decouple.upstream.download import Downloader
 from decouple.upstream.fetching import fetch
 from decouple.upstream.manifests import load_release
 from tests.real import test_evolutions as evolutions
+from tests.real.test_official_text import SETTLED, made, number_of
 from tests.real.test_rebase import OLD, project  # noqa: F401 - a fixture
 from tests.support import rivals
 
@@ -71,14 +70,13 @@ def compared(work: RebaseWork, release: str, folder: Path, truth: Mapping[str, r
 
 
 def settled(work: RebaseWork, release: str) -> dict[str, rivals.Effect]:
-    """Decouple-Id -> what the patch of the release's own series changes."""
-    entries = seriesfile.read(ROOT / "series" / release).entries
-    patches = [entry.patch(ROOT / "patches") for entry in entries]
-    outcomes = applier.apply(work.repository, work.sides.new, patches, work.repository.own)
+    """Decouple-Id -> what a person made of the patch: ours, where its text has the hash that was kept of theirs."""
+    outcome = work.run(stop=False)
     effects = {}
-    for outcome in outcomes:
-        found = Carried(outcome.patch.name, Verdict.UNMODIFIED, outcome.changes)
-        effects[outcome.patch.header.decouple_id or ""] = rivals.ours(work.repository, found) or {}
+    for step, one in zip(outcome.steps, outcome.carried, strict=True):
+        if made(step.patch, one) == SETTLED[release].get(number_of(one)):
+            effects[step.patch.header.decouple_id or ""] = rivals.ours(work.repository, one) or {}
+    assert len(effects) == len(SETTLED[release])
     return effects
 
 
@@ -100,6 +98,7 @@ def test_on_a_release_two_years_older(project: Path, tmp_path: Path) -> None:  #
 @pytest.mark.parametrize("release", WHEELS)
 def test_on_what_the_wheel_of_a_later_release_shows(project: Path, tmp_path: Path, release: str) -> None:  # noqa: F811
     shutil.copy(ROOT / "series" / f"{release}.toml", project / "series")
+    shutil.copytree(ROOT / "series/recipes", project / "series/recipes")
     work, *_ = rebase.prepare(project, Waiting("2.6", release, "wheel", debian_patches=False))
     rows = compared(work, release, tmp_path, settled(work, release))
     assert len(rows) == 4

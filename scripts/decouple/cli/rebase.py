@@ -12,6 +12,7 @@ from decouple.cli.request import asked
 from decouple.cli.source_word import source_option
 from decouple.flows.rebase import Judged, Rebase, Rebased, rebase
 from decouple.rebase import report
+from decouple.rebase.stop import what_helps
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -51,9 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         return CHECK_FAILED if any(one.verdict.stops for one in found.outcome.carried) else OK
     elif found.stopped_at:
         print(f"\nstopped at {found.stopped_at}; the conflict is in {found.tree}")
-        print(
-            "  settle it there, `git add` the files, then: decouple rebase --continue (or --skip, --restart, --abort)"
-        )
+        print(f"  next: {what_helps(found.outcome.stopped)} (or --skip, --abort)")
         return CHECK_FAILED
     else:
         _say_written(request.project, found)

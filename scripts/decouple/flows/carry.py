@@ -16,7 +16,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import Judged, Rebase, rebase
-from decouple.rebase import report
+from decouple.rebase import report, stop
 from decouple.release.manifest import Manifest, is_released, release_of
 from decouple.upstream import words
 from decouple.upstream.manifests import load_release
@@ -84,7 +84,7 @@ def carry(
         again = f"decouple apply {release}" + (f" --source {source}" if source != "auto" else "")
         raise DecoupleError(
             f"series/{release}: stopped at {found.stopped_at}, the conflict is in {found.tree}",
-            next_step=f"settle it, `git add`, `decouple rebase --continue`, then `{again}` again",
+            next_step=f"{stop.what_helps(found.outcome.stopped)}, then `{again}` again",
         )
     assert found.series
     listener.say(

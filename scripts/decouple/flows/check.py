@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from decouple.base.checkout import Checkout
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.remake import Workshop
 from decouple.flows.source import OfRelease
@@ -42,9 +43,14 @@ class Checked(Struct, frozen=True):
 
 def check(request: Check, listener: Listener = QUIET) -> Checked:
     """Judge every patch in memory. Raises DecoupleError, UsageError for a source that there is not."""
-    series = judging.load(request.project, request.release)
+    release = _series_of(request)
+    if release != request.release:
+        listener.say(f"series: {request.release} has none of its own; judged is the one of {release}")
+    series = judging.load(request.project, release)
     under = read_series(request.under) if request.under else []
     workshop = Workshop.of(request.project)
+    if release != request.release:
+        workshop = workshop.beside(request.project, release, series)
     opened, theirs = open_named(
         request.project,
         request.release,
@@ -54,6 +60,23 @@ def check(request: Check, listener: Listener = QUIET) -> Checked:
         debian_patches=request.debian_patches,
         progress=listener.progress,
     )
-    remade = workshop.on(opened)
-    verdicts = judging.check(series, opened.source, under=[*theirs, *under], partial=opened.partial, remade=remade)
+    verdicts = judging.check(
+        series,
+        opened.source,
+        under=[*theirs, *under],
+        partial=opened.partial,
+        remade=workshop.on(opened),
+        lost=workshop.lost,
+        hidden=workshop.hidden,
+    )
     return Checked(opened.described, tuple(verdicts))
+
+
+def _series_of(request: Check) -> str:
+    """The series to judge: the release's own, or the one that ``apply`` would carry to it."""
+    checkout = Checkout(request.project)
+    if checkout.series(request.release).is_file() or not checkout.manifest(request.release).is_file():
+        return request.release
+    from decouple.flows.carry import nearest  # here: a release with a series does not pay for it
+
+    return nearest(request.project, request.release)

@@ -42,24 +42,31 @@ def forecast(request: Request, listener: Listener = QUIET) -> Forecast:
     patches = check.load(request.project, series)
     wanted = request.on or Checkout(request.project).known()
     columns = []
+    workshop = Workshop.of(request.project).beside(request.project, series, patches)
     listener.progress.start("releases", len(wanted))
     for word in wanted:
-        columns.append(_column(request, word, patches))
+        columns.append(_column(request, word, patches, workshop))
         listener.progress.advance()
     listener.progress.finish()
     return Forecast(series, tuple(patches), tuple(columns))
 
 
-def _column(request: Request, word: str, patches: list[Patch]) -> Column:
+def _column(request: Request, word: str, patches: list[Patch], workshop: Workshop) -> Column:
     name, _, source = word.partition("=")
     try:
-        workshop = Workshop.of(request.project)
         opened = _opened(request, name, source, check.wanted(patches) | workshop.reads)
     except DecoupleError as error:
         if source:
             raise
         return Column(name, "", missing=f"no source: {error.what}")
-    found = check.check(patches, opened.source, partial=opened.partial, remade=workshop.on(opened))
+    found = check.check(
+        patches,
+        opened.source,
+        partial=opened.partial,
+        remade=workshop.on(opened),
+        lost=workshop.lost,
+        hidden=workshop.hidden,
+    )
     return Column(name, opened.described, tuple(found))
 
 

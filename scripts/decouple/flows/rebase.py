@@ -325,7 +325,10 @@ def _full_side(manifest: Manifest, word: str, debian: bool, listener: Listener) 
         fetched = fetch(manifest, word, progress=listener.progress)
     except DecoupleError as error:
         if word == "auto" and manifest.source("wheel") and not isinstance(error, UsageError):
-            step = f"{error.next_step}; decouple rebase {manifest.release} --source wheel carries what its wheel shows"
+            step = (
+                f"{error.next_step}; decouple rebase {manifest.release} --source wheel --report judges the patches "
+                "whose files the official wheel shows"
+            )
             raise DecoupleError(error.what, next_step=step) from error
         raise
     return ensure_baseline(cache_dir(), manifest, fetched, debian, listener.progress), fetched.path

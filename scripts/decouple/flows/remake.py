@@ -7,18 +7,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import REGULAR
-from decouple.patch.apply import File, Tree, apply
+from decouple.patch.apply import File, Source, Tree, apply
 from decouple.patch.parse import Patch, parse
-from decouple.recipes.model import Recipe, RecipeError, load_all
-from decouple.series.check import Fit, Remade
+from decouple.recipes.model import LostTextError, Recipe, RecipeError, load_all
+from decouple.series.check import Fit, Remade, wanted
+from decouple.stack.trees import blob_id
 from decouple.upstream.readers import Folder, OpenedSource
+from decouple.upstream.source_word import open_named
 
 RELOCATION = "relocate-cuda-sources"
 """The Decouple-Id of the patch that `decouple relocate` generates."""
@@ -28,11 +32,21 @@ class Workshop(Struct, frozen=True):
     """What can be made anew of a checkout's patches."""
 
     recipes: Mapping[str, Recipe]
+    merging: Merging | None = None
+    """Of a series whose own source is in the cache: its patches merge where their text does not fit."""
 
     @classmethod
     def of(cls, project: Path) -> Workshop:
         """With all recipes of the checkout. Raises DecoupleError for one that cannot be read."""
         return cls(load_all(project))
+
+    def beside(self, project: Path, release: str, series: Sequence[Patch]) -> Workshop:
+        """The same, with the source that ``series`` was cut on, where the cache has it."""
+        try:
+            own, _ = open_named(project, release, "auto", wanted(series), offline=True)
+        except DecoupleError:
+            return self
+        return self if own.partial else Workshop(self.recipes, Merging(series, own.source))
 
     @property
     def reads(self) -> set[str]:
@@ -46,9 +60,93 @@ class Workshop(Struct, frozen=True):
             if patch.header.decouple_id == RELOCATION:
                 return _relocated(patch, tree, opened)
             recipe = self.recipes.get(patch.header.decouple_id or "")
-            return _made(recipe, tree) if recipe else None
+            made = _made(recipe, tree) if recipe else None
+            if made is None and self.merging and (changes := self.merging.merged(patch, tree)):
+                return Fit.MADE, changes
+            return made
 
         return remade
+
+    def hidden(self, patch: Patch, tree: Tree) -> tuple[str, ...]:
+        """The files that the recipe of ``patch`` reads and that are not there."""
+        recipe = self.recipes.get(patch.header.decouple_id or "")
+        if recipe is None:
+            return ()
+        names = [*sorted(recipe.needed), *(sign.file for sign in recipe.upstream)]
+        return tuple(name for name in dict.fromkeys(names) if tree.get(name) is None)
+
+    def lost(self, patch: Patch, tree: Tree) -> tuple[str, ...]:
+        """What upstream has in files of ``patch`` that its recipe would take out and put nowhere; see ``check``."""
+        recipe = self.recipes.get(patch.header.decouple_id or "")
+        if recipe is None or not recipe.makes or _as_cut(patch, tree):
+            return ()
+        from decouple.recipes.make import make
+
+        try:
+            make(recipe, reader(tree))
+        except RecipeError as error:
+            return tuple(one.what for one in error.parts if isinstance(one, LostTextError))
+        return ()
+
+
+class Merging:
+    """The patches of a series as 3-way merges, file by file: what a rebase does where nothing was renamed."""
+
+    def __init__(self, series: Sequence[Patch], source: Source) -> None:
+        self._series, self._source = series, source
+        self._states: dict[str, tuple[Mapping[str, File | None], Mapping[str, File | None]]] = {}
+        """By the name of a patch: its files before it and after it, where it was cut."""
+
+    def _state(self, patch: Patch) -> tuple[Mapping[str, File | None], Mapping[str, File | None]]:
+        if patch.name not in self._states:
+            old = Tree(self._source)
+            for earlier in takewhile(lambda one: one.name != patch.name, self._series):
+                old.update(apply(earlier, old).changes)
+            before = {path: old.get(path) for path in patch.touched}
+            self._states[patch.name] = before, apply(patch, old).changes
+        return self._states[patch.name]
+
+    def merged(self, patch: Patch, tree: Tree) -> Mapping[str, File | None] | None:
+        """What ``patch`` changes on ``tree``; None where it creates, deletes or renames, or where lines conflict."""
+        if any(file.old_path is None or file.old_path != file.new_path for file in patch.files):
+            return None
+        from decouple.rebase.beside import merge_file, settle  # here: most patches fit as they are
+        from decouple.rebase.workspace import open_workspace
+
+        old, patched = self._state(patch)
+        changes: dict[str, File | None] = {}
+        with tempfile.TemporaryDirectory(prefix="decouple-merge-") as folder:
+            repository = open_workspace(Path(folder), [])
+            for section in patch.files:
+                path = section.old_path or ""
+                before, after, here = old.get(path), patched.get(path), tree.get(path)
+                if before is None or after is None or here is None:
+                    return None
+                lines = merge_file(repository, before.data, after.data, here.data)
+                found = lines is None and settle(repository, section, before.data, after.data, here.data)
+                if lines is None and not found:
+                    return None
+                changes[path] = File(here.mode, b"".join(lines) if lines is not None else found.data if found else b"")
+        return changes
+
+
+def reader(tree: Tree) -> Callable[[str], str | None]:
+    """The files of ``tree`` as text, as a recipe reads them."""
+
+    def read(path: str) -> str | None:
+        file = tree.get(path)
+        return None if file is None else file.data.decode("utf-8")
+
+    return read
+
+
+def _as_cut(patch: Patch, tree: Tree) -> bool:
+    """Whether every file is the one that the patch was cut on, by its blob id: then there is nothing new in it."""
+    for section in patch.files:
+        file = tree.get(section.old_path) if section.old_path else None
+        if section.old_path and (file is None or section.index is None or blob_id(file.data) != section.index[0]):
+            return False
+    return True
 
 
 def _relocated(patch: Patch, tree: Tree, opened: OpenedSource) -> tuple[Fit, Mapping[str, File | None]] | None:
@@ -71,10 +169,7 @@ def _relocated(patch: Patch, tree: Tree, opened: OpenedSource) -> tuple[Fit, Map
 def _made(recipe: Recipe, tree: Tree) -> tuple[Fit, Mapping[str, File | None]] | None:
     from decouple.recipes.make import done_upstream, make
 
-    def read(path: str) -> str | None:
-        file = tree.get(path)
-        return None if file is None else file.data.decode("utf-8")
-
+    read = reader(tree)
     if done_upstream(recipe, read):
         return Fit.UPSTREAM, {}
     if not recipe.makes:

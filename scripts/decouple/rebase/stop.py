@@ -18,7 +18,9 @@ from decouple.base.git import Repository
 from decouple.base.names import PathPart, RelativePath
 from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 from decouple.rebase.carry import Step
+from decouple.rebase.made import MISSED
 from decouple.rebase.series import Decision
+from decouple.rebase.verdicts import Carried
 from decouple.stack import worktree
 from decouple.stack.journal import Id
 
@@ -56,6 +58,16 @@ def load(path: Path) -> Waiting | None:
         raise DecoupleError(
             f"{path}: damaged: {error!r}"[:300], next_step=f"rm {path} forgets the rebase under way"
         ) from error
+
+
+def what_helps(stopped: Carried | None) -> str:
+    """What a person does about ``stopped``: a rule, where a recipe or the rules miss something; else the conflict."""
+    if stopped is not None and any(note.text.startswith(MISSED) for note in stopped.notes):
+        rule = "change the recipe in series/recipes (the notes say what it misses), `decouple rebase --restart`"
+        return f"{rule}; or settle this release alone by hand, `git add`, `decouple rebase --continue`"
+    if stopped is not None and stopped.changes is not None:  # the relocation: what the rules place moves
+        return "add what its notes name to scripts/decouple/inventory/rules.toml, `decouple rebase --restart`"
+    return "settle it, `git add`, `decouple rebase --continue`"
 
 
 def refuse_edits(repository: Repository) -> None:

@@ -146,8 +146,8 @@ def _other_tree(series: SeriesSection | None) -> str:
     if series is None or series.made_on is None:
         return ""
     percent, measured, _ = (series.likeness or "").partition(" % official text")
-    if percent == "100.0":
-        return ""
+    if (series.likeness or "").startswith("as official"):
+        return f"; its tree is {str(series.likeness).partition(':')[0]}"
     percent = percent if measured else ""
     return f"; tried on a tree of which {f'{percent} %' if percent else 'an unknown part'} is the official text"
 

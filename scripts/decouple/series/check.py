@@ -28,7 +28,7 @@ class Fit(enum.Enum):
     AMBIGUOUS = "ambiguous"
     """It applies, and so does its reverse: it may be in the source already. Nobody but a person can tell."""
     MADE = "made anew"
-    """Its text does not apply; its rules or its recipe make it for this source."""
+    """Its text does not apply; its rules, its recipe or a merge make it for this source."""
     UPSTREAM = "already upstream"
     """It does not apply, and its reverse does: the source has it."""
     CONFLICT = "conflict"
@@ -90,10 +90,14 @@ def check(
     under: Sequence[Patch] = (),
     partial: bool = False,
     remade: Remade = lambda patch, tree: None,
+    lost: Callable[[Patch, Tree], Sequence[str]] = lambda patch, tree: (),
+    hidden: Callable[[Patch, Tree], Sequence[str]] = lambda patch, tree: (),
 ) -> list[PatchFit]:
     """One verdict for each patch. ``under``: patches that come before the series, such as Debian's own; those that do
     not apply are left out. ``partial``: the source lacks files of the real tree, so a missing one means nothing.
-    ``remade`` is asked about a patch all of whose files are seen and that does not apply.
+    ``remade`` is asked about a patch all of whose files are seen and that does not apply; ``lost`` about one that
+    applies: what upstream has there that would go and come nowhere makes it a conflict. ``hidden`` names the files
+    that rules read to make a patch, and that a partial source does not show: of such a patch nothing is known.
     """
     tree = Tree(source)
     for patch in under:
@@ -101,15 +105,21 @@ def check(
     verdicts: list[PatchFit] = []
     failed: dict[str, list[str]] = {}  # path -> patches that touch it and did not apply
     taken: list[Patch] = []
-    hidden: set[str] = set()  # paths that a rename of an unseen file would have made
+    renamed: set[str] = set()  # paths that a rename of an unseen file would have made
     for patch in series:
-        seen, unseen = _split(patch, tree, hidden) if partial else (patch.files, ())
+        seen, unseen = _split(patch, tree, renamed) if partial else (patch.files, ())
         if patch.files and not seen:
             verdicts.append(PatchFit(patch, Fit.UNSEEN, unseen=unseen))
             continue
         verdict, changes = _verdict(patch, seen, tree)
         if verdict.status in (Fit.CONFLICT, Fit.GONE) and not unseen and (made := remade(patch, tree)):
             verdict, changes = PatchFit(patch, made[0]), dict(made[1])
+        if partial and verdict.status in (Fit.CONFLICT, Fit.GONE) and (more := hidden(patch, tree)):
+            verdict, changes = PatchFit(patch, Fit.UNSEEN), {}
+            unseen = tuple(dict.fromkeys((*unseen, *more)))
+        if verdict.status in APPLIES and not unseen and (texts := lost(patch, tree)):
+            conflicts = tuple(Conflict(text.partition(":")[0], Failure("lost", text)) for text in texts)
+            verdict, changes = PatchFit(patch, Fit.CONFLICT, conflicts=conflicts), {}
         before = tuple(dict.fromkeys(name for path in patch.touched for name in failed.get(path, ())))
         bad = verdict.status in (Fit.CONFLICT, Fit.GONE)
         if bad:

@@ -16,6 +16,9 @@ from decouple.release.manifest import Manifest
 from decouple.upstream.fetching import fetch
 from decouple.upstream.providers.wheel import of_manifest
 
+ALL = "as official in all"
+"""How the line begins where nothing differs that the wheel shows; of other files it shows nothing."""
+
 
 class Likeness(Struct, frozen=True):
     """A tree against the text of ``wheel``: how many files of both are the same, and which are not."""
@@ -36,8 +39,10 @@ class Likeness(Struct, frozen=True):
         return int(1000 * self.same / total) / 10 if total else 0.0
 
     def text(self) -> str:
-        """In one line, as a series file and the status say it."""
+        """In one line, as a series file and the status say it: what was compared, which is never a C++ source."""
         total = self.same + len(self.different)
+        if self.official:
+            return f"{ALL} {total} files that {self.wheel} shows: headers and Python, no C++ source was compared"
         return f"{self.percent} % official text: {self.same} of {total} files as in {self.wheel}"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from decouple.rebase.carry import carry
 from decouple.rebase.made import by_recipe
+from decouple.rebase.stop import what_helps
 from decouple.rebase.verdicts import Carried, Verdict
 from decouple.recipes.model import load
 from tests.unit.rebase.releases import Files, Upstream
@@ -62,3 +63,26 @@ def test_a_recipe_that_finds_nothing_says_so_at_the_stop(upstream: Upstream, tmp
     result = made(upstream, tmp_path, {"a.cpp": OLD.replace("int a()", "long b()").replace("cuda(1)", "cuda(3)")})
     assert result.verdict is Verdict.CONFLICT
     assert result.notes[-1].text == 'its recipe: a.cpp: { function = "a" } is not there'
+    assert "series/recipes" in what_helps(result)
+    assert "--restart" in what_helps(result)
+
+
+def test_text_that_would_be_lost_stops_what_merges_well(upstream: Upstream, tmp_path: Path) -> None:
+    """Upstream couples another function: the old text fits, and the recipe would take the new lines out with it."""
+    more = '[[edit]]\nfile = "a.cpp"\nundefine = ["USE_CUDA"]\n'
+    other = "int b() {\n#ifdef USE_CUDA\n  return cuda(2);\n#endif\n}\n"
+    (tmp_path / "a.toml").write_text(RECIPE.replace("[[upstream]]", f"{more}[[upstream]]"))
+    step = upstream.patch(upstream.release({"a.cpp": OLD}), {"a.cpp": PATCHED})
+    tip = upstream.release({"a.cpp": f"{OLD}\n{other}"})
+    merged = carry(upstream.repository, step, tip, upstream.repository.root)
+    assert not merged.verdict.stops
+    result = by_recipe(upstream.repository, load(tmp_path / "a.toml"), tip, merged, step)
+    assert result.verdict is Verdict.CONFLICT
+    assert "return cuda(2);" in result.notes[-1].text
+
+
+def test_a_conflict_without_a_recipe_is_settled_by_hand(upstream: Upstream) -> None:
+    step = upstream.patch(upstream.release({"a.cpp": OLD}), {"a.cpp": PATCHED})
+    result = carry(upstream.repository, step, upstream.release({"a.cpp": "int a();\n"}), upstream.repository.root)
+    assert result.verdict.stops
+    assert what_helps(result).startswith("settle it")

@@ -117,3 +117,9 @@ def test_how_near_a_tree_is_to_the_official_text(tmp_path: Path) -> None:
     assert found.text() == "50.0 % official text: 1 of 2 files as in torch.whl"
     assert not found.official
     assert found.different == ("b",)
+    (tmp_path / "tree/b").write_text("2")
+    same = likeness(tmp_path / "tree", tmp_path / "wheel", "torch.whl")
+    assert same.official
+    assert "all 2 files" in same.text()
+    assert "no C++ source" in same.text(), "a wheel shows none, so nothing says that the tree is the release"
+    assert "100" not in same.text()

@@ -1,0 +1,111 @@
+"""check and forecast judge with all that a rebase has: recipes, merges, and a release that has no series of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decouple.cli import main
+from decouple.flows.remake import Merging, Workshop
+from decouple.patch import parse as patches
+from decouple.patch.parse import Patch
+from decouple.recipes.model import load
+from decouple.series.check import Fit, PatchFit, check
+from tests.support.reader import Reader
+from tests.unit.rebase.releases import numbered
+from tests.unit.rebase.test_session import Project, project
+
+__all__ = ["project"]
+
+OLD = {"torch/a.cpp": b"a\nb\nc\n#ifdef USE_CUDA\ncuda(1);\n#endif\nd\ne\nf\n"}
+TEXT = b"""Decouple-Id: cut
+---
+--- a/torch/a.cpp
++++ b/torch/a.cpp
+@@ -1,9 +1,6 @@
+ a
+ b
+ c
+-#ifdef USE_CUDA
+-cuda(1);
+-#endif
+ d
+ e
+ f
+"""
+RECIPE = """schema = 1
+id = "cut"
+[[edit]]
+file = "torch/a.cpp"
+undefine = ["USE_CUDA"]
+gone = ['cuda\\(1']
+"""
+
+
+def patch() -> Patch:
+    return patches.parse(TEXT, name="1.0/0001-cut.patch")
+
+
+def judged(workshop: Workshop, files: dict[str, bytes], *, partial: bool = False) -> PatchFit:
+    opened = Reader(files.get)
+    remade = Workshop(workshop.recipes, workshop.merging)
+    (found,) = check(
+        [patch()],
+        opened,
+        partial=partial,
+        remade=lambda one, tree: (
+            (Fit.MADE, changes) if remade.merging and (changes := remade.merging.merged(one, tree)) else None
+        ),
+        lost=remade.lost,
+        hidden=remade.hidden,
+    )
+    return found
+
+
+@pytest.fixture
+def with_recipe(tmp_path: Path) -> Workshop:
+    (tmp_path / "cut.toml").write_text(RECIPE)
+    return Workshop({"cut": load(tmp_path / "cut.toml")})
+
+
+def test_what_merges_is_no_conflict() -> None:
+    """Upstream changed the context: a rebase merges it, and a forecast said conflict."""
+    new = {"torch/a.cpp": b"a\nB\nc\n#ifdef USE_CUDA\ncuda(1);\n#endif\nd\ne\nf\n"}
+    assert judged(Workshop({}), new).status is Fit.CONFLICT
+    assert judged(Workshop({}, Merging([patch()], Reader(OLD.get))), new).status is Fit.MADE
+
+
+def test_what_does_not_merge_is_one() -> None:
+    new = {"torch/a.cpp": b"a\nb\nc\n#ifdef USE_CUDA\ncuda(2);\n#endif\nd\ne\nf\n"}
+    assert judged(Workshop({}, Merging([patch()], Reader(OLD.get))), new).status is Fit.CONFLICT
+
+
+def test_text_that_a_recipe_would_lose_is_a_conflict_where_the_old_text_fits(with_recipe: Workshop) -> None:
+    assert judged(with_recipe, OLD).status is Fit.CLEAN
+    more = {"torch/a.cpp": OLD["torch/a.cpp"] + b"#ifdef USE_CUDA\ncuda(2);\n#endif\n"}
+    found = judged(with_recipe, more)
+    assert found.status is Fit.CONFLICT
+    assert found.conflicts[0].path == "torch/a.cpp"
+    assert "cuda(2);" in found.conflicts[0].failure.message
+
+
+def test_of_a_patch_whose_recipe_reads_what_a_wheel_does_not_show_nothing_is_said(tmp_path: Path) -> None:
+    other = '[[edit]]\nfile = "torch/hidden.cpp"\nat = [{ line = "x" }]\nput = "y"\n'
+    (tmp_path / "cut.toml").write_text(RECIPE + other)
+    workshop = Workshop({"cut": load(tmp_path / "cut.toml")})
+    new = {"torch/a.cpp": b"a\nb\n"}
+    assert judged(workshop, new).status is Fit.CONFLICT
+    found = judged(workshop, new, partial=True)
+    assert found.status is Fit.UNSEEN
+    assert found.unseen == ("torch/hidden.cpp",)
+
+
+def test_a_release_without_a_series_is_judged_with_the_nearest(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.upstream("1.1", {name: "new\n" + numbered(1, 60) for name in "abc"})
+    assert main(["check", "1.1", "--source", str(project.sources["1.1"])]) == 0
+    said = capsys.readouterr()
+    assert "judged is the one of 1.0" in said.out + said.err
+    assert "1.0/0002-second.patch" in said.out
