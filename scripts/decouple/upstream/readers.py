@@ -81,6 +81,11 @@ class Unpacked(Folder):
         super().__init__(root)
         self._known = content.known(root)
 
+    def paths(self) -> list[str]:
+        """Every file and link that was unpacked or came later, sorted; no directories, nothing of Python's cache."""
+        known = self._known or {}
+        return [path for path in super().paths() if not content.is_leftover(path, known)]
+
     def mode(self, path: str) -> int | None:
         found = super().mode(path)
         if self._known is not None and found != TREE and found != self._known.get(path, (None,))[0]:
