@@ -1,30 +1,23 @@
-"""Injected stops, so that tests can kill a run at each write and look at what is left.
+"""Named moments right before something changes on disk, for whoever wants to stop there.
 
-Code that changes something on disk calls :func:`step` right before it does. With ``DECOUPLE_KILL_AT=N`` the
-N-th call of the process ends it with SIGKILL, as a power cut would; with ``DECOUPLE_TRACE_STEPS=FILE`` each
-call's name is appended to FILE, so that a test knows how many there are. Without these variables a call costs
-one comparison.
+Nobody does in a command: nothing that a person can set reaches this. The tests' package hangs something on
+:func:`on_step` in a process of its own (``tests/support/stopped.py``), and looks at what a kill there leaves.
 """
 
 from __future__ import annotations
 
-import os
-import signal
+from collections.abc import Callable
 
-_kill_at = int(os.environ.get("DECOUPLE_KILL_AT", "0"))
-_trace = os.environ.get("DECOUPLE_TRACE_STEPS")
-_active = bool(_kill_at or _trace)
-_count = 0
+_told: Callable[[str], object] | None = None
 
 
 def step(name: str) -> None:
     """Mark one change that is about to happen."""
-    global _count
-    if not _active:
-        return
-    _count += 1
-    if _trace:
-        with open(_trace, "a", encoding="utf-8") as out:  # noqa: PTH123 - pathlib would import more than a probe should
-            out.write(f"{name}\n")
-    if _count == _kill_at:
-        os.kill(os.getpid(), signal.SIGKILL)
+    if _told is not None:
+        _told(name)
+
+
+def on_step(told: Callable[[str], object] | None) -> None:
+    """Have ``told`` called with the name of each change that is about to happen; None: nobody, as at first."""
+    global _told
+    _told = told

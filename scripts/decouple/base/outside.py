@@ -83,6 +83,23 @@ def read_json(path: Path, kind: type[T], *, mend: str, bound: int = JSON_BOUND) 
         raise DecoupleError(f"{path}: damaged: {str(error)[:200]}", next_step=mend) from None
 
 
+def portable(text: str) -> str:
+    """A path's text as JSON can hold it: where it is not UTF-8 (surrogates stand for its bytes), its bytes in hex.
+
+    A NUL, which no path has, is before them. :func:`from_portable` is the way back.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return f"\0{os.fsencode(text).hex()}"
+    return text
+
+
+def from_portable(text: str) -> str:
+    """What :func:`portable` was given. Raises ValueError for what it does not return."""
+    return os.fsdecode(bytes.fromhex(text[1:])) if text.startswith("\0") else text
+
+
 def parse_json(data: bytes | str) -> Any:
     """``data`` as JSON. Raises ValueError also for what is nested too deeply, for numbers of too many digits, and for a
     half of a surrogate pair, which no file and no terminal can be given."""

@@ -46,7 +46,7 @@ class Places(Struct, frozen=True):
     def of(cls, project: Path, release: str, cache: Path, tree: Path | None = None) -> Places:
         """The usual places; ``tree`` replaces ``build/<release>/src``."""
         base = Checkout(project).build(release)
-        checkout = hashlib.sha256(str(project.resolve()).encode()).hexdigest()[:8]  # checkouts share the cache
+        checkout = hashlib.sha256(os.fsencode(project.resolve())).hexdigest()[:8]  # checkouts share the cache
         source = tree or base / "src"
         return cls(
             project=project,

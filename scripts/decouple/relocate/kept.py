@@ -1,7 +1,7 @@
 """The moves of a tree, worked out once: what stage 1 includes takes thousands of files to find, and stays the same.
 
 They are kept under the id of the commit that has the tree, and hold for the rules and for this code alone. What is
-kept has its own hash beside it, and is made anew where that or anything else does not fit.
+kept has this user's seal, and is made anew where that or anything else does not fit.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from decouple.base import seal
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.base.outside import read_json
+from decouple.base.outside import JSON_BOUND, read_bounded
 from decouple.inventory.rules import RuleFile
 from decouple.relocate.plan import Move
 
@@ -22,17 +23,13 @@ _ROOMS = ("inventory", "relocate", "syntax")
 """What decides on moves: other code may decide otherwise."""
 
 
-class _Kept(msgspec.Struct, frozen=True):
-    moves: tuple[Move, ...]
-    sha256: str
-
-
 def find(cache: Path, commit: str, rules: RuleFile) -> tuple[Move, ...] | None:
     """The moves of ``commit``'s tree by ``rules``, where ``cache`` has them."""
-    with contextlib.suppress(OSError, DecoupleError):
-        kept = read_json(_place(cache, commit, rules), _Kept, mend="")
-        if kept.sha256 == _digest(kept.moves):
-            return kept.moves
+    path = _place(cache, commit, rules)
+    with contextlib.suppress(OSError, DecoupleError, msgspec.MsgspecError):
+        kept = seal.opened(_name(path), read_bounded(path, JSON_BOUND))
+        if kept is not None:
+            return msgspec.json.decode(kept, type=tuple[Move, ...])
     return None
 
 
@@ -40,8 +37,11 @@ def keep(cache: Path, commit: str, rules: RuleFile, moves: tuple[Move, ...]) -> 
     """Keep them for the next time; those of other rules or other code go."""
     path = _place(cache, commit, rules)
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time alone
+        data = seal.sealed(_name(path), msgspec.json.encode(moves))
+        if data is None:
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, msgspec.json.encode(_Kept(moves, _digest(moves))))
+        write_atomically(path, data)
         for older in path.parent.glob("*.json"):
             if older != path:
                 older.unlink(missing_ok=True)
@@ -51,8 +51,9 @@ def _place(cache: Path, commit: str, rules: RuleFile) -> Path:
     return cache / "moves" / commit / f"{_decided_by(rules)}.json"
 
 
-def _digest(found: tuple[Move, ...]) -> str:
-    return hashlib.sha256(msgspec.json.encode(found)).hexdigest()
+def _name(path: Path) -> str:
+    """What the seal is for: the commit and what decided."""
+    return f"{path.parent.name}/{path.name}"
 
 
 def _decided_by(rules: RuleFile) -> str:

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct, convert, to_builtins
+from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 from decouple.base.names import PathPart, RelativePath, is_relative_path
-from decouple.base.outside import parse_json, read_bounded
+from decouple.base.outside import from_portable, parse_json, portable, read_bounded
 from decouple.stack import worktree
 from decouple.stack.applier import Offset
 from decouple.stack.trees import Change, differences
@@ -72,7 +73,8 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
 
     def to_json(self) -> str:
         """As text for the state file."""
-        return json.dumps({"version": _VERSION, **to_builtins(self)}, indent=1) + "\n"
+        kept = replace(self, source={key: portable(value) for key, value in self.source.items()})
+        return json.dumps({"version": _VERSION, **to_builtins(kept)}, indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> State:
@@ -85,7 +87,8 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
                 raise DecoupleError(
                     "the applied tree was made by another version of decouple", next_step="apply it anew"
                 )
-            return convert(data, cls)
+            state = convert(data, cls)
+            return replace(state, source={key: from_portable(value) for key, value in state.source.items()})
         except (ValueError, TypeError, AttributeError) as error:
             raise DecoupleError(f"not a state of the stack: {error!r}"[:200], next_step="apply it anew") from error
 
@@ -230,7 +233,7 @@ class Journal:
             record = convert(parse_json(read_bounded(self._path, _BOUND)), _Record)
             State.from_json(record.state)
             for file in record.files:
-                if not self._is_ours(Path(file.path)):
+                if not self._is_ours(Path(from_portable(file.path))):
                     raise ValueError(f"{file.path} is no file of the series")  # a journal may be somebody else's
         except (ValueError, DecoupleError) as error:
             raise DecoupleError(
@@ -286,7 +289,7 @@ class Journal:
             if data is not None:
                 name = str(number)
                 write_atomically(self._staged / name, data)
-            files.append(_File(str(path), name))
+            files.append(_File(portable(str(path)), name))
         if plan.index:
             self._staged.mkdir(parents=True, exist_ok=True)
             step("stage the index")
@@ -308,7 +311,7 @@ class Journal:
         else:
             changes = worktree.move(repository, record.old, record.new)
         for item in record.files:
-            path = Path(item.path)
+            path = Path(from_portable(item.path))
             if item.staged is None:
                 step(f"delete {path.name}")
                 path.unlink(missing_ok=True)
@@ -340,7 +343,7 @@ class Journal:
         if worktree.begun(self.repository, changes):
             return False
         for item in record.files:
-            path = Path(item.path)
+            path = Path(from_portable(item.path))
             wanted = (self._staged / item.staged).read_bytes() if item.staged is not None else None
             now = path.read_bytes() if path.is_file() else None
             if now == wanted:

@@ -313,7 +313,7 @@ def _read(repo: Path, ref: str) -> Baseline:
 
 
 def _fingerprint(root: Path, listing: list[pristine.PristineFile]) -> str:
-    digest = hashlib.sha256(str(root.resolve()).encode())
+    digest = hashlib.sha256(os.fsencode(root.resolve()))
     for entry in listing:
         info = entry.info
         line = (entry.path, f"{entry.mode:o}", info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
@@ -386,6 +386,8 @@ def _import(
     progress.start("git baseline", float(sum(entry.info.st_size for entry in listing)), "bytes")
     step("import the tree")
     known = content.known(tree)
+    if known is not None:
+        listing = [entry for entry in listing if not content.is_leftover(entry.path, known)]
     missing = {path for path in known or () if not pristine.left_out(path.split("/"))}
     with _fast_import(repo) as process:
         assert process.stdin is not None

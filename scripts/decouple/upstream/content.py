@@ -2,6 +2,9 @@
 
 The archives in the cache are verified by their hashes whenever they are opened; a tree that was unpacked from them is
 read many times, and anything on the machine can edit it in between. Each reader compares just what it reads.
+
+Python leaves ``__pycache__`` beside whatever it imports, and people run scripts in such a tree. What was not unpacked
+and lies there is none of the tree's files: no reader sees it, and it damages nothing.
 """
 
 from __future__ import annotations
@@ -54,6 +57,11 @@ def known(tree: Path) -> Known | None:
     return found
 
 
+def is_leftover(path: str, wanted: Known) -> bool:
+    """Whether a file of a tree is Python's own cache, which was not unpacked."""
+    return "__pycache__" in path.split("/")[:-1] and path not in wanted
+
+
 def changed(path: Path, tree: Path) -> DecoupleError:
     """The error for a file of ``tree`` that is not as it was unpacked."""
     return DecoupleError(
@@ -76,6 +84,7 @@ def check(tree: Path) -> None:
     if wanted is None:
         return
     found = {path.removeprefix(f"{tree.name}/"): one for path, one in _found(tree.parent, tree.name).items()}
+    found = {path: one for path, one in found.items() if not is_leftover(path, wanted)}
     if found != wanted:
         first = min(path for path in {*found, *wanted} if found.get(path) != wanted.get(path))
         raise changed(tree / first, tree)

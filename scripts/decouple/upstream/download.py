@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,7 +47,6 @@ HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"decouple/{__version__}
 LIMIT = FILE_BOUND
 #: A page, a list or a signature may not be larger (the compressed package list of Debian's main has 12 MiB).
 SMALL = 64 << 20
-#: What a file system says when it is full.
 #: Statuses after which the same request may well succeed.
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 #: What a file must begin with, by the end of its name: a login page must not become a pinned archive.
@@ -74,6 +74,23 @@ class Again(Exception):
         self.connected = connected
 
 
+def _new_session() -> requests.Session:
+    """A session that gives what ``.netrc`` has for a host to the address that was asked for, as curl does, and not to
+    another port or scheme of that host that a server redirects to, as requests would."""
+    import requests
+
+    class Session(requests.Session):
+        def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
+            before, after = urlsplit(response.request.url or ""), urlsplit(prepared_request.url or "")
+            moved = self.should_strip_auth(response.request.url or "", prepared_request.url or "")
+            if before.hostname == after.hostname and moved:
+                prepared_request.headers.pop("Authorization", None)
+            else:
+                super().rebuild_auth(prepared_request, response)
+
+    return Session()
+
+
 class Downloader(Struct):
     """Gets files into ``cache``. ``attempts`` are per URL; waits double from ``first_wait`` seconds with some jitter.
 
@@ -98,9 +115,7 @@ class Downloader(Struct):
     def session(self) -> requests.Session:
         """One session for all requests, made (and requests imported) at the first."""
         if not self._session:
-            import requests
-
-            self._session.append(requests.Session())
+            self._session.append(_new_session())
         return self._session[0]
 
     def get(self, file: RemoteFile) -> tuple[Path, VerifiedFile]:
@@ -128,14 +143,19 @@ class Downloader(Struct):
     def answer(self, url: str, headers: Mapping[str, str]) -> requests.Response:
         """The head of the answer for ``url``; its body is still to be read (`read_some`, `read_small`).
 
-        Raises Refused when that takes longer than any server needs, requests' exceptions.
+        Raises Refused when that takes longer than any server needs, or when this address, or one that a server
+        redirects to, is none that can be asked; requests' exceptions.
         """
+        import requests
+
         try:
             return within(
                 HEAD_SECONDS, lambda: self.session.get(url, headers=headers, stream=True, timeout=self.timeout)
             )
         except TooSlow as error:
             raise Refused(f"too slow: {error}") from None
+        except (ValueError, requests.TooManyRedirects) as error:  # requests' own for addresses are ValueErrors
+            raise Refused(f"no address to ask: {str(error)[:200]}") from None
 
     def impatient(self) -> Downloader:
         """The same, but a host that cannot be connected to is asked just once."""

@@ -2,11 +2,12 @@
 
 Each is a ``decouple.patch.apply.Source``. An archive is read once, from front to end, because a compressed tar
 allows nothing else; what was taken from it is kept in the cache under the archive's SHA-256, so the next check of the
-same archive reads only that.
+same archive reads only that. It has this user's seal (``base.seal``): what others put there is not believed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -19,10 +20,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from decouple.base import seal
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, git, is_repository
 from decouple.base.objects import Objects
+from decouple.base.outside import read_bounded
 from decouple.patch.apply import Source
 from decouple.upstream import content
 from decouple.upstream.archive import DAMAGE, open_tar
@@ -31,6 +34,7 @@ _MOST_MEMBER = 64 << 20  # bytes of one file that a patch touches
 _MOST_DATA = 256 << 20  # bytes of all of them
 _MOST_MEMBERS = 400_000  # entries; PyTorch with all submodules has 60,000
 _MOST_END = 64 << 20  # bytes behind the end of a tar
+_MOST_KEPT = 2 * _MOST_DATA + (64 << 20)  # bytes of what is kept of an archive, names and all
 _CACHE_VERSION = 1
 
 
@@ -80,6 +84,11 @@ class Unpacked(Folder):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self._known = content.known(root)
+
+    def paths(self) -> list[str]:
+        """Every file and link that was unpacked or came later, sorted; no directories, nothing of Python's cache."""
+        known = self._known or {}
+        return [path for path in super().paths() if not content.is_leftover(path, known)]
 
     def mode(self, path: str) -> int | None:
         found = super().mode(path)
@@ -272,7 +281,7 @@ def shelf(cache: Path, key: str) -> Path:
 def from_cache(kept: Path, wanted: Collection[str]) -> Kept | None:
     """What an earlier check kept, if it has all that is wanted."""
     try:
-        with zipfile.ZipFile(io.BytesIO(kept.read_bytes())) as store:
+        with _opened(kept) as store:
             listing = json.loads(store.read("modes.json"))
             if listing["version"] != _CACHE_VERSION:
                 return None
@@ -289,7 +298,7 @@ def from_cache(kept: Path, wanted: Collection[str]) -> Kept | None:
 def cached_names(kept: Path) -> set[str]:
     """The files whose content an earlier check kept."""
     try:
-        with zipfile.ZipFile(kept) as store:
+        with _opened(kept) as store:
             names = {info.filename for info in store.infolist()}
     except (FileNotFoundError, zipfile.BadZipFile):
         return set()
@@ -303,10 +312,22 @@ def to_cache(kept: Path, modes: dict[str, int], data: dict[str, bytes]) -> None:
         store.writestr("modes.json", json.dumps({"version": _CACHE_VERSION, "modes": modes}))
         for path, content in data.items():
             store.writestr(f"files/{path}", content)
+    data = seal.sealed(kept.name, buffer.getvalue())
+    if data is not None:
+        with contextlib.suppress(OSError):
+            write_atomically(kept, data)
+
+
+def _opened(kept: Path) -> zipfile.ZipFile:
+    """What an earlier check of this user's kept. Raises FileNotFoundError, BadZipFile where it is nobody's of ours."""
     try:
-        write_atomically(kept, buffer.getvalue())
-    except OSError:
-        return
+        data = read_bounded(kept, _MOST_KEPT)
+    except DecoupleError as error:  # a pipe, say
+        raise zipfile.BadZipFile(error.what) from None
+    whole = seal.opened(kept.name, data)
+    if whole is None:
+        raise zipfile.BadZipFile("not sealed by this user")
+    return zipfile.ZipFile(io.BytesIO(whole))
 
 
 def is_archive(path: Path) -> bool:

@@ -20,7 +20,7 @@ from tests.unit.build.conftest import host, provenance, tree  # noqa: F401 - fix
 from tests.unit.build.test_stages import NO_CACHE
 
 CODE = (
-    "import pickle, sys\nfrom pathlib import Path\n"
+    "import pickle, sys\nfrom pathlib import Path\nfrom tests.support import stopped\nstopped.arm()\n"
     "from decouple.build.stage import Job\nfrom decouple.build.stage1 import Stage1\n"
     "outcome = Stage1(Job(*pickle.loads(Path(sys.argv[1]).read_bytes()))).build()\n"
     "print(outcome.built, outcome.wheel)\n"
@@ -37,7 +37,7 @@ def test_kill_at_every_write(host: HostEnvironment, provenance: Provenance, tmp_
     call = tmp_path / "call"
     call.write_bytes(pickle.dumps((host, provenance, NO_CACHE)))
     steps = tmp_path / "steps"
-    first = build(call, DECOUPLE_TRACE_STEPS=str(steps))
+    first = build(call, TRACE_STEPS=str(steps))
     assert first.returncode == 0, first.stderr
     wheel = Path(first.stdout.split()[1])
     whole = wheel.read_bytes()
@@ -49,7 +49,7 @@ def test_kill_at_every_write(host: HostEnvironment, provenance: Provenance, tmp_
         for left in (host.places.state / "stage1.json", host.places.state / "stage1.configured", wheel):
             left.unlink(missing_ok=True)
         os.utime(source)
-        killed = build(call, DECOUPLE_KILL_AT=str(number))
+        killed = build(call, KILL_AT=str(number))
         assert killed.returncode == -signal.SIGKILL, f"{number}. {name}: {killed.stderr}"
         assert not wheel.exists() or wheel.read_bytes() == whole, f"half a wheel after {name}"
         again = build(call)

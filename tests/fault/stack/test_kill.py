@@ -27,7 +27,8 @@ MINE = "mine, not committed\n"
 def decouple(world: World, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "decouple", *arguments],
+        [sys.executable, "-m", "tests.support.stopped", "decouple", *arguments],
+        cwd=kills.ROOT,
         env={**os.environ, "DECOUPLE_PROJECT": str(world.project), **environment},
         capture_output=True,
         text=True,
@@ -37,7 +38,7 @@ def decouple(world: World, *arguments: str, **environment: str) -> subprocess.Co
 
 def steps_of(world: World, trace: Path, *arguments: str) -> list[str]:
     """Run it to the end; returns the names of the writes it went through."""
-    done = decouple(world, *arguments, DECOUPLE_TRACE_STEPS=str(trace))
+    done = decouple(world, *arguments, TRACE_STEPS=str(trace))
     assert done.returncode == 0, done.stderr
     return trace.read_text().splitlines()
 
@@ -104,7 +105,7 @@ def test_kill_at_every_write(verb: str, tmp_path: Path) -> None:
     for number in range(1, len(steps) + 1):
         world = usual_world(tmp_path / str(number))
         prepare(world)
-        killed = decouple(world, *arguments, DECOUPLE_KILL_AT=str(number))
+        killed = decouple(world, *arguments, KILL_AT=str(number))
         assert killed.returncode == -signal.SIGKILL, (number, steps[number - 1], killed.stderr)
         after = decouple(world, "applied", "2.6")  # any next command
         assert after.returncode == 0, (number, steps[number - 1], after.stderr)
@@ -125,7 +126,7 @@ def test_kill_at_every_write_of_apply(tmp_path: Path) -> None:
     whole = local_world(tmp_path / "whole", upstream)
     arguments = ("apply", "2.6", "--source", f"local:{upstream}")
     trace = tmp_path / "trace"
-    done = decouple(whole, *arguments, DECOUPLE_TRACE_STEPS=str(trace), **cache)
+    done = decouple(whole, *arguments, TRACE_STEPS=str(trace), **cache)
     assert done.returncode == 0, done.stderr
     new = (git(whole.source, "rev-parse", "HEAD"), contents(whole.source))
     steps = trace.read_text().splitlines()
@@ -133,7 +134,7 @@ def test_kill_at_every_write_of_apply(tmp_path: Path) -> None:
     for number in range(1, len(steps) + 1):
         world = local_world(tmp_path / str(number), upstream)
         cache = {"DECOUPLE_CACHE": str(tmp_path / f"cache-{number}")}
-        killed = decouple(world, *arguments, DECOUPLE_KILL_AT=str(number), **cache)
+        killed = decouple(world, *arguments, KILL_AT=str(number), **cache)
         assert killed.returncode == -signal.SIGKILL
         if world.source.exists():  # what is there is a whole tree, never half of one
             assert git(world.source, "rev-parse", "HEAD") in (new[0], base_of(world))

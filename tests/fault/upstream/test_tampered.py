@@ -282,6 +282,20 @@ def test_a_tree_that_was_edited_after_it_was_unpacked_is_not_used(
     assert not list((cache / "baselines").glob("2.6/*.git"))
 
 
+def test_what_python_leaves_in_an_unpacked_tree_is_nobodys_damage(unpacked: tuple[Manifest, Fetched, Path]) -> None:
+    one, fetched, cache = unpacked
+    for folder in (fetched.path / "__pycache__", fetched.path / "torch/__pycache__"):
+        folder.mkdir()
+        (folder / "setup.cpython-313.pyc").write_bytes(b"x")
+    content.check(fetched.path)
+    base = ensure_baseline(cache, one, fetched)
+    assert "__pycache__" not in text("ls-tree", "-r", "--name-only", base.commit, cwd=base.repo)
+    assert not [path for path in readers.paths_of(readers.Unpacked(fetched.path)) if "__pycache__" in path]
+    (fetched.path / "torch/__pycache__").rename(fetched.path / "torch/cache")
+    with pytest.raises(DecoupleError, match="not as it was unpacked"):
+        content.check(fetched.path)
+
+
 @pytest.mark.parametrize("change", [name for name in CHANGES if name not in ("a new file", "another link")])
 def test_check_reads_nothing_that_was_edited(unpacked: tuple[Manifest, Fetched, Path], change: str) -> None:
     _, fetched, _ = unpacked

@@ -47,8 +47,8 @@ def test_other_code_makes_them_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_is_not_as_it_was_kept_is_not_used(tmp_path: Path, change: str) -> None:
     kept.keep(tmp_path, TREE, RULES, MOVES)
     (file,) = tmp_path.glob("moves/*/*.json")
-    text = file.read_text()
-    file.write_text({"damaged": text[:-9], "another target": text.replace("a.h", "b.h"), "empty": ""}[change])
+    data = file.read_bytes()
+    file.write_bytes({"damaged": data[:-9], "another target": data.replace(b"a.h", b"b.h"), "empty": b""}[change])
     assert kept.find(tmp_path, TREE, RULES) is None
     kept.keep(tmp_path, TREE, RULES, MOVES)
     assert kept.find(tmp_path, TREE, RULES) == MOVES

@@ -1,0 +1,64 @@
+"""What we kept in a cache and can prove to be ours: sealed with a key that is in no cache.
+
+A cache may be shared between people or come from a build server. Where what it holds cannot be compared with what it
+was made of without making it again, it is believed only with the seal of this very user (HMAC, RFC 2104).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from pathlib import Path
+
+_SIZE = 32
+"""Bytes of the key and of a seal: those of SHA-256."""
+
+
+def sealed(name: str, data: bytes) -> bytes | None:
+    """``data`` with a seal for the name that it is kept under; None where this user can have no key."""
+    key = _key(make=True)
+    return _seal(key, name, data) + data if key else None
+
+
+def opened(name: str, data: bytes) -> bytes | None:
+    """What :func:`sealed` was given; None unless this user sealed it, for this name, and nobody changed it."""
+    key = _key(make=False)
+    if key is None or not hmac.compare_digest(data[:_SIZE], _seal(key, name, data[_SIZE:])):
+        return None
+    return data[_SIZE:]
+
+
+def _seal(key: bytes, name: str, data: bytes) -> bytes:
+    seal = hmac.new(key, f"{name}\0".encode("utf-8", "surrogateescape"), hashlib.sha256)
+    seal.update(data)
+    return seal.digest()
+
+
+def key_file() -> Path:
+    """Where the key is: ``decouple/seal.key`` in the XDG state directory."""
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".local/state") / "decouple" / "seal.key"
+
+
+def _key(*, make: bool) -> bytes | None:
+    """The key; None where there is none, or where others could have read or written it."""
+    try:
+        path = key_file()
+        if make:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with contextlib.suppress(FileExistsError):
+                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+                with os.fdopen(handle, "wb") as out:
+                    out.write(secrets.token_bytes(_SIZE))
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as source:
+            info = os.fstat(handle)
+            private = stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid() and not info.st_mode & 0o077
+            key = source.read(_SIZE + 1) if private else b""
+    except (OSError, RuntimeError):  # no home
+        return None
+    return key if len(key) == _SIZE else None
