@@ -29,8 +29,17 @@ def as_html(comparison: CensusComparison) -> str:
 
     rows = [_row(finding, number) for finding in comparison.findings]
     data = {"summary": summary(comparison), "tables": tables, "rows": rows}
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
-    return TEMPLATE.read_text(encoding="utf-8").replace(MARK, text)
+    return TEMPLATE.read_text(encoding="utf-8").replace(MARK, _in_script(data))
+
+
+def _in_script(data: object) -> str:
+    """``data`` as JSON that may stand in a ``script`` element, whatever words of others are in it.
+
+    Not only ``</script`` ends one: behind ``<!--<script`` the next ``</script>`` does not.
+    """
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return text.encode("utf-8", "backslashreplace").decode()  # bytes of file names that are no UTF-8
 
 
 def _row(finding: Finding, number: Callable[[str, str], int]) -> list[Any]:

@@ -130,8 +130,22 @@ def _unknown(word: str) -> UsageError:
     return UsageError(f"no command {word!r}", next_step=f"{meant}`decouple --help` lists all")
 
 
+def _in_utf8_mode() -> None:
+    """Start anew in Python's UTF-8 mode where a locale has file names in another encoding: patches name files in UTF-8.
+
+    The standard streams keep the encoding of the locale.
+    """
+    if sys.getfilesystemencoding() == "utf-8" or sys.flags.utf8_mode or not sys.executable:
+        return
+    spoken = sys.stdout.encoding if sys.stdout else "ascii"
+    command = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+    os.execve(sys.executable, command, {"PYTHONIOENCODING": spoken, **os.environ})
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (0 ok, 1 the check failed, 2 usage; `last_resort` has the others)."""
+    if argv is None:
+        _in_utf8_mode()
     words = sys.argv[1:] if argv is None else list(argv)
 
     def run() -> int:

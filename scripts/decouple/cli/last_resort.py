@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from decouple.base.errors import CANNOT_HERE, CHECK_FAILED, FAULT, DecoupleError
-from decouple.cli.shown import escaping
+from decouple.cli.shown import escaping, open_closed_streams
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
@@ -18,6 +18,7 @@ def ending(run: Callable[[], int], words: Sequence[str]) -> int:
     What nobody foresaw is a fault of ours: its traceback goes to a file, whose place is told, and the code is 70.
     ``words`` are the command's arguments, for that file.
     """
+    open_closed_streams()
     with escaping():
         try:
             code = run()

@@ -8,6 +8,7 @@ password. Standard output and error pass through here once; `bare` is for what w
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -76,13 +77,46 @@ class _Bytes:
 
 @contextlib.contextmanager
 def escaping() -> Iterator[None]:
-    """Within, standard output and error escape what is not ours."""
+    """Within, standard output and error escape what is not ours, and what their encoding has no character for."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (stream if isinstance(stream, _Shown) else _Shown(stream) for stream in before)
+    made = [stream if isinstance(stream, _Shown) else _Shown(stream) for stream in before]
+    errors = [_escape_the_rest(one.bare) for one in made]
+    sys.stdout, sys.stderr = made
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
+        for one, was in zip(made, errors, strict=True):
+            if was is not None:
+                one.bare.reconfigure(errors=was)  # type: ignore[attr-defined]
+
+
+def _escape_the_rest(stream: TextIO) -> str | None:
+    """Let a stream write ``\\u2192`` for what its encoding lacks; returns what it did before, None where it cannot."""
+    reconfigure, was = getattr(stream, "reconfigure", None), getattr(stream, "errors", None)
+    if reconfigure is None or was == "backslashreplace":
+        return None
+    reconfigure(errors="backslashreplace")
+    return was
+
+
+def open_closed_streams() -> None:
+    """Let what is written to a closed standard stream go nowhere, and what is read from one be empty.
+
+    A shell's ``1>&-``, cron and systemd close them. A file that is opened next would have their number, and what a
+    program that we start prints would be written into that file.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            handle = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 - until the end
 
 
 def bare(stream: TextIO) -> IO[str]:

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from decouple.census import taxonomy as taxonomies
 from decouple.census.compare import CensusComparison, Removal, compare
@@ -79,3 +80,15 @@ def test_the_summary_counts_the_files_of_a_category_and_what_only_the_later_tree
     data = json.loads(as_json(comparison))["summary"]
     assert data["files_of_category"]["python"] == 1 and data["files_of_category"]["include"] == 3
     assert data["only_after"] == len(comparison.findings) - len(comparison.before.findings)
+
+
+@pytest.mark.parametrize("planted", ["<!--<script>", "</script><img src=x onerror=alert(1)>", "a\u2028b", "\udcff"])
+def test_no_word_of_a_tree_ends_the_script_or_begins_another(comparison: CensusComparison, planted: str) -> None:
+    """Behind ``<!--<script`` a browser takes the next end of a script for its text (HTML: "double escaped")."""
+    findings = [replace(finding, origin=planted, detail=planted) for finding in comparison.findings]
+    page = as_html(replace(comparison, findings=tuple(findings)))
+    (script,) = re.findall(r"<script>(.*)</script>", page, re.DOTALL)
+    (data,) = re.findall(r"const census = (\{.*\});\n", script)
+    assert "<" not in data
+    assert json.loads(data)["rows"][0][1] == planted
+    page.encode("utf-8")

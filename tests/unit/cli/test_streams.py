@@ -1,0 +1,124 @@
+"""Standard streams as cron, systemd and other locales leave them: closed, or without a character for what is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from decouple.cli.menu import VERBS
+from decouple.cli.shown import escaping
+from tests.support.series import World, usual_world
+
+CLOSED = ["0<&-", "1>&-", "2>&-", "0<&- 1>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"]
+PLAIN = {"PYTHONIOENCODING": "latin-1"}
+C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A series with a patch whose path, title and author no Latin-1 has."""
+    made = usual_world(tmp_path)
+    text = (
+        "From: Łukasz → <l@example.org>\nDate: Mon, 3 Feb 2025 10:00:00 +0100\nSubject: naprawić → ścieżkę\n\n"
+        "Decouple-Id: path\nForwarded: no\n---\ndiff --git a/torch/ścieżka→.py b/torch/ścieżka→.py\n"
+        "new file mode 100644\n"
+        "--- /dev/null\n+++ b/torch/ścieżka→.py\n@@ -0,0 +1 @@\n+x = '→'  \n"
+    )
+    made.patch_text("2.6/0004-path.patch", text)
+    return made
+
+
+def decouple(
+    world: World, words: list[str], redirect: str = "", **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    """``decouple WORDS`` as a shell starts it."""
+    command = ["bash", "-c", f'exec "$@" {redirect}', "bash", sys.executable, "-m", "decouple", *words]
+    said = {"DECOUPLE_PROJECT": str(world.project), "DECOUPLE_CACHE": str(world.project / "cache"), **environment}
+    return subprocess.run(command, env={**os.environ, **said}, capture_output=True, cwd=world.project)
+
+
+@pytest.mark.parametrize("redirect", CLOSED)
+def test_a_closed_stream_takes_what_is_written_to_it(world: World, redirect: str) -> None:
+    usual = {}
+    for words in (
+        ["series", "2.6"],
+        ["lint", "2.6"],
+        ["status", "2.6"],
+        ["push", "2.6", "-a"],
+        ["header", "2.6"],
+        ["top", "2.6"],
+    ):
+        done = decouple(world, words, redirect)
+        usual[words[0]] = done.returncode
+        assert b"fault of decouple" not in done.stderr and done.returncode in (0, 1), (words, done.stderr)
+    assert usual["series"] == usual["push"] == usual["header"] == usual["top"] == 0
+    assert not (world.project / "cache" / "faults").exists()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_ends_in_a_fault_without_streams(verb: str, tmp_path: Path) -> None:
+    """Called without arguments, in a checkout with nothing in it, each says what it wants, or does nothing."""
+    for name in ("series", "patches", "third_device"):
+        (tmp_path / name).mkdir()
+    said = {"DECOUPLE_PROJECT": str(tmp_path), "DECOUPLE_CACHE": str(tmp_path / "cache")}
+    for redirect in ("0<&- 1>&-", "0<&- 1>&- 2>&-"):
+        command = ["bash", "-c", f'exec "$@" {redirect}', "bash", sys.executable, "-m", "decouple", verb]
+        done = subprocess.run(command, env={**os.environ, **said}, capture_output=True, cwd=tmp_path, timeout=100)
+        assert done.returncode in (0, 1, 2, 75), done.stderr
+    assert not (tmp_path / "cache" / "faults").exists()
+
+
+def test_what_a_program_of_ours_prints_lands_in_no_file_of_ours(world: World) -> None:
+    """With standard output closed the next file that is opened has its number."""
+    code = (
+        "import subprocess, sys; from decouple.cli.last_resort import ending\n"
+        "def run():\n  with open('kept', 'w') as out:\n    subprocess.run(['echo', 'strange']); out.write('ours')\n"
+        "  return 0\n"
+        "sys.exit(ending(run, []))"
+    )
+    done = subprocess.run(["bash", "-c", 'exec "$@" 1>&-', "bash", sys.executable, "-c", code], cwd=world.project)
+    assert (done.returncode, (world.project / "kept").read_text()) == (0, "ours")
+
+
+def test_nothing_is_read_from_a_closed_input(world: World) -> None:
+    decouple(world, ["push", "2.6", "-a"])
+    for words in (["fold", "2.6"], ["header", "2.6", "-r"], ["import", "2.6", "-"]):
+        done = decouple(world, words, "0<&-")
+        assert done.returncode in (0, 1, 2) and b"fault of decouple" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "environment", [PLAIN, C_LOCALE, {"PYTHONIOENCODING": "ascii:strict"}], ids=["latin-1", "C", "ascii"]
+)
+def test_what_an_encoding_lacks_is_escaped(world: World, environment: dict[str, str]) -> None:
+    for words in (["lint", "2.6"], ["series", "2.6"], ["push", "2.6", "-a"], ["status", "2.6"], ["header", "2.6"],
+                  ["top", "2.6"], ["show", "2.6"], ["check", "2.6", "--source", f"local:{world.source}"]):  # fmt: skip
+        done = decouple(world, words, **environment)
+        assert done.returncode in (0, 1) and b"fault of decouple" not in done.stderr, (words, done.stderr)
+    assert rb"\u2192" in decouple(world, ["lint", "2.6"], **environment).stdout
+    shown = decouple(world, ["show", "2.6"], **environment).stdout
+    assert shown == (world.project / "patches/2.6/0004-path.patch").read_bytes()
+
+
+@pytest.mark.parametrize("environment", [PLAIN, C_LOCALE], ids=["latin-1", "C"])
+def test_files_for_a_person_are_utf_8_in_every_locale(world: World, environment: dict[str, str]) -> None:
+    done = decouple(world, ["push", "2.6", "-a"], **environment)
+    assert done.returncode == 0, done.stderr
+    (world.source / "torch/ścieżka→.py").write_text("x = '→→'\n", encoding="utf-8")
+    assert decouple(world, ["refresh", "2.6"], **environment).returncode == 0
+    assert "→→" in (world.project / "patches/2.6/0004-path.patch").read_text(encoding="utf-8")
+    assert decouple(world, ["export", "2.6", "out"], **environment).returncode == 0
+    state = json.loads((world.source / ".git/decouple/state.json").read_text(encoding="utf-8"))
+    assert state["applied"][-1]["name"] == "2.6/0004-path.patch"
+
+
+def test_a_stream_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    before = sys.stdout, sys.stdout.errors
+    with escaping():
+        assert sys.stdout.errors == "backslashreplace"
+    assert (sys.stdout, sys.stdout.errors) == before
