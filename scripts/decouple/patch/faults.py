@@ -10,7 +10,7 @@ CODES: dict[str, str] = {
     "series-path": "a patch name that is not a plain path below patches/",
     "listed-twice": "a patch named twice in one series",
     # text
-    "carrier": "what carries a patch and is none: a mailbox of several mails, an archive, UTF-16",
+    "carrier": "what carries a patch and is none: a mailbox of several mails, an archive, UTF-16, colours",
     "encoded-mail": "a mail in quoted-printable or base64, or of several parts",
     "byte-order-mark": "a byte order mark in front: git am takes such a patch for none, quilt such a name for another",
     "not-utf8": "bytes that are not UTF-8 in a header or series file",

@@ -64,14 +64,15 @@ class Mail(Struct, frozen=True):
     """``Name <address>``."""
     date: str
     """git's raw format: seconds since 1970 and zone, "1738108800 +0000"."""
-    title: str
-    """Empty if the text has none."""
-    body: str
-    """What stands below the title, in the form in which ``git am`` commits it; "" or without newline at the end."""
+    message: str
+    """Title and text as ``git am`` commits them, without a newline at the end; "" if there is neither."""
     form: str
     """How it was written: "mail", "hg", "stgit", "fields" (DEP-3) or "text"."""
-    dated: bool = True
-    """False: it has a date that is none, so that ``date`` is :data:`DATE`."""
+
+    @property
+    def title(self) -> str:
+        """The first line of the message."""
+        return self.message.split("\n", 1)[0]
 
 
 class MailText(Struct, frozen=True):
@@ -160,22 +161,19 @@ def read(text: str) -> Mail:
     if form in ("mail", "hg", "stgit"):
         mail = _hg_as_mail(text) if form == "hg" else _stgit_as_mail(text) if form == "stgit" else text
         found = _mailinfo(mail, inbody=form == "mail")
-        message = stripped(f"{found.get('Subject', '')}\n\n{found['']}")
-        title, _, body = message.partition("\n")
-        date = found.get("Date")
+        text, date = found[""], found.get("Date")
     else:
-        title, body = _title_and_body(header)
+        title, text = _title_and_body(header)
         found = _mailinfo(_fields_as_mail(header, title), inbody=False)
-        title, date = found.get("Subject", ""), found.get("Date")
+        date = found.get("Date")
         if date is None and header.find("Last-Update"):
             day = _day(header)
     name, address = found.get("Author", ""), found.get("Email", "")
     if not name and not address:
         name = (header.author or "").split("\n", 1)[0]  # a name without an address: git am has no use for it
     who, when = identity(name, address, date)
-    when = when or day
-    dated = bool(when) or not header.date
-    return Mail(_as_utf8(who), when or DATE, _as_utf8(title), _as_utf8(body.strip("\n")), form, dated=dated)
+    message = stripped(f"{found.get('Subject', '')}\n\n{text}")
+    return Mail(_as_utf8(who), when or day or DATE, _as_utf8(message), form)
 
 
 def decoded(data: bytes) -> bytes:
@@ -189,7 +187,7 @@ def decoded(data: bytes) -> bytes:
     head = "".join(f"{name}: {value}\n" for name, value in fields if value)
     text = found[""].strip("\n")
     mail = f"{head}\n{text}\n" if text else f"{head}\n"
-    return (mail + found[_PATCH]).encode("utf-8", "surrogateescape")
+    return (mail + found[_PATCH].removesuffix("diff -\n")).encode("utf-8", "surrogateescape")
 
 
 def form_of(text: str) -> str:
@@ -284,6 +282,7 @@ def _mailinfo(mail: str, *, inbody: bool) -> dict[str, str]:
     if not mail.strip():
         return {"": "", _PATCH: ""}
     with _in_memory("text") as text, _in_memory("patch") as patch:
+        ending = "" if mail.endswith("\n") else "\n"
         answer = git.ask(
             "mailinfo",
             "-u",  # into UTF-8, whatever the configuration says
@@ -293,7 +292,8 @@ def _mailinfo(mail: str, *, inbody: bool) -> dict[str, str]:
             f"/dev/fd/{text.fileno()}",
             f"/dev/fd/{patch.fileno()}",
             cwd=Path("/"),
-            stdin=mail.encode("utf-8", "surrogateescape"),
+            # to git a field at the very end of a text is none: what follows a header is a diff
+            stdin=f"{mail}{ending}diff -\n".encode("utf-8", "surrogateescape"),
             held=(text.fileno(), patch.fileno()),
         )
         if answer.status:

@@ -659,6 +659,11 @@ def _carriers(
             yield Problem(field.line, ENCODED, message, _DECODE)
         if field.name.lower() == "content-type" and value.startswith("multipart/"):
             yield Problem(field.line, ENCODED, f"a mail of several parts ({value.split(';')[0]})", _DECODE)
+    for file in files:
+        if b"\x1b[" in file.raw_header:
+            message = "the colours of a terminal in the diff's header"
+            yield Problem(file.line, "carrier", message, "write the diff with `git diff --no-color`")
+            break
     if b"\0" in text:
         line = text.count(b"\n", 0, text.index(b"\0")) + 1
         yield Problem(line, "carrier", "a NUL byte in the header, which no commit can have", "take it out")

@@ -78,13 +78,13 @@ def from_header(text: str, name: str) -> CommitText:
         mail = mails.read(text)
     except DecoupleError as error:
         raise DecoupleError(f"{name}: {error.what}", next_step=error.next_step) from None
-    title = mail.title or name.rsplit("/", 1)[-1]
+    message = mail.message or name.rsplit("/", 1)[-1]
     fields = "".join(field.raw for field in _beside(text, mail.form))
     trailers = _trailing(fields) + f"{PATCH_TRAILER}: {name}"
-    above, gap, last = mail.body.rpartition("\n\n")
-    if mail.body and _is_trailers(last):
-        return CommitText(mail.author, mail.date, f"{title}\n\n{above}{gap}{last}\n{trailers}\n")
-    return CommitText(mail.author, mail.date, "\n\n".join(part for part in (title, mail.body, trailers) if part) + "\n")
+    _, gap, last = message.rpartition("\n\n")
+    return CommitText(
+        mail.author, mail.date, message + ("\n" if gap and _is_trailers(last) else "\n\n") + trailers + "\n"
+    )
 
 
 def _beside(text: str, form: str) -> list[headers.Field]:

@@ -36,6 +36,8 @@ from decouple.stack.writeback import (
     write,
 )
 
+_NO_DIFF = "give a unified diff, as `git diff` and `diff -u` write it; `decouple new` starts an empty patch"
+
 
 class Refreshed(Struct, frozen=True):
     """What a refresh did."""
@@ -174,7 +176,7 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
         if any(problem.code == ENCODED for problem in Patch(str(path), data, strip).problems):
             data = decoded(data)
         if not Patch(str(path), data, strip).checked().files:
-            raise DecoupleError(f"{path} holds no diff", next_step="`decouple new` starts an empty patch")
+            raise DecoupleError(f"{path} holds no diff", next_step=_NO_DIFF)
         check_kind(Patch(str(path), data, strip))
         target = stack.places.patches / full
         if target.exists() and target.read_bytes() != data:

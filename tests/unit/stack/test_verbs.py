@@ -269,6 +269,10 @@ def test_dates() -> None:
     assert rfc2822("1738573200 +0100") == "Mon, 3 Feb 2025 10:00:00 +0100"
     assert from_header("Description: x\nLast-Update: 2024-02-29\n", "x").date == "1709164800 +0000"
     assert rfc2822(raw("Date: Sat, 1 Mar 2025 00:30:00 -0530")) == "Sat, 1 Mar 2025 00:30:00 -0530"
+    for beyond in ("99999999999 +0000", "253402300800 -1200", "4102444800 +0000"):
+        assert rfc2822(beyond) == f"@{beyond}", "a year that no mail has"
+    assert raw(f"Date: {rfc2822('99999999999 +0000')}") == "99999999999 +0000"
+    assert rfc2822("123456789 +9999") == "@123456789 +9999", "a zone that a clock does not have"
 
 
 def test_a_message_that_would_hide_the_diff_is_refused() -> None:
