@@ -1,6 +1,11 @@
-"""What every test has: ``@pytest.mark.tools`` asks for the commands that a test needs before its fixtures are made."""
+"""What every test has: the commands that it needs are asked for before its fixtures are made (``@pytest.mark.tools``),
+and what it leaves of variables and working directory is what it found: others run after it in the same process."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,3 +16,19 @@ from tests.support.tools import require_tool
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker in item.iter_markers("tools"):
         require_tool(*marker.args)
+
+
+@pytest.fixture(autouse=True)
+def process_stays_as_it_was() -> Iterator[None]:
+    """Fail the test that leaves another variable or working directory behind, and put them right for the next one."""
+    before, folder = dict(os.environ), Path.cwd()
+    yield
+    after, left = dict(os.environ), Path.cwd()
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    os.chdir(folder)
+    for name in changed - {"PYTEST_CURRENT_TEST"}:
+        os.environ.pop(name, None)
+        if name in before:
+            os.environ[name] = before[name]
+    assert not changed - {"PYTEST_CURRENT_TEST"}, "the test leaves variables changed"
+    assert left == folder, "the test leaves the process in another folder"

@@ -16,7 +16,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,20 @@ def start(action: Callable[[], int], said: Path, learn: bool = False) -> Started
         if learn:
             Path(f"{said}.modules").write_text("\n".join(sys.modules))
         os._exit(code)
+
+
+@contextlib.contextmanager
+def set_variables(**given: str) -> Iterator[None]:
+    """These variables for a while: the process goes on with other tests."""
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def command(*arguments: str, stdin: bytes = b"", **variables: str) -> Callable[[], int]:
@@ -355,8 +369,8 @@ def _unknown_file(world: World) -> None:
 
 def _branched(world: World) -> None:
     _pushed(None)(world)
-    os.environ["DECOUPLE_PROJECT"] = str(world.project)
-    assert main(["branch", RELEASE]) == 0
+    with set_variables(DECOUPLE_PROJECT=str(world.project)):
+        assert main(["branch", RELEASE]) == 0
     git(world.source, "worktree", "add", "-q", str(world.project / "build/beside"), f"series-{RELEASE}")
     beside = world.project / "build/beside"
     core = beside / "torch/core.py"
@@ -605,21 +619,23 @@ def _build(folder: Path) -> Scene:
     places = Places.of(folder, RELEASE, folder / "cache", folder / "src")
     places = replace(places, project=ROOT)
     here = f"{Path(sys.executable).parent}{os.pathsep}"  # this Python is the one that builds
-    os.environ["PATH"] = here + os.environ["PATH"].removeprefix(here)
+    path = here + os.environ["PATH"].removeprefix(here)
     upstream = {"version": "2.6.0", "tag": "v2.6.0", "commit": "0" * 40}
     known = Provenance("2.6.0", upstream, (), "2" * 64, (), "4" * 64, None)
     choices = Choices(variables={"CMAKE_C_COMPILER_LAUNCHER": "", "CMAKE_CXX_COMPILER_LAUNCHER": ""})
     if not (folder / "src").exists():
         make_tree(folder / "src")
         places.make()
-        Stage1(Job(HostEnvironment(places), known, choices)).build()
+        with set_variables(PATH=path):
+            Stage1(Job(HostEnvironment(places), known, choices)).build()
         for number in range(4):
             (folder / f"src/part{number}.c").write_text(f"int part{number}(void) {{ return 4{number}; }}\n")
         git(folder / "src", "commit", "-qam", "newer")
 
     def action() -> int:
         def built() -> int:
-            Stage1(Job(HostEnvironment(places), known, choices)).build()
+            with set_variables(PATH=path):
+                Stage1(Job(HostEnvironment(places), known, choices)).build()
             return 0
 
         return ending(built, ["build"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support import tools
 from tests.support.tools import TABLE, find_missing, read_tools, require_tool
 
 TESTS = Path(__file__).parents[1]
@@ -48,25 +50,23 @@ def test_every_row_says_why() -> None:
     assert rows == len(read_tools()) == TABLE.read_text().count("\nwhy = ")
 
 
+def calls(word: str) -> Iterator[tuple[Path, ast.Call, str]]:
+    """Each call in a test's file that has ``word``, with what its first argument is where that is a text."""
+    for path in TESTS.rglob("*.py"):
+        text = path.read_text()
+        if word in text and path not in (Path(__file__), Path(tools.__file__)):
+            for call in ast.walk(ast.parse(text)):
+                if isinstance(call, ast.Call) and word in ast.unparse(call.func):
+                    yield from ((path, call, one.value) for one in call.args if isinstance(one, ast.Constant))
+
+
 def test_no_test_asks_for_a_tool_in_a_way_of_its_own() -> None:
     """``shutil.which`` of a command in the table is a skip whose reason installs nothing."""
-    own = [
-        f"{path.relative_to(TESTS)}:{call.lineno}"
-        for path in TESTS.rglob("*.py")
-        for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("which") and path.name != "tools.py"
-        if call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value in read_tools()
-    ]
-    assert own == []
+    known = read_tools()
+    assert [f"{path}:{call.lineno}" for path, call, text in calls("which") if text in known] == []
 
 
 def test_every_command_that_a_mark_names_has_a_row() -> None:
-    named = {
-        argument.value
-        for path in TESTS.rglob("*.py")
-        for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("pytest.mark.tools", "require_tool")
-        for argument in call.args
-        if isinstance(argument, ast.Constant) and path != Path(__file__)
-    }
-    assert named <= read_tools().keys()
+    known = read_tools()
+    for word in ("mark.tools", "require_tool"):
+        assert {text for _, _, text in calls(word)} <= known.keys()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
     """An empty virtual environment; returns its Python."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
+    venv.create(tmp_path / "env", with_pip=False, symlinks=True)
     return tmp_path / "env/bin/python"
 
 
