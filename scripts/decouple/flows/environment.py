@@ -79,6 +79,11 @@ def need_tree(work: Work, places: Places, listener: Listener) -> None:
         apply(Apply(work.project, work.release, debian_patches=debian), listener)
 
 
+def needs_root(work: Work, places: Places, layers: Collection[str]) -> bool:
+    """Whether the work runs in a Debian root, as far as that is known before the tree is there."""
+    return work.env != "host" and (work.env == portable.KIND or not _on_host(work, places, cuda="cuda" in layers))
+
+
 def _on_host(work: Work, places: Places, *, cuda: bool) -> bool:
     """Whether this machine's own toolchain builds. Raises DecoupleError when it was asked for and lacks something."""
     if work.env == "rootfs":
