@@ -8,10 +8,19 @@ from typing import Protocol
 class Progress(Protocol):
     """What a room calls; ``cli.output`` draws it (a bar with an ETA on a terminal, plain lines in a log)."""
 
-    def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None:
+    def start(
+        self,
+        what: str,
+        total: float | None = None,
+        unit: str = "items",
+        effort: float = 0.0,
+        seconds: float | None = None,
+    ) -> None:
         """A piece of work begins; ``total`` in ``unit`` ("items" or "bytes"), None when not known.
 
         Where items are not alike, ``effort`` is what all of them together are expected to take, in any measure.
+        ``seconds`` is the estimate for the whole, None where there is none. Another piece that was under way is over;
+        of the same name, it is the one that goes on with what is left of it.
         """
 
     def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
@@ -24,7 +33,14 @@ class Progress(Protocol):
 class Silent:
     """Reports nothing; the default of every function that takes a Progress."""
 
-    def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None: ...
+    def start(
+        self,
+        what: str,
+        total: float | None = None,
+        unit: str = "items",
+        effort: float = 0.0,
+        seconds: float | None = None,
+    ) -> None: ...
     def advance(self, amount: float = 1.0, effort: float = 0.0) -> None: ...
     def finish(self, note: str = "") -> None: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +13,16 @@ from msgspec import Struct
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build.settings import Cost
 
+_COMPILED = re.compile(r"build (\S+\.o): (?:C|CXX|CUDA|ASM|OBJC|OBJCXX)\w*_COMPILER__")
 GIB = 1 << 30
 MIB = 1 << 20
 
 
 class Estimate(Struct, frozen=True):
-    """Wall seconds with a cold compiler cache, MiB still to be written on the build's disk, memory for one job."""
+    """Wall seconds with a cold compiler cache, MiB still to be written on the build's disk, memory for one job.
+
+    ``measured`` is another release, of which the figures are; "" where they are of this one.
+    """
 
     what: str
     objects: int
@@ -25,6 +30,7 @@ class Estimate(Struct, frozen=True):
     seconds: float
     disk_mib: int
     job_mib: int
+    measured: str = ""
 
     def line(self) -> str:
         """One line for the user."""
@@ -33,31 +39,50 @@ class Estimate(Struct, frozen=True):
         return (
             f"{self.what}: {left} objects to go{done}, about {_span(self.seconds)} with a cold compiler cache "
             f"(minutes with a warm one), {self.disk_mib / 1024:.1f} GiB of disk"
+            + (f"; figures of {self.measured}, this release was not measured" if self.measured else "")
         )
 
 
-def estimate(what: str, cost: Cost, *, done: int, jobs: int) -> Estimate:
-    """The cost of what is left, when ``done`` objects are in the build directory and ``jobs`` run at once."""
+class RootEstimate(Struct, frozen=True):
+    """What making a Debian root, or what it lacks, takes in ``folder`` of the cache: wall seconds, MiB."""
+
+    what: str
+    folder: Path
+    seconds: float
+    disk_mib: int
+
+    def line(self) -> str:
+        """One line for the user."""
+        return f"{self.what}: made once, about {_span(self.seconds)}, {self.disk_mib / 1024:.1f} GiB of disk"
+
+
+def estimate(
+    what: str, cost: Cost, *, done: int, jobs: int, share: float | None = None, measured: str = ""
+) -> Estimate:
+    """The cost of what is left, when ``done`` objects are in the build directory and ``jobs`` run at once.
+
+    ``share`` of the seconds is left; None: as of the objects.
+    """
     done = min(done, cost.objects)
-    share = 1 - done / cost.objects
-    return Estimate(
-        what, cost.objects, done, cost.core_seconds * share / jobs, round(cost.disk_mib * share), cost.job_mib
-    )
+    left = 1 - done / cost.objects
+    seconds = cost.core_seconds * (left if share is None else share) / jobs
+    return Estimate(what, cost.objects, done, seconds, round(cost.disk_mib * left), cost.job_mib, measured)
 
 
-def refuse_if_too_small(estimates: Sequence[Estimate], *, folder: Path, memory: int | None) -> None:
-    """Raise DecoupleError, with numbers, when the disk of ``folder`` or the memory cannot hold the build.
+def refuse_if_too_small(
+    estimates: Sequence[Estimate], *, folder: Path, memory: int | None, root: RootEstimate | None = None
+) -> None:
+    """Raise DecoupleError, with numbers, when the disk of ``folder``, that of the ``root`` to make, or the memory
+    cannot hold the build.
 
     ``memory`` in bytes (None: not known).
     """
     needed = sum(one.disk_mib for one in estimates)
-    free = shutil.disk_usage(_existing(folder)).free // MIB
-    if free < needed:
-        raise DecoupleError(
-            f"{folder}: {needed / 1024:.1f} GiB of disk are needed, {free / 1024:.1f} GiB are free",
-            next_step=f"free {(needed - free) / 1024:.1f} GiB, or build one stage at a time (--stage 1)",
-            code=CANNOT_HERE,
-        )
+    _refuse_full(folder, needed, "or build one stage at a time (--stage 1)")
+    if root is not None:
+        another = "or name a folder on a larger disk in DECOUPLE_CACHE"
+        one_disk = _existing(root.folder).stat().st_dev == _existing(folder).stat().st_dev
+        _refuse_full(root.folder, root.disk_mib + (needed if one_disk else 0), another)
     for one in estimates:
         if memory is not None and memory < one.job_mib * MIB:
             raise DecoupleError(
@@ -67,6 +92,17 @@ def refuse_if_too_small(estimates: Sequence[Estimate], *, folder: Path, memory: 
                 + (", or leave flash attention out (--no-flash)" if "2" in one.what else ""),
                 code=CANNOT_HERE,
             )
+
+
+def _refuse_full(folder: Path, needed: int, otherwise: str) -> None:
+    """Raise DecoupleError when ``needed`` MiB are not free where ``folder`` is, or will be."""
+    free = shutil.disk_usage(_existing(folder)).free // MIB
+    if free < needed:
+        raise DecoupleError(
+            f"{folder}: {needed / 1024:.1f} GiB of disk are needed, {free / 1024:.1f} GiB are free",
+            next_step=f"free {(needed - free) / 1024:.1f} GiB, {otherwise}",
+            code=CANNOT_HERE,
+        )
 
 
 def available_memory() -> int | None:
@@ -87,6 +123,20 @@ def cores() -> int:
 def objects_in(build_dir: Path) -> int:
     """Objects that ninja has already made in ``build_dir``, by its own log."""
     return len(_objects(build_dir))
+
+
+def planned_objects(build_dir: Path) -> frozenset[str]:
+    """The objects that a configured ``build_dir`` compiles, by its ``build.ninja``; empty before it is configured."""
+    plan = build_dir / "build.ninja"
+    if not plan.exists():
+        return frozenset()
+    with plan.open(encoding="utf-8", errors="replace") as lines:
+        return frozenset(match[1] for line in lines if (match := _COMPILED.match(line)))
+
+
+def done_objects(build_dir: Path) -> frozenset[str]:
+    """The objects that ninja has already made in ``build_dir``, by its own log."""
+    return frozenset(_objects(build_dir))
 
 
 def object_seconds(build_dir: Path) -> float:

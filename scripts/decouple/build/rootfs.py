@@ -30,6 +30,7 @@ from decouple.base.progress import SILENT, Progress
 from decouple.base.python import OWN
 from decouple.build import record
 from decouple.build.description import Bootstrap, Description, Layer, PipTool, PypiPiece, layer_digest
+from decouple.build.estimate import RootEstimate
 from decouple.build.sandbox import Bind, Sandbox, as_owner, clean_environment, is_root
 
 _APT = """
@@ -201,6 +202,20 @@ def ensure(
                 next_step="delete the root with `decouple clean RELEASE --rootfs` and build again",
             )
     return root
+
+
+def still_to_make(cache: Path, description: Description, layers: Sequence[str]) -> RootEstimate | None:
+    """What making the root of ``description`` with ``layers`` still takes; None where it is there."""
+    wanted = [description.layer(name) for name in layers]
+    folder = folder_of(cache, description, wanted)
+    done = _read_done(folder)
+    missing: list[Bootstrap | Layer] = [layer for layer in wanted if not _has(done, layer)]
+    if not done.bootstrap:
+        missing.insert(0, description.bootstrap)
+    if not missing:
+        return None
+    what = f"{description.name} root" if not done.bootstrap else f"{description.name} root, what it lacks"
+    return RootEstimate(what, folder, sum(one.seconds for one in missing), sum(one.disk_mib for one in missing))
 
 
 def _complete(done: _Done, wanted: Sequence[Layer]) -> bool:

@@ -7,13 +7,15 @@ its first objects tell. Written by ``decouple record --seconds`` from what a bui
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
+from decouple.build import settings
+from decouple.build.choices import Choices
 from decouple.build.settings import Cost
 
 _FOLDER = Path(__file__).with_name("seconds")
@@ -28,7 +30,10 @@ def path_of(release: str, kind: str, stage: int) -> Path:
 
 def load(release: str, kind: str, stage: int) -> dict[str, float]:
     """Object -> core-seconds, of those objects that a recorded build has compiled; empty where there was none."""
-    path = path_of(release, kind, stage)
+    return _read(path_of(release, kind, stage))
+
+
+def _read(path: Path) -> dict[str, float]:
     found: dict[str, float] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), 1):
         name, _, value = line.partition("\t")
@@ -37,6 +42,30 @@ def load(release: str, kind: str, stage: int) -> dict[str, float]:
         except ValueError as error:
             raise DecoupleError(f"{path}:{number}: {error}", next_step=f"git checkout {path}") from error
     return found
+
+
+def nearest(release: str, kind: str, stage: int) -> dict[str, float]:
+    """As `load`, where there is no such table the one of another environment, else of another release: an object is as
+    large beside others there."""
+    paths = _FOLDER.glob(f"*-stage{stage}.tsv")
+    of_release = sorted(paths, key=lambda path: (not path.name.startswith(f"{release}-"), path.name))
+    tables = (_read(path) for path in (path_of(release, kind, stage), *of_release))
+    return next((table for table in tables if table), {})
+
+
+def stage_cost(release: str, kind: str, stage: int, choices: Choices) -> Cost:
+    """What a cold stage takes as chosen."""
+    part = choices.slice != "all"
+    usual = settings.cost(stage, kind, arch_count=len(choices.archs), flash=choices.flash, part=part)
+    return cost(release, kind, stage, usual)
+
+
+def share_left(names: Iterable[str], done: Collection[str], known: Mapping[str, float], usual: float) -> float:
+    """How much of the seconds of all objects (``names``) those take that are not ``done``; by number they say little,
+    as the large ones come last. What ``known`` has not takes ``usual``."""
+    weights = {name: known.get(name, usual) for name in names}
+    whole = sum(weights.values())
+    return sum(value for name, value in weights.items() if name not in done) / whole if whole else 0.0
 
 
 def cost(release: str, kind: str, stage: int, usual: Cost) -> Cost:

@@ -156,6 +156,7 @@ class Portable(Struct, frozen=True):
 class Facts(Struct, frozen=True):
     """All of ``stages.toml``."""
 
+    measured: str
     common: Variables
     stage1: StageSettings
     stage2: StageSettings

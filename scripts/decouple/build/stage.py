@@ -20,7 +20,8 @@ from decouple.build import effort, inputs, makings, remote_cache, seconds, setti
 from decouple.build.choices import Choices, Provenance
 from decouple.build.effort import Effort
 from decouple.build.environment import Environment, ask
-from decouple.build.estimate import objects_in
+from decouple.build.estimate import cores, objects_in
+from decouple.build.settings import Cost
 from decouple.release.wheel_manifest import OverlayContent, SeriesContent, WheelManifest
 from decouple.release.wheel_name import WheelName
 
@@ -217,7 +218,11 @@ class Stage(ABC):
         """Run one step of the stage into its log, in folder ``start``. Raises DecoupleError with its telling line."""
         self.job.progress.start(what, None, "objects")
         argv = self.environment.argv(command, self.variables, start)
-        run_logged(argv, log=self.log, what=what, on_line=on_line, held=self.held)
+        try:
+            run_logged(argv, log=self.log, what=what, on_line=on_line, held=self.held)
+        except BaseException:
+            self.job.progress.finish("stopped")  # no bar of a step that failed goes on
+            raise
         self.job.progress.finish()
 
     def compile(self, *targets: str) -> None:
@@ -226,16 +231,25 @@ class Stage(ABC):
         expected = self._expected()
         asked = expected.keys() & set(targets) or expected.keys()
         left = {name: expected[name] for name in asked if not (self.folder / name).exists()}
+        usual = self.cost()
+        # as the estimate has it, shared out by what each object takes; of all objects' seconds those of the left ones
+        took = usual.core_seconds * sum(left.values()) / sum(expected.values()) / (self.job.choices.jobs or cores())
         toolkit = f"{self.names['project']}/third_device/tools/wrapped_cmake"
         command = ["python3", toolkit, "build", folder, *targets, "--raw"]
         name = f"stage {self.number}"
-        self.run(f"compile {name}", command, folder, _Follow(self.job.progress, name, self.job.say, left))
+        follow = _Follow(self.job.progress, name, self.job.say, left, took)
+        self.run(f"compile {name}", command, folder, follow)
+
+    def cost(self) -> Cost:
+        """What all of the stage takes when nothing of it is there."""
+        choices, kind = self.job.choices, self.environment.kind
+        return seconds.stage_cost(self.places.release, kind, self.number, choices)
 
     def _expected(self) -> dict[str, float]:
         """Object -> the core-seconds that it is expected to take: as an earlier build recorded, else the usual mean."""
         folder = self.names[f"stage{self.number}"]
         database = ask(self.environment, ["ninja", "-C", folder, "-t", "compdb"], self.variables)
-        known = seconds.load(self.places.release, self.environment.kind, self.number)
+        known = seconds.nearest(self.places.release, self.environment.kind, self.number)
         return shards.weigh(shards.objects(database or "", folder), known, self.facts.object_seconds)
 
     def pack(self, command: Sequence[str], start: str) -> Path:
@@ -252,12 +266,18 @@ class Stage(ABC):
 
 class _Follow:
     """Turns ninja's status lines into progress, weighed by the core-seconds that each object is ``expected`` to take,
-    and passes on what wrapped_cmake says about a killed compiler."""
+    all of them ``seconds`` of wall time, and passes on what wrapped_cmake says about a killed compiler."""
 
     def __init__(
-        self, progress: Progress, what: str, say: Callable[[str], None], expected: Mapping[str, float]
+        self,
+        progress: Progress,
+        what: str,
+        say: Callable[[str], None],
+        expected: Mapping[str, float],
+        seconds: float,
     ) -> None:
-        self._progress, self._what, self._say, self._expected = progress, what, say, expected
+        self._progress, self._what, self._say, self._left = progress, what, say, dict(expected)
+        self._seconds = seconds
         self._done = 0
         self._total: int | None = None
 
@@ -268,10 +288,14 @@ class _Follow:
                 self._say(line.strip())
             return
         done, total = int(match[1]), int(match[2])
-        if total != self._total:  # where CMake runs once more, ninja counts that alone first: no step that is over
-            self._progress.start(self._what, total, "objects", sum(self._expected.values()))
+        if total * 10 < len(self._left):
+            return  # CMake runs once more, which ninja counts alone
+        if total != self._total:
+            # a second try counts anew, of what the first one left
+            effort = sum(self._left.values())
+            self._progress.start(self._what, total, "objects", effort, self._seconds if effort else None)
             self._done, self._total = 0, total
         if done > self._done:
             built = _OBJECT.search(line)
-            self._progress.advance(done - self._done, self._expected.get(built[1], 0.0) if built else 0.0)
+            self._progress.advance(done - self._done, self._left.pop(built[1], 0.0) if built else 0.0)
             self._done = done

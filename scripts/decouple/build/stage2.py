@@ -8,6 +8,7 @@ from typing import Any
 
 from decouple.build import makings, probe, settings, wheels
 from decouple.build.core_wheel import unpack_core
+from decouple.build.settings import Cost
 from decouple.build.stage import Job, Stage
 from decouple.release import projects
 
@@ -91,6 +92,9 @@ class Bindings(Stage2):
 
     def toolchain(self) -> dict[str, Any]:
         return makings.toolchain_of(self.environment, 1, self.layers(), self.variables)
+
+    def cost(self) -> Cost:
+        return settings.facts().bindings.cost
 
     def said(self) -> dict[str, Any]:
         flags = {"core": self.job.choices.core, "kernels": self.job.choices.kernels}

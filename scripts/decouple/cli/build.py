@@ -16,7 +16,7 @@ from decouple.cli.verify import print_audit, print_verdict
 from decouple.flows import build as flow
 from decouple.flows import clean as cleaning
 from decouple.flows import shell, verify
-from decouple.flows.build_request import Build, estimates
+from decouple.flows.build_request import Build, estimates, lines, root_estimate
 
 
 def register(subparsers: Any) -> None:
@@ -117,7 +117,7 @@ def _shared(parser: argparse.ArgumentParser) -> None:
 def _build(arguments: argparse.Namespace) -> int:
     request = asked(Build, arguments, archs=arguments.arch, flash=not arguments.no_flash, part=arguments.slice)
     if arguments.estimate:
-        print("\n".join(cost.line() for cost in estimates(request)))
+        print("\n".join(lines(root_estimate(request), estimates(request))))
     elif arguments.shard:
         flow.build_shard(request, ObjectShard.of_word(arguments.shard), output.listener())
     else:

@@ -1,49 +1,84 @@
-"""How long work that is under way will take, by how fast it went last."""
+"""How long work that is under way will take: from the estimate that it began with towards the pace that is seen."""
 
 from __future__ import annotations
 
-from collections import deque
-
-from msgspec import Struct
-
-WINDOW = 120.0
-"""Seconds whose pace counts: what a compiler's cache gave at the start says nothing of what must be compiled."""
-STEPS = 5
-"""Steps that count at least, where each takes longer."""
-
-
-class _Mark(Struct, frozen=True):
-    when: float
-    done: float
-    spent: float
+TRUST, TRUST_HALVES = 120.0, 250.0
+"""Seconds of work that the estimate counts for beside what was seen, and after how many seconds of that half as much:
+the first minutes tell little, the tenth tells enough."""
+HALF_LIFE = 1500.0
+"""Seconds after which what was seen counts half: machines and objects change, and a single object may take minutes."""
+BLOCK = 20.0
+"""Seconds whose steps are judged together: objects of several jobs end at almost the same time."""
+CACHED = 4.0
+"""How many times faster than expected a block must be to tell of a compiler's cache, and not of this machine."""
 
 
 class Eta:
-    """Of ``total`` items, which are expected to take ``effort`` (0: items are alike), begun at ``now`` in seconds."""
+    """Of ``total`` items, which are expected to take ``effort`` in any measure (0: items are alike), begun at ``now``
+    in seconds. ``seconds``: what all of them take by the estimate; None: nothing is known before the first step.
+    """
 
-    def __init__(self, now: float, total: float | None = None, effort: float = 0.0) -> None:
-        self._total, self._effort = total or 0.0, effort
-        self._marks = deque([_Mark(now, 0.0, 0.0)])
-
-    @property
-    def done(self) -> float:
+    def __init__(
+        self, now: float, total: float | None = None, effort: float = 0.0, seconds: float | None = None
+    ) -> None:
+        self.done = 0.0
         """Items."""
-        return self._marks[-1].done
+        self._total, self._effort = total or 0.0, effort
+        self._spent = 0.0
+        #: effort (else items) in a second, as expected; 0: not known
+        self._rate = (effort or self._total) / seconds if seconds else 0.0
+        self._seen_seconds, self._seen_effort = 0.0, 0.0
+        self._squares = 0.0  # of each step's effort: large objects are the ones under way
+        self._seen = 0.0  # seconds, none of which fades
+        self._first = 1.0  # how much the first of it counts yet
+        self._block_began, self._block_effort, self._last = now, 0.0, now
 
     def advance(self, now: float, amount: float, effort: float = 0.0) -> None:
         """``amount`` more items, which were expected to take ``effort``, are done."""
-        last = self._marks[-1]
-        self._marks.append(_Mark(now, last.done + amount, last.spent + effort))
-        while len(self._marks) > STEPS + 1 and now - self._marks[1].when >= WINDOW:
-            self._marks.popleft()
+        step = effort if self._effort else amount
+        self.done += amount
+        self._spent += step
+        self._squares += step * step / amount if amount else 0.0
+        self._block_effort += step
+        self._last = now
+        if now - self._block_began >= (BLOCK if self._rate else 0.0):
+            self._close_block(now)
 
-    def left(self) -> float | None:
-        """Seconds to go, as of the last step; None where nothing says."""
-        first, last = self._marks[0], self._marks[-1]
-        took = last.when - first.when
-        # a run that links alone has nothing of the effort to spend: then the number says more
-        if self._effort and last.spent > first.spent:
-            return took / (last.spent - first.spent) * max(self._effort - last.spent, 0.0)
-        if self._total and last.done > first.done:
-            return took / (last.done - first.done) * max(self._total - last.done, 0.0)
-        return None
+    def follow(self, total: float, effort: float) -> None:
+        """The rest turned out to be ``total`` items and ``effort``, done anew from 0; the pace stays."""
+        self._total, self._effort, self.done, self._spent = total, effort, 0.0, 0.0
+
+    def left(self, now: float | None = None) -> float | None:
+        """Seconds to go, as of ``now`` (None: of the last step); None where nothing says."""
+        if self._total and self.done >= self._total:
+            return 0.0
+        whole = self._effort or self._total
+        rate = self._pace()
+        if not whole or rate is None:
+            return None
+        left = max(whole - self._spent, 0.0)
+        return max((left - min(self._under_way(), left / 2)) / rate - (0.0 if now is None else now - self._last), 0.0)
+
+    def _pace(self) -> float | None:
+        """Effort in a second; None where nothing says."""
+        if self._rate:
+            effort = self._seen_effort + self._first * self._under_way()
+            trust: float = TRUST * 0.5 ** (self._seen / TRUST_HALVES)
+            return (effort + self._rate * trust) / (self._seen_seconds + trust)
+        return self._seen_effort / self._seen_seconds if self._seen_effort and self._seen_seconds else None
+
+    def _under_way(self) -> float:
+        """What is done and not seen when a job ends: each other one has an object under way, half of it done on
+        average. Where effort is core-seconds, as many are expected in a second as there are jobs."""
+        return max(self._rate - 1.0, 0.0) * self._squares / self._spent / 2 if self._spent else 0.0
+
+    def _close_block(self, now: float) -> None:
+        seconds, effort = now - self._block_began, self._block_effort
+        self._block_began, self._block_effort = now, 0.0
+        if self._rate and effort > CACHED * seconds * max(self._rate, self._pace() or 0.0):
+            return
+        fades = 0.5 ** (seconds / HALF_LIFE)
+        self._first *= fades
+        self._seen += seconds
+        self._seen_seconds = self._seen_seconds * fades + seconds
+        self._seen_effort = self._seen_effort * fades + effort

@@ -33,10 +33,21 @@ class _Lines:
         self._began = self._said = time.monotonic()
         self._eta = Eta(self._began)
 
-    def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None:
+    def start(
+        self,
+        what: str,
+        total: float | None = None,
+        unit: str = "items",
+        effort: float = 0.0,
+        seconds: float | None = None,
+    ) -> None:
+        again = what == self._what
         self._what, self._total, self._unit = what, total, unit
+        if again:
+            self._eta.follow(total or 0.0, effort)
+            return
         self._began = self._said = time.monotonic()
-        self._eta = Eta(self._began, total, effort)
+        self._eta = Eta(self._began, total, effort, seconds)
 
     def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
         now = time.monotonic()
@@ -45,9 +56,9 @@ class _Lines:
             return
         self._said = now
         done, left = self._eta.done, self._eta.left()
-        line = f"{self._what}: {_amount(done, self._unit)}"
+        line = f"{self._what}: {_amount(done, self._total, self._unit)}"
         if self._total:
-            line += f" of {_amount(self._total, self._unit)} ({done / self._total:.0%})"
+            line += f" ({done / self._total:.0%})"
         if left is not None:
             line += f", ETA {_span(left)}"
         print(line, file=sys.stderr, flush=True)
@@ -56,6 +67,7 @@ class _Lines:
         took = time.monotonic() - self._began
         if note or took > self.EVERY:
             print(f"{self._what}: {note or 'done'} in {_span(took)}", file=sys.stderr, flush=True)
+        self._what = ""
 
 
 class _Bar:
@@ -63,37 +75,65 @@ class _Bar:
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, TaskID, TextColumn
+        from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn
         from rich.progress import Progress as Bars
+        from rich.text import Text
+
+        left = self.left
+
+        class Left(ProgressColumn):
+            """The time to go, which passes between two steps too."""
+
+            max_refresh = 1.0
+
+            def render(self, task: Task) -> Text:
+                return Text(left())
 
         self._bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[amount]}"),
-            TextColumn("{task.fields[left]}"),
+            Left(),
             console=Console(file=bare(sys.stderr)),
             transient=True,
         )
         self._task: TaskID | None = None
-        self._unit, self._effort = "items", 0.0
+        self._what, self._unit, self._effort = "", "items", 0.0
+        self._total: float | None = None
         self._eta = Eta(time.monotonic())
         # An error or an interrupt may come between start and finish: rich has hidden the cursor then.
         atexit.register(self._bars.stop)
 
-    def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None:
-        self._unit, self._effort = unit, effort
-        self._eta = Eta(time.monotonic(), total, effort)
-        if self._task is not None:  # the step turned out to be another one: its bar is replaced
+    def start(
+        self,
+        what: str,
+        total: float | None = None,
+        unit: str = "items",
+        effort: float = 0.0,
+        seconds: float | None = None,
+    ) -> None:
+        again = self._task is not None and what == self._what
+        self._what, self._unit, self._effort, self._total = what, unit, effort, total
+        if self._task is not None:  # one bar
             self._bars.remove_task(self._task)
+        if again:
+            self._eta.follow(total or 0.0, effort)
+        else:
+            self._eta = Eta(time.monotonic(), total, effort, seconds)
         self._bars.start()
-        self._task = self._bars.add_task(escaped(what), total=effort or total, amount="", left="")
+        amount = _amount(0, total, unit) if total else ""
+        self._task = self._bars.add_task(escaped(what), total=effort or total, amount=amount)
 
     def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
         if self._task is not None:
             self._eta.advance(time.monotonic(), amount, effort)
-            left, step = self._eta.left(), effort if self._effort else amount
-            said = "" if left is None else f"ETA {_span(left)}"
-            self._bars.update(self._task, advance=step, amount=_amount(self._eta.done, self._unit), left=said)
+            step = effort if self._effort else amount
+            self._bars.update(self._task, advance=step, amount=_amount(self._eta.done, self._total, self._unit))
+
+    def left(self) -> str:
+        """What the bar says of the time to go."""
+        left = self._eta.left(time.monotonic()) if self._task is not None else None
+        return "" if left is None else f"ETA {_span(left)}"
 
     def finish(self, note: str = "") -> None:
         if self._task is not None:
@@ -105,10 +145,11 @@ class _Bar:
                 print(f"{what}: {note}", file=sys.stderr)
 
 
-def _amount(value: float, unit: str) -> str:
-    if unit == "bytes":
-        return f"{value / 2**20:.1f} MiB"
-    return f"{value:.0f} {unit}" if unit != "items" else f"{value:.0f}"
+def _amount(done: float, total: float | None, unit: str) -> str:
+    """ "12 of 34 objects", "1.5 of 3.0 MiB": as much of it as is known."""
+    scale, places, name = (2.0**20, 1, "MiB") if unit == "bytes" else (1.0, 0, unit if unit != "items" else "")
+    words = [f"{done / scale:.{places}f}", *(["of", f"{total / scale:.{places}f}"] if total else []), name]
+    return " ".join(filter(None, words))
 
 
 def _span(seconds: float) -> str:

@@ -27,7 +27,7 @@ from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import Stage2
 from decouple.flows import portable
 from decouple.flows.build_environment import opened, with_stage
-from decouple.flows.build_request import Build, estimates
+from decouple.flows.build_request import Build, estimates, lines, root_estimate
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.over_kernels import build_over_kernels
 from decouple.patch import seriesfile
@@ -95,9 +95,10 @@ def _opened(
             next_step=f"add --env {portable.KIND}, or --kernels official to compile none",
         )
     costs = estimates(request)
-    for cost in costs:
-        listener.say(cost.line())
-    refuse_if_too_small(costs, folder=request.places.dist, memory=available_memory())
+    root = root_estimate(request)
+    for line in lines(root, costs):
+        listener.say(line)
+    refuse_if_too_small(costs, folder=request.places.dist, memory=available_memory(), root=root)
     environment, known, choices = opened(request, listener)
     if cache is not None:
         environment, variables = cache.into(environment)

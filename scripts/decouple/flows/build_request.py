@@ -9,18 +9,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
 from decouple.base.paths import cache_dir
-from decouple.build import seconds, settings, toolkits
+from decouple.build import description, makings, rootfs, seconds, settings, toolkits
 from decouple.build.choices import Choices
 from decouple.build.environment import Places
-from decouple.build.estimate import Estimate, cores, estimate, objects_in
+from decouple.build.estimate import (
+    Estimate,
+    RootEstimate,
+    cores,
+    done_objects,
+    estimate,
+    planned_objects,
+)
 from decouple.build.probe import check_archs, split_archs
 from decouple.flows import portable
-from decouple.flows.environment import Work
+from decouple.flows.environment import Work, needs_root
 from decouple.prebuilt import folder, installed, pairing
 from decouple.upstream.manifests import load_release
 
@@ -103,17 +111,41 @@ def estimates(request: Build) -> list[Estimate]:
     """What each stage would still cost. Raises UsageError or DecoupleError where the request is wrong."""
     settings.profile(request.profile)
     choices, places = choices_of(request), request.places
+    measured = settings.facts().measured
+    if request.release == measured:
+        measured = ""
+    else:
+        load_release(request.project, request.release)  # one that there is
     made = []
     for stage in request.stages:
-        part = choices.slice != "all"
-        cost = settings.cost(stage, request.env, arch_count=len(choices.archs), flash=choices.flash, part=part)
-        cost = seconds.cost(request.release, request.env, stage, cost)
+        cost = seconds.stage_cost(request.release, request.env, stage, choices)
         if request.kernels != "compiled":
             cost = settings.facts().bindings.cost
         stage2 = places.of_cuda(request.env, choices.cuda).stage2 if choices.cuda else places.stage2
-        done = objects_in(places.stage1 if stage == 1 else stage2)
-        made.append(estimate(f"stage {stage}", cost, done=done, jobs=request.jobs or cores()))
+        folder = places.stage1 if stage == 1 else stage2
+        planned, done = planned_objects(folder), done_objects(folder)
+        known = seconds.nearest(request.release, request.env, stage)
+        share = seconds.share_left(planned, done, known, settings.stage(stage).object_seconds) if planned else None
+        jobs = request.jobs or cores()
+        made.append(estimate(f"stage {stage}", cost, done=len(done), jobs=jobs, share=share, measured=measured))
     return made
+
+
+def lines(root: RootEstimate | None, stages: Sequence[Estimate]) -> list[str]:
+    """What lies ahead, in the order in which it is done."""
+    return [*([root.line()] if root else []), *(one.line() for one in stages)]
+
+
+def root_estimate(request: Build) -> RootEstimate | None:
+    """What making the root would cost that the stages run in; None where it is there, or none is used."""
+    choices, places = choices_of(request), request.places
+    layers = list(dict.fromkeys(one for n in request.stages for one in makings.layers_of(n, choices, request.env)))
+    if request.kernels != "compiled":
+        layers = list(makings.bindings_layers(choices, request.env))
+    if not needs_root(request, places, layers):
+        return None
+    described = description.load(description.PORTABLE) if request.env == portable.KIND else description.load()
+    return rootfs.still_to_make(cache_dir(), described, layers)
 
 
 def choices_of(request: Build) -> Choices:

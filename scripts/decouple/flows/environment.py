@@ -110,6 +110,11 @@ def _source_of(work: Work, places: Places, *, debian: bool) -> str:
     return word
 
 
+def needs_root(work: Work, places: Places, layers: Collection[str]) -> bool:
+    """Whether the work runs in a Debian root, as far as that is known before the tree is there."""
+    return work.env != "host" and (work.env == portable.KIND or not _on_host(work, places, cuda="cuda" in layers))
+
+
 def _on_host(work: Work, places: Places, *, cuda: bool) -> bool:
     """Whether this machine's own toolchain builds. Raises DecoupleError when it was asked for and lacks something."""
     if work.env == "rootfs":

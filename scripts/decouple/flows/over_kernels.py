@@ -22,7 +22,7 @@ from decouple.build.estimate import available_memory, refuse_if_too_small
 from decouple.build.stage import Job, StageWheel
 from decouple.build.stage2 import Bindings
 from decouple.flows import portable
-from decouple.flows.build_request import Build, choices_of, estimates
+from decouple.flows.build_request import Build, choices_of, estimates, lines, root_estimate
 from decouple.flows.environment import need_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.provenance import provenance
@@ -48,9 +48,10 @@ def build_over_kernels(request: Build, listener: Listener) -> StageWheel:
     if request.against == "built":
         _need_core(request, places)
     costs = estimates(request)
-    for cost in costs:
-        listener.say(cost.line())
-    refuse_if_too_small(costs, folder=places.dist, memory=available_memory())
+    root = root_estimate(request)
+    for line in lines(root, costs):
+        listener.say(line)
+    refuse_if_too_small(costs, folder=places.dist, memory=available_memory(), root=root)
     need_tree(request, places, listener)
     halves = _kernels(request, pair, listener)
     origin = halves.origin()

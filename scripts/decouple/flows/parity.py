@@ -68,8 +68,11 @@ def parity(request: WholeParity, listener: Listener = QUIET) -> WholeTable:
     """The table. Raises DecoupleError where a torch cannot be asked, or is of another release; UsageError."""
     places = request.places
     version = load_release(request.project, request.release).version
+    own = _python(request.python) if request.python and request.python != MONOLITH else None
+    wheels = [] if request.python else _built(request, places)
     theirs = _official(request, listener) if request.against == PYPI else _python(request.against)
-    asked = [_asked(_ours(request, places, theirs, listener), request, listener), _plain(theirs)]
+    ours = unpacked(theirs, places.verify / "whole", wheels) if wheels else own
+    asked = [_asked(ours, request, listener), _plain(theirs)]
     listener.progress.start("asking both torches")
     with ThreadPoolExecutor(min(2, request.jobs or os.cpu_count() or 1)) as pool:
         offers = list(pool.map(offer.ask, asked))
@@ -98,12 +101,8 @@ def _python(named: str) -> Path:
     return Path(found).absolute()  # a link into a virtual environment is that environment
 
 
-def _ours(request: WholeParity, places: Places, theirs: Path, listener: Listener) -> Path | None:
-    """The Python to compare; None: the monolith's, which is asked inside its root."""
-    if request.python == MONOLITH:
-        return None
-    if request.python:
-        return _python(request.python)
+def _built(request: WholeParity, places: Places) -> list[Path]:
+    """The wheels of the last build. Raises UsageError where there are none."""
     stamps = (inputs.read_stamp(places.core_state / "stage1.json"), inputs.read_stamp(places.state / "stage2.json"))
     wheels = [places.dist / stamp.wheel for stamp in stamps if stamp]
     if len(wheels) < 2 or not all(wheel.is_file() for wheel in wheels):
@@ -111,7 +110,7 @@ def _ours(request: WholeParity, places: Places, theirs: Path, listener: Listener
             f"{places.dist}: not both wheels are built",
             next_step=f"nox -s build-{request.release}, or name a --python",
         )
-    return unpacked(theirs, places.verify / "whole", wheels)
+    return wheels
 
 
 def _plain(python: Path) -> Asked:
@@ -119,6 +118,7 @@ def _plain(python: Path) -> Asked:
 
 
 def _asked(python: Path | None, request: WholeParity, listener: Listener) -> Asked:
+    """How a torch is asked; None: the monolith's, inside its root."""
     if python:
         return _plain(python)
     root = portable.made_root(description.load(), "Debian", ["core", "cuda", "monolith"], listener)

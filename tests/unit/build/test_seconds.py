@@ -78,3 +78,24 @@ def test_the_shipped_tables_are_of_builds_that_the_settings_know() -> None:
         found = seconds.load(release, kind, number)
         assert usual.objects * 0.3 < len(found) <= usual.objects
         assert seconds.cost(release, kind, number, usual).objects == usual.objects
+
+
+def test_what_is_left_counts_by_its_seconds_and_not_by_its_number() -> None:
+    """A resumed build said 26 minutes for what took 1 h 53 min: small objects come first."""
+    names = [*(f"small{number}.o" for number in range(90)), *(f"large{number}.o" for number in range(10))]
+    known = {name: 90.0 if name.startswith("large") else 1.0 for name in names}
+    done = {name for name in names if name.startswith("small")}
+    assert seconds.share_left(names, done, known, 9.0) == pytest.approx(0.909, abs=0.001)
+    assert seconds.share_left(names, (), known, 9.0) == 1.0
+    assert seconds.share_left(["new.o", "a.o"], {"a.o"}, {"a.o": 9.0}, 9.0) == 0.5, "one without a row is usual"
+
+
+def test_another_environments_table_says_how_objects_compare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seconds, "_FOLDER", tmp_path)
+    assert seconds.nearest("2.6", "rootfs", 1) == {}
+    for release, value in (("2.5", 1.0), ("2.6", 2.0)):
+        seconds.path_of(release, "portable", 1).write_text(f"a.o\t{value}\n")
+    assert seconds.nearest("2.6", "rootfs", 1) == {"a.o": 2.0}
+    assert seconds.nearest("2.9", "rootfs", 1) == {"a.o": 1.0}
+    seconds.path_of("2.6", "rootfs", 1).write_text("a.o\t3.0\n")
+    assert seconds.nearest("2.6", "rootfs", 1) == {"a.o": 3.0}

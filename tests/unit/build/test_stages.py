@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import git, text
-from decouple.build import description, inputs, makings, rootfs
+from decouple.build import description, inputs, makings, rootfs, stage
 from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
 from decouple.build.inputs import leaving_status_clean
@@ -35,7 +35,14 @@ class Recorder:
         self.amount = 0.0
         self.effort: list[float] = []
 
-    def start(self, what: str, total: float | None = None, unit: str = "items", effort: float = 0.0) -> None:
+    def start(
+        self,
+        what: str,
+        total: float | None = None,
+        unit: str = "items",
+        effort: float = 0.0,
+        seconds: float | None = None,
+    ) -> None:
         self.said.append((what, total))
         self.effort += [effort] if effort else []
 
@@ -314,3 +321,52 @@ def test_a_python_brings_its_layers_and_its_command(host: HostEnvironment, prove
     assert makings.layers_of(1, Choices(python="3.13"), "portable") == ["core", "python3.13"]
     assert makings.bindings_layers(Choices(python="3.11"), "portable") == ["core", "python3.11"]
     assert Stage1(Job(host, provenance, Choices(python="3.11"))).python() == "python3.11"
+
+
+class Told:
+    """A Progress that remembers each start, advance and finish."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, object]] = []
+
+    def start(
+        self,
+        what: str,
+        total: float | None = None,
+        unit: str = "items",
+        effort: float = 0.0,
+        seconds: float | None = None,
+    ) -> None:
+        self.calls.append(("start", (what, total, effort, seconds)))
+
+    def advance(self, amount: float = 1.0, effort: float = 0.0) -> None:
+        self.calls.append(("advance", (amount, effort)))
+
+    def finish(self, note: str = "") -> None:
+        self.calls.append(("finish", note))
+
+
+def test_what_ninja_says_becomes_one_piece_of_work() -> None:
+    """Where CMake runs once more ninja counts that alone, and a second try counts what the first one left."""
+    told = Told()
+    left = {f"{number}.o": 10.0 for number in range(30)}
+    follow = stage._Follow(told, "stage 1", lambda _: None, left, 150.0)
+    follow("[1/1 2 0.1] Re-running CMake...")
+    assert told.calls == []
+    follow("[1/31 2 0.1] Building CXX object 0.o")
+    follow("[2/31 2 0.1] Building CXX object 1.o")
+    follow("[1/29 2 0.1] Building CXX object 2.o")
+    starts = [call for name, call in told.calls if name == "start"]
+    assert starts == [("stage 1", 31, 300.0, 150.0), ("stage 1", 29, 280.0, 150.0)]
+    assert "finish" not in {name for name, _ in told.calls}
+
+
+def test_a_step_that_fails_is_over(host: HostEnvironment, provenance: Provenance) -> None:
+    """Its bar went on pulsing."""
+    told = Told()
+    job = Stage1(Job(host, provenance, NO_CACHE, progress=told))
+    host.places.logs.mkdir(parents=True, exist_ok=True)
+    with pytest.raises(DecoupleError):
+        job.run("something", ["false"], "/")
+    assert [name for name, _ in told.calls] == ["start", "finish"]
+    assert told.calls[-1][1], "not told as done"

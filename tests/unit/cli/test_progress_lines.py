@@ -26,7 +26,7 @@ def test_objects_count_by_what_they_take(lines: _Lines, capsys: pytest.CaptureFi
     lines.start("stage 1", 2, "objects", effort=100.0)
     time.sleep(0.1)
     lines.advance(1, effort=99.0)  # the large one
-    assert re.search(r"stage 1: 1 objects of 2 objects \(50%\), ETA 0s", capsys.readouterr().err)
+    assert re.search(r"stage 1: 1 of 2 objects \(50%\), ETA 0s", capsys.readouterr().err)
 
 
 def test_a_run_that_links_alone_has_a_sensible_eta(lines: _Lines, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,12 +34,12 @@ def test_a_run_that_links_alone_has_a_sensible_eta(lines: _Lines, capsys: pytest
     lines.start("stage 1", 4, "objects", effort=2000.0)
     time.sleep(0.1)
     lines.advance(4)
-    assert "4 objects of 4 objects (100%), ETA 0s" in capsys.readouterr().err
+    assert "4 of 4 objects (100%), ETA 0s" in capsys.readouterr().err
 
 
 def test_what_a_compiler_cache_gave_at_the_start_says_nothing_of_the_rest() -> None:
     # "327 objects of 507 objects (64%), ETA 16s", and an hour and a half of compiling lay ahead
-    eta = Eta(0.0, 507, effort=507 * 60.0)
+    eta = Eta(0.0, 507, effort=507 * 60.0, seconds=507 * 60.0)
     for second in range(30):
         eta.advance(float(second), 10.9, 10.9 * 60.0)  # 327 objects
     for minute in range(1, 6):
@@ -48,22 +48,22 @@ def test_what_a_compiler_cache_gave_at_the_start_says_nothing_of_the_rest() -> N
     assert left is not None and left == pytest.approx((507 - 332) * 60.0, rel=0.05)
 
 
-def test_steps_that_take_longer_than_the_window_still_tell_a_pace() -> None:
+def test_steps_that_take_long_still_tell_a_pace() -> None:
     eta = Eta(0.0, 20)
     assert eta.left() is None
     for step in range(1, 11):
         eta.advance(600.0 * step, 1)
-    assert eta.left() == 6000.0
+    assert eta.left() == pytest.approx(6000.0)
 
 
 def test_cmake_that_runs_once_more_is_no_stage_that_is_done(lines: _Lines, capsys: pytest.CaptureFixture[str]) -> None:
     # "stage 1: done in 56s", and two hours of compiling lay ahead
-    follow = _Follow(lines, "stage 1", lambda line: None, {})
+    follow = _Follow(lines, "stage 1", lambda line: None, dict.fromkeys("abcdefghijk", 1.0), 60.0)
     for line in ("[0/1] Re-running CMake...", "[1/3] Building CXX object a.o", "[2/3] Building CXX object b.o"):
         follow(line)
     said = capsys.readouterr().err
     assert "done" not in said
-    assert "2 objects of 3 objects" in said
+    assert "2 of 3 objects" in said
 
 
 def test_waiting_for_another_run_is_said_only_where_there_is_one(

@@ -44,7 +44,7 @@ def test_what_is_left_is_told_by_the_effort_where_items_are_not_alike(
     clock = iter([0.0, 60.0])
     lines.start("compile", 10, "objects", effort=100.0)
     lines.advance(5, 20.0)
-    assert "5 objects of 10 objects (50%), ETA 4m00s" in capsys.readouterr().err
+    assert "5 of 10 objects (50%), ETA 4m00s" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:

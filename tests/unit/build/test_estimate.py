@@ -1,0 +1,106 @@
+"""What a build says before it begins: the root, other releases' figures, what is left of a build that was stopped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import CANNOT_HERE, DecoupleError
+from decouple.build import description, estimate, rootfs
+from decouple.build.description import layer_digest
+from decouple.cli import main
+from decouple.flows.build_request import Build, estimates, root_estimate
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout in which nothing was built, with a cache of its own."""
+    from decouple.base.paths import find_project
+
+    own = find_project()
+    for name in ("series", "patches"):
+        (tmp_path / name).mkdir()
+    for release in ("2.6", "2.7"):
+        (tmp_path / "series" / f"{release}.toml").write_bytes((own / "series" / f"{release}.toml").read_bytes())
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
+    monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_the_root_that_is_made_first_is_part_of_it(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has 8 GiB and takes minutes."""
+    assert main(["build", "2.6", "--env", "rootfs", "--estimate"]) == 0
+    first, *_ = capsys.readouterr().out.splitlines()
+    described = description.load()
+    layers = [described.layer(name) for name in ("core", "cuda")]
+    mib = described.bootstrap.disk_mib + sum(layer.disk_mib for layer in layers)
+    assert "root" in first and f"{mib / 1024:.1f} GiB" in first
+
+    assert main(["build", "2.6", "--env", "host", "--estimate"]) == 0
+    assert "root" not in capsys.readouterr().out
+
+
+def test_of_a_root_that_is_there_only_what_it_lacks(checkout: Path) -> None:
+    described = description.load()
+    folder = rootfs.folder_of(checkout / "cache", described)
+    folder.mkdir(parents=True)
+    core = described.layer("core")
+    layers = {"core": {"digest": layer_digest(core), **core.content()}}
+    (folder / "done.json").write_text(json.dumps({"bootstrap": True, "layers": layers}))
+    request = Build(checkout, "2.6", env="rootfs")
+    found = root_estimate(request)
+    assert found is not None and found.disk_mib == described.layer("cuda").disk_mib
+    assert root_estimate(Build(checkout, "2.6", env="rootfs", stage=1)) is None
+
+
+def test_figures_of_another_release_are_said_to_be_such(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["build", "2.7", "--estimate"]) == 0
+    stages = [line for line in capsys.readouterr().out.splitlines() if line.startswith("stage")]
+    assert len(stages) == 2 and all("figures of 2.6" in line for line in stages)
+    assert main(["build", "2.6", "--estimate"]) == 0
+    assert "figures of" not in capsys.readouterr().out
+    assert main(["build", "2.99", "--estimate"]) != 0
+
+
+def test_a_build_that_was_stopped_says_what_is_left(checkout: Path) -> None:
+    """By the seconds of the objects, of those that this build compiles."""
+    request = Build(checkout, "2.6", env="rootfs", stage=1)
+    (whole,) = estimates(request)
+    build = request.places.stage1
+    build.mkdir(parents=True)
+    from decouple.build import seconds
+
+    table = sorted(seconds.load("2.6", "portable", 1).items(), key=lambda row: row[1])[:1000]
+    (build / "build.ninja").write_text("".join(f"build {name}: CXX_COMPILER__x_y src\n" for name, _ in table))
+    done = [name for name, _ in table[:900]]
+    for name in done:
+        (build / name).parent.mkdir(parents=True, exist_ok=True)
+        (build / name).touch()
+    (build / ".ninja_log").write_text("# ninja log v5\n" + "".join(f"0\t1\t0\t{name}\tx\n" for name in done))
+    (left,) = estimates(request)
+    share = sum(value for _, value in table[900:]) / sum(value for _, value in table)
+    assert share > 0.15, "the large ones are left: more than the tenth that their number is"
+    assert left.seconds == pytest.approx(whole.seconds * share)
+    assert left.objects_done == 900
+
+
+def test_a_disk_too_small_for_the_root_is_said_before_anything_is_made(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = Build(checkout, "2.6", env="rootfs", stage=1)
+    costs, root = estimates(request), root_estimate(request)
+    assert root is not None
+    enough = sum(one.disk_mib for one in costs)
+
+    class Usage:
+        free = (enough + root.disk_mib - 1) << 20
+
+    monkeypatch.setattr(estimate.shutil, "disk_usage", lambda _: Usage)
+    estimate.refuse_if_too_small(costs, folder=checkout, memory=None)
+    with pytest.raises(DecoupleError, match="GiB of disk are needed") as refused:
+        estimate.refuse_if_too_small(costs, folder=checkout, memory=None, root=root)
+    assert refused.value.code == CANNOT_HERE
+    Usage.free += 1 << 20
+    estimate.refuse_if_too_small(costs, folder=checkout, memory=None, root=root)
