@@ -157,4 +157,4 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = arguments.run(arguments)
         return code
 
-    return ending(run, words)
+    return ending(run, words, parser)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 
 from decouple.base.errors import CANNOT_HERE, CHECK_FAILED, FAULT, DecoupleError
@@ -12,11 +13,14 @@ from decouple.cli.shown import escaping, open_closed_streams
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
-def ending(run: Callable[[], int], words: Sequence[str]) -> int:
+def ending(
+    run: Callable[[], int], words: Sequence[str], parser: Callable[[Sequence[str]], ArgumentParser] | None = None
+) -> int:
     """``run()``'s exit code, or that of the error it raised, which is told in one line and what to do next.
 
     What nobody foresaw is a fault of ours: its traceback goes to a file, whose place is told, and the code is 70.
-    ``words`` are the command's arguments, for that file.
+    ``words`` are the command's arguments, for that file, and ``parser`` tells which options such words may have: no
+    other is advised.
     """
     open_closed_streams()
     with escaping():
@@ -25,7 +29,10 @@ def ending(run: Callable[[], int], words: Sequence[str]) -> int:
             sys.stdout.flush()  # here, not when Python ends, where a reader that is gone looks like a fault
             return code
         except DecoupleError as error:
-            return _say(error.what, error.next_step, error.code)
+            from decouple.cli.advice import fitting  # here: no command that ends well pays for it
+
+            advice = error.next_step
+            return _say(error.what, fitting(advice, words, parser) if advice and parser else advice, error.code)
         except BrokenPipeError:  # `| head` has seen enough; what is still buffered must not fail when Python ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return CHECK_FAILED

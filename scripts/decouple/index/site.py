@@ -99,7 +99,8 @@ def _published(
             raise DecoupleError(
                 f"{wheel.path.name}: published before with other bytes (sha256 {before.sha256[:12]}…, now "
                 f"{wheel.sha256[:12]}…)",
-                next_step=f"yank it (decouple index yank {wheel.path.name}) and build with the next --revision",
+                next_step=f"yank it (decouple index yank {wheel.path.name}), then build it anew: "
+                f"`decouple build {wheel.release} --revision N`",
             )
     added: list[str] = []
     kept: list[str] = []

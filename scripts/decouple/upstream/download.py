@@ -192,7 +192,7 @@ class Downloader(Struct):
             return self._keep(file, final, url, size, sha256)
         raise DecoupleError(
             f"cannot download {file.name}: " + "; ".join(failures),
-            next_step="try again later, another --source, or --source local:PATH with a file you have",
+            next_step="try again later, or another --source, or --source local:PATH with a file you have",
         )
 
     def _keep(self, file: RemoteFile, final: Path, url: str, size: int, sha256: str) -> tuple[Path, VerifiedFile]:

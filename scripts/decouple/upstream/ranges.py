@@ -67,7 +67,7 @@ class RemoteZip:
         else:
             raise DecoupleError(
                 f"cannot read {file.name} by range: " + "; ".join(failures),
-                next_step="try again later, another --source",
+                next_step="try again later, or another --source",
             )
         try:
             self._zip = zipfile.ZipFile(_Sparse(self))

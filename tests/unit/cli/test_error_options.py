@@ -1,0 +1,110 @@
+"""No command is told to use an option that it has not, by any error message there is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import decouple
+from decouple.cli import advice, main, parser
+from decouple.cli.menu import VERBS
+from tests.support.server import FaultyServer, status
+from tests.unit.index.test_commands import digest, project
+
+__all__ = ["digest", "project"]  # fixtures
+
+PACKAGE = Path(decouple.__file__).parent
+OPTIONS = {verb: advice.options_of(parser(), verb) for verb in VERBS}
+_NAMED = re.compile(r"(?:decouple |nox -s )(?P<verb>[a-z][a-z0-9-]*)(?P<rest>[^,;`)]*)")
+
+
+def text(node: ast.expr) -> list[str]:
+    """What an expression of strings may say, a value in it as X."""
+    if isinstance(node, ast.Constant):
+        return [str(node.value)]
+    if isinstance(node, ast.JoinedStr):
+        return ["".join(text(one)[0] for one in node.values)]
+    if isinstance(node, ast.BinOp):
+        return [left + right for left in text(node.left) for right in text(node.right)]
+    if isinstance(node, ast.IfExp):
+        return [*text(node.body), *text(node.orelse)]
+    return ["X"]
+
+
+def messages() -> Iterator[tuple[str, str, str]]:
+    """Place, kind ("what" or "next_step") and text of each error message in the package."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error"):
+                where = f"{path.relative_to(PACKAGE)}:{node.lineno}"
+                given = [("what", one) for one in node.args[:1]]
+                given += [("next_step", one.value) for one in node.keywords if one.arg == "next_step"]
+                for kind, value in given:
+                    for one in text(value):
+                        yield where, kind, one
+
+
+MESSAGES = list(messages())
+
+
+def verb_of(word: str) -> str | None:
+    """The command that `decouple WORD` or the session `nox -s WORD` runs."""
+    return next((verb for verb in VERBS if word == verb or word.startswith(f"{verb}-X")), None) or next(
+        (verb for verb in sorted(VERBS, key=len, reverse=True) if re.fullmatch(rf"{verb}-(X|[A-Z]+|\d.*)", word)), None
+    )
+
+
+def test_there_are_messages() -> None:
+    assert len(MESSAGES) > 800
+    assert sum(bool(advice.bare_options(one)) for _, _, one in MESSAGES) > 100
+
+
+def test_an_option_in_a_message_is_one_of_some_command() -> None:
+    known = set().union(*OPTIONS.values())
+    assert [row for row in MESSAGES if not advice.bare_options(row[2]) <= known] == []
+
+
+def test_a_command_that_a_message_names_has_the_options_that_it_names_with_it() -> None:
+    wrong = []
+    for row in MESSAGES:
+        for named in _NAMED.finditer(row[2]):
+            verb = verb_of(named["verb"])
+            if verb and not set(re.findall(r"--[a-z][a-z-]+", named["rest"])) <= OPTIONS[verb]:
+                wrong.append(row)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_a_command_says_to_do_next_it_can_do(verb: str) -> None:
+    for where, kind, one in MESSAGES:
+        if kind == "next_step":
+            said = advice.fitting(one, [verb], parser)
+            assert said and advice.bare_options(said) <= OPTIONS[verb] | {"--help"}, where
+
+
+def test_what_fits_stays_as_it_is() -> None:
+    full = "free 3.0 GiB, or build one stage at a time (--stage 1)"
+    assert advice.fitting(full, ["build", "2.6"], parser) == full
+    assert advice.fitting(full, ["parity", "2.6"], parser) == "free 3.0 GiB"
+    named = "decouple build X --env portable --stage 1, or run it again"
+    assert advice.fitting(named, ["wheels"], parser) == named
+    assert "decouple wheels --help" in advice.fitting("leave --stage out", ["wheels"], parser)
+
+
+def test_a_wheel_that_does_not_come_whole(project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`wheels` was told of --source, which `apply` has."""
+    from tests.fault.index.test_foreign_pages import VERSION, page, put
+    from tests.unit.index.wheels import make_wheel
+
+    with FaultyServer() as server:
+        row = put(server, make_wheel(tmp_path, "torch", VERSION), "/simple/torch/")
+        server.files["/simple/torch/index.json"] = page(row)
+        server.fault(f"/simple/torch/{row['filename']}", status(200, b"PK\3\4 short"))
+        words = ["wheels", "2.6", "--index", server.url("/simple/"), "--cuda", "cpu", "--trust-index"]
+        assert main(words) == 1
+    said = capsys.readouterr().err
+    assert "cannot download" in said and "next: try again later" in said and "--source" not in said
