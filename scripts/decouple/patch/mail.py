@@ -2,12 +2,12 @@
 
 Mail is written in too many ways for a reader of our own: folded fields, RFC 2047 words, other character sets, a sender
 who passes on what another wrote (``From`` as the first line of the text). Python's ``email`` knows the first three
-and not what ``git am`` makes of them: it takes ``[PATCH 1/2]`` and ``Re:`` off a title, guesses a character set that is
-not named, and ends the text at ``---``. So git reads every header here. What is no mail to ``git am`` (DEP-3
+and not what ``git am`` makes of them: that takes ``[PATCH 1/2]`` and ``Re:`` off a title, guesses a character set that
+is not named, and ends the text at ``---``. So git reads every header here. What is no mail to ``git am`` (DEP-3
 fields, Mercurial's and StGit's headers, plain text) becomes one first.
 
-Lint and check do not come here: which fields a header has, and their own values, ``patch.header`` reads without git,
-thousands in a second. git takes some two milliseconds for a header; each is asked for once. Names and dates that can
+Lint and check do not come here, but for a date that only git can read: which fields a header has, and our own values,
+``patch.header`` reads without git, thousands in a second. git takes some two milliseconds for a header; each is asked for once. Names and dates that can
 be read in one way only (git strips marks off the ends of a name, and takes many dates) do not need the second call.
 """
 
