@@ -86,6 +86,7 @@ def test_no_secret_of_the_caller_enters(monkeypatch: pytest.MonkeyPatch) -> None
     assert all(line.split("=")[0] in known or line.split("=")[0].lower().endswith("_proxy") for line in seen)
 
 
+@pytest.mark.tools("mount")
 @needs_namespaces
 def test_the_checkouts_own_repository_is_hidden(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()

@@ -131,6 +131,7 @@ def test_a_root_with_more_than_the_description_stays_for_the_checkout_that_made_
     assert list(first.parent.iterdir()) == []
 
 
+@pytest.mark.tools("mount")
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_nothing_is_deleted_through_a_mount(tmp_path: Path) -> None:
     """In a mount namespace of the test's own, with a bind mount inside the folder to delete."""

@@ -154,6 +154,7 @@ def built(root: Path) -> World:
 CMAKE = "cmake -G Ninja -S . -B build -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >&2"
 
 
+@pytest.mark.tools("cmake", "ninja", "c++")
 @pytest.mark.parametrize(
     ("what", "first_bad", "said"),
     [

@@ -73,6 +73,7 @@ def test_absent_tools_are_named(source: Path, tmp_path: Path) -> None:
         project.configure()
 
 
+@pytest.mark.tools("cmake")
 def test_a_cache_says_what_cmake_means_by_true(tmp_path: Path) -> None:
     (tmp_path / "CMakeCache.txt").write_text(
         "# a comment\n//help:STRING=no entry\nA:BOOL=ON\nB:BOOL=0\nC:BOOL=\nD:FILEPATH=/x-NOTFOUND\nE:STRING=a:b=c\n"
