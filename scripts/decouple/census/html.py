@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from decouple.base.outside import written_json
 from decouple.census.compare import CensusComparison
 from decouple.census.finding import Finding
 from decouple.census.report import summary
@@ -30,7 +31,7 @@ def as_html(comparison: CensusComparison) -> str:
     rows = [_row(finding, number) for finding in comparison.findings]
     data = {"summary": summary(comparison), "tables": tables, "rows": rows}
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
-    return TEMPLATE.read_text(encoding="utf-8").replace(MARK, text)
+    return TEMPLATE.read_text(encoding="utf-8").replace(MARK, written_json(text))
 
 
 def _row(finding: Finding, number: Callable[[str, str], int]) -> list[Any]:
