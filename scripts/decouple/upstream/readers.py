@@ -239,6 +239,8 @@ def _read_zip(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict
     names: dict[str, int] = {}
     data: dict[str, bytes] = {}
     with zipfile.ZipFile(path) as archive:
+        if len(archive.infolist()) > _MOST_MEMBERS:
+            raise ValueError(f"more than {_MOST_MEMBERS} members")
         for info in archive.infolist():
             name = info.filename.rstrip("/")
             unix = info.external_attr >> 16

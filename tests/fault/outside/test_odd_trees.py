@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 def pipes(tree: Path) -> None:
     """A pipe where a source, a build file and an included header are looked for, links to pipes and to a device."""
-    for name in ("torch/p.cpp", "torch/p.py", "torch/CMakeLists.txt", "CMakeLists.txt", "build_variables.bzl"):
+    for name in ("torch/p.cpp", "torch/p.py", "torch/CMakeLists.txt"):
         os.mkfifo(tree / name)
     (tree / "torch/link.cpp").symlink_to("p.cpp")
     (tree / "torch/zero.h").symlink_to("/dev/zero")
@@ -64,6 +64,19 @@ def test_census_reads_what_is_to_be_read(tree: Path, tmp_path: Path, odd: str, m
     assert "torch/a.cpp" in found
     assert any(name.startswith("torch/caf") for name in found) == (odd == "other names")
     page.read_text(encoding="utf-8")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["build_variables.bzl", "caffe2/CMakeLists.txt"])
+def test_a_pipe_for_the_lists_of_sources_is_one_line(
+    tree: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(ROOT))
+    (tree / "caffe2").mkdir()
+    os.mkfifo(tree / name)
+    code = main(["census", "2.6", "--tree", str(tree)])
+    said = capsys.readouterr().err.strip().splitlines()
+    assert code == 0 or (said[-2].startswith("decouple: ") and "not a regular file" in said[-2]), said
 
 
 @pytest.mark.timeout(60)
