@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -83,6 +84,33 @@ def sha256_of(path: Path) -> str:
     """The file's SHA-256 as 64 hex digits."""
     with path.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def walk(root: Path | str, enters: Callable[[str], bool] = lambda name: True) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Every entry below ``root`` that is no folder, with its path relative to it; in no order. Links are not followed.
+
+    ``enters`` says of a folder's path whether to look into it. However deep folders are nested, as `os.walk` and what
+    calls itself cannot. Raises OSError.
+    """
+    pending = [""]
+    while pending:
+        prefix = pending.pop()
+        with os.scandir(f"{root}/{prefix}") as listed:
+            for one in listed:
+                name = prefix + one.name
+                if not one.is_dir(follow_symlinks=False):
+                    yield name, one
+                elif enters(name):
+                    pending.append(f"{name}/")
+
+
+def may_wait(path: str) -> bool:
+    """Whether ``path`` is, or links to, a pipe, a socket or a device: who reads it may wait for ever."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 - asked thousands of times
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 @contextlib.contextmanager

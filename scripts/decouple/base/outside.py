@@ -100,6 +100,11 @@ def from_portable(text: str) -> str:
     return os.fsdecode(bytes.fromhex(text[1:])) if text.startswith("\0") else text
 
 
+def written_json(document: str) -> str:
+    """A JSON document with names in it that are no UTF-8: the surrogates that stand for their bytes as JSON escapes."""
+    return document.encode("utf-8", "backslashreplace").decode()
+
+
 def parse_json(data: bytes | str) -> Any:
     """``data`` as JSON. Raises ValueError also for what is nested too deeply, for numbers of too many digits, and for a
     half of a surrogate pair, which no file and no terminal can be given."""

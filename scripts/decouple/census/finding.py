@@ -93,5 +93,5 @@ def identify(found: Sequence[tuple[Raw, str]]) -> list[str]:
         key = (raw.category, origin, raw.symbol)
         seen[key] += 1
         text = "\0".join((*key, str(seen[key])))
-        out.append(hashlib.sha256(text.encode()).hexdigest()[:12])
+        out.append(hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12])
     return out

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from decouple.base.outside import written_json
 from decouple.census.compare import CensusComparison
 from decouple.census.finding import Finding
 from decouple.census.report import summary
@@ -39,7 +40,7 @@ def _in_script(data: object) -> str:
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     text = text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return text.encode("utf-8", "backslashreplace").decode()  # bytes of file names that are no UTF-8
+    return written_json(text)
 
 
 def _row(finding: Finding, number: Callable[[str, str], int]) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from decouple.base.outside import written_json
 from decouple.census.compare import CensusComparison, in_core
 from decouple.census.finding import Census
 
@@ -50,4 +51,4 @@ def as_json(comparison: CensusComparison) -> str:
         json.dumps(finding.as_json(), ensure_ascii=False, separators=(",", ":"))
         for finding in sorted(comparison.findings, key=lambda f: (f.origin, f.line, f.category, f.id))
     )
-    return f'{{"schema": {SCHEMA},\n"summary": {head},\n"findings": [\n{lines}\n]}}\n'
+    return written_json(f'{{"schema": {SCHEMA},\n"summary": {head},\n"findings": [\n{lines}\n]}}\n')

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import may_wait, walk
 from decouple.base.git import ask, names
 from decouple.base.progress import SILENT, Progress
 from decouple.census import build_files, cpp, python
@@ -21,17 +21,17 @@ CHUNK = 120  # files per task: small enough that both processes end together
 
 
 def files_of(tree: Path) -> list[str]:
-    """The files of ``tree``: what git tracks, or all of them outside build folders when it is no git work tree."""
+    """The files of ``tree``: what git tracks, or all of them outside build folders when it is no git work tree.
+
+    A pipe, and a link to one, is none: who reads it may wait for ever.
+    """
+    found: list[str] = []
     if (tree / ".git").exists():
         listing = ask("ls-files", "-z", cwd=tree)
         if listing.status == 0 and listing.out:
-            return sorted(names(listing.out))
-    out: list[str] = []
-    for here, folders, files in os.walk(tree):
-        folders[:] = [name for name in folders if name not in SKIPPED]
-        relative = Path(here).relative_to(tree).as_posix()
-        prefix = "" if relative == "." else f"{relative}/"
-        out.extend(prefix + name for name in files)
+            found = names(listing.out)
+    found = found or [name for name, _ in walk(tree, lambda folder: folder.rpartition("/")[2] not in SKIPPED)]
+    out = [name for name in found if not may_wait(f"{tree}/{name}")]
     if not out:
         raise DecoupleError(f"{tree}: no files", next_step="give the root of a PyTorch tree")
     return sorted(out)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Iterable
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import may_wait, walk
 from decouple.inventory.rules import RuleFile
 from decouple.syntax.build_lists import CMakeLists, read_bzl
 from decouple.syntax.globs import matches
@@ -16,16 +16,17 @@ HEADER_SUFFIXES = (".h", ".hpp", ".cuh")
 
 
 def list_files(tree: Path, folders: Iterable[str]) -> list[str]:
-    """The files below ``folders`` of ``tree`` as sorted POSIX paths. Byte-compiled Python and ``.git`` are no sources.
+    """The files below ``folders`` of ``tree`` as sorted POSIX paths.
 
-    Raises DecoupleError when none of the folders is there (not a PyTorch tree).
+    Byte-compiled Python, ``.git`` and pipes are no sources. Raises DecoupleError when none of the folders is there (not
+    a PyTorch tree).
     """
     out: list[str] = []
     for folder in folders:
-        for here, names, files in os.walk(tree / folder):
-            names[:] = [name for name in names if name not in (".git", "__pycache__")]
-            relative = Path(here).relative_to(tree).as_posix()
-            out.extend(f"{relative}/{name}" for name in files)
+        if (tree / folder).is_dir():
+            found = walk(tree / folder, lambda name: name.rpartition("/")[2] not in (".git", "__pycache__"))
+            paths = (f"{Path(folder).as_posix()}/{name}".removeprefix("./") for name, _ in found)
+            out.extend(path for path in paths if not may_wait(f"{tree}/{path}"))
     if not out:
         raise DecoupleError(f"{tree}: holds none of {', '.join(folders)}", next_step="give the root of a PyTorch tree")
     return sorted(out)

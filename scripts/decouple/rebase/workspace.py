@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,8 +23,8 @@ def open_workspace(folder: Path, borrowed: Iterable[Path]) -> Repository:
     info = repository.git_dir / "objects" / "info"
     info.mkdir(parents=True, exist_ok=True)
     alternates = info / "alternates"
-    known = alternates.read_text(encoding="utf-8").splitlines() if alternates.exists() else []
+    known = os.fsdecode(alternates.read_bytes()).splitlines() if alternates.exists() else []
     wanted = [*(str((place / "objects").resolve()) for place in borrowed), *known]
     found = [place for place in dict.fromkeys(wanted) if Path(place).is_dir()]
-    write_atomically(alternates, "".join(f"{place}\n" for place in found))
+    write_atomically(alternates, os.fsencode("".join(f"{place}\n" for place in found)))
     return repository

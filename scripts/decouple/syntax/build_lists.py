@@ -17,7 +17,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
+from decouple.base.outside import read_bounded
 from decouple.syntax.globs import matches
+
+_MOST = 16 << 20  # bytes of one build file; upstream's longest has 0.1 MiB
+
+
+def _text(path: Path) -> str:
+    """A build file's text. Raises DecoupleError for a pipe, OSError."""
+    return read_bounded(path, _MOST).decode("utf-8", "replace")
 
 
 def read_bzl(path: Path) -> dict[str, list[str]]:
@@ -27,7 +35,7 @@ def read_bzl(path: Path) -> dict[str, list[str]]:
     Raises DecoupleError when the file does not parse, OSError when it cannot be read.
     """
     try:
-        module = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        module = ast.parse(_text(path), filename=str(path))
     except SyntaxError as error:
         raise DecoupleError(
             f"{path}:{error.lineno}: not readable as a list of sources ({error.msg})",
@@ -135,7 +143,7 @@ class CMakeLists:
         self._values: dict[str, set[str]] = {}
         for name in cmake_files:
             folder = posixpath.dirname(name)
-            for command in read_cmake((tree / name).read_text(encoding="utf-8", errors="replace")):
+            for command in read_cmake(_text(tree / name)):
                 self._run(command, folder)
 
     def get(self, variable: str) -> frozenset[str]:

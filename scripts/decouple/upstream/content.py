@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import write_atomically
+from decouple.base.files import walk, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK
 
 RECORD = "content"
@@ -91,18 +91,8 @@ def check(tree: Path) -> None:
 
 
 def _found(folder: Path, only: str = "") -> dict[str, tuple[int, str]]:
+    prefix = f"{only}/" if only else ""
+    found = {prefix + name: one for name, one in walk(folder / only)}
     return {
-        name: state(f"{folder}/{name}", info)
-        for name, info in _walk(str(folder), f"{only}/" if only else "")
-        if "/" in name
+        name: state(f"{folder}/{name}", one.stat(follow_symlinks=False)) for name, one in found.items() if "/" in name
     }
-
-
-def _walk(root: str, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
-    with os.scandir(f"{root}/{prefix}") as listed:
-        for one in listed:
-            name = prefix + one.name
-            if one.is_dir(follow_symlinks=False):
-                yield from _walk(root, f"{name}/")
-            else:
-                yield name, one.stat(follow_symlinks=False)

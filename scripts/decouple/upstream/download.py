@@ -82,11 +82,11 @@ def _new_session() -> requests.Session:
     class Session(requests.Session):
         def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
             before, after = urlsplit(response.request.url or ""), urlsplit(prepared_request.url or "")
-            moved = self.should_strip_auth(response.request.url or "", prepared_request.url or "")
+            moved = before.scheme != after.scheme or before.port != after.port
             if before.hostname == after.hostname and moved:
                 prepared_request.headers.pop("Authorization", None)
             else:
-                super().rebuild_auth(prepared_request, response)
+                super().rebuild_auth(prepared_request, response)  # type: ignore[no-untyped-call]
 
     return Session()
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import walk
 from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK, git, names
 
 _TOP_LEVEL = frozenset({".ci", ".circleci"})
@@ -40,7 +41,7 @@ def entries(root: Path) -> list[PristineFile]:
     A work tree of git gives its tracked files (submodules too), so that build results lying in it stay out; any other
     folder gives everything in it. Raises DecoupleError for an entry that git cannot hold.
     """
-    names = _tracked(root) if (root / ".git").exists() else _walk(str(root), "")
+    names = _tracked(root) if (root / ".git").exists() else [name for name, _ in walk(root, _enters)]
     result = []
     for name in names:
         if left_out(name.split("/")):
@@ -68,15 +69,8 @@ def _git_mode(root: Path, name: str, info: os.stat_result) -> int:
     return EXECUTABLE if info.st_mode & stat.S_IXUSR else REGULAR
 
 
-def _walk(root: str, prefix: str) -> Iterator[str]:
-    with os.scandir(f"{root}/{prefix}") as found:
-        for entry in found:
-            name = prefix + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if not left_out(name.split("/")):
-                    yield from _walk(root, f"{name}/")
-            else:
-                yield name
+def _enters(folder: str) -> bool:
+    return not left_out(folder.split("/"))
 
 
 def _tracked(root: Path) -> list[str]:

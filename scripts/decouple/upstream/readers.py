@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from decouple.base import seal
 from decouple.base.errors import DecoupleError
-from decouple.base.files import sha256_of, write_atomically
+from decouple.base.files import sha256_of, walk, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, git, is_repository
 from decouple.base.objects import Objects
 from decouple.base.outside import read_bounded
@@ -63,6 +63,8 @@ class Folder:
             return SYMLINK
         if stat.S_ISDIR(found.st_mode):
             return TREE
+        if not stat.S_ISREG(found.st_mode):  # git could not hold it, and reading a pipe may never end
+            return None
         return EXECUTABLE if found.st_mode & 0o100 else REGULAR
 
     def read(self, path: str) -> bytes:
@@ -71,11 +73,7 @@ class Folder:
 
     def paths(self) -> list[str]:
         """Every file and link, sorted; no directories."""
-        return sorted(
-            f"{Path(here).relative_to(self.root).as_posix()}/{name}".removeprefix("./")
-            for here, _, names in os.walk(self.root)
-            for name in names
-        )
+        return sorted(name for name, _ in walk(self.root))
 
 
 class Unpacked(Folder):
@@ -241,6 +239,8 @@ def _read_zip(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict
     names: dict[str, int] = {}
     data: dict[str, bytes] = {}
     with zipfile.ZipFile(path) as archive:
+        if len(archive.infolist()) > _MOST_MEMBERS:
+            raise ValueError(f"more than {_MOST_MEMBERS} members")
         for info in archive.infolist():
             name = info.filename.rstrip("/")
             unix = info.external_attr >> 16
@@ -312,10 +312,10 @@ def to_cache(kept: Path, modes: dict[str, int], data: dict[str, bytes]) -> None:
         store.writestr("modes.json", json.dumps({"version": _CACHE_VERSION, "modes": modes}))
         for path, content in data.items():
             store.writestr(f"files/{path}", content)
-    data = seal.sealed(kept.name, buffer.getvalue())
-    if data is not None:
+    whole = seal.sealed(kept.name, buffer.getvalue())
+    if whole is not None:
         with contextlib.suppress(OSError):
-            write_atomically(kept, data)
+            write_atomically(kept, whole)
 
 
 def _opened(kept: Path) -> zipfile.ZipFile:

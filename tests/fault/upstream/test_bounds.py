@@ -222,3 +222,18 @@ def test_pypis_page_of_wrong_types_is_one_line(tmp_path: Path, body: bytes) -> N
 )
 def test_pypis_page_names_no_path_either(row: dict[str, object]) -> None:
     assert pypi._from_json(json.dumps({"files": [row]}), "https://pypi.org/simple/torch/") == []
+
+
+def test_a_zip_of_more_members_than_any_source_has_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import zipfile
+
+    from decouple.upstream import readers
+
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as store:
+        for number in range(12):
+            store.writestr(f"top/{number}", b"x")
+    monkeypatch.setattr(readers, "_MOST_MEMBERS", 12)
+    assert len(readers.from_archive(tmp_path / "a.zip", (), None).paths()) == 12
+    monkeypatch.setattr(readers, "_MOST_MEMBERS", 11)
+    with pytest.raises(DecoupleError, match="more than 11 members"):
+        readers.from_archive(tmp_path / "a.zip", (), None)
