@@ -10,7 +10,7 @@ import types
 import pytest
 import torch
 
-from third_device_contract.plugin import Gap
+from third_device_contract.plugin import Gap, Run
 
 
 def saved(value: object) -> io.BytesIO:
@@ -56,6 +56,55 @@ def test_pickle_and_deepcopy(name: str) -> None:
     for back in (copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor)), torch.empty(4).copy_(tensor)):
         assert torch.equal(back.cpu(), tensor.cpu()) and back.data_ptr() != tensor.data_ptr()
     assert copy.deepcopy(tensor).device == tensor.device
+
+
+QUEUE = """
+import torch
+import torch.multiprocessing as mp
+
+NAME = "{name}"
+
+def work(there, back):
+    while (got := there.get()) is not None:
+        what, tensor = got
+        assert tensor.device.type == NAME, (what, tensor.device)
+        about = (type(tensor).__name__, tensor.requires_grad, tensor.stride())
+        back.put((what, tensor, tensor.detach().cpu().tolist(), about))
+        del tensor, got
+    there.get()  # what was sent lives until the other side has it
+
+if __name__ == "__main__":
+    context = mp.get_context("spawn")
+    there, back = context.Queue(), context.Queue()
+    process = context.Process(target=work, args=(there, back))
+    process.start()
+    base = torch.arange(12.0).to(NAME).view(3, 4)
+    last = torch.device(NAME, getattr(torch, NAME).device_count() - 1)
+    for what, tensor in {
+        "plain": base, "view": base[1:, ::2], "transposed": base.t(), "empty": base[:0], "number": base[1, 1],
+        "half": base.half(), "parameter": torch.nn.Parameter(base.clone()), "far": base.to(last),
+        "leaf": base.clone().requires_grad_(), "host": None,
+    }.items():
+        if tensor is None:
+            continue
+        there.put((what, tensor))
+        told, returned, values, about = back.get(timeout=120)
+        assert told == what and returned.device == tensor.device, (what, returned.device)
+        assert values == tensor.detach().cpu().tolist() == returned.detach().cpu().tolist(), (what, values)
+        assert about == (type(tensor).__name__, tensor.requires_grad, tensor.stride()), (what, about)
+    there.put(None)
+    there.put(None)
+    process.join()
+    assert process.exitcode == 0
+    print("queue done")
+"""
+
+
+@pytest.mark.contract_item(54)
+def test_queues(python: Run, name: str) -> None:
+    """A tensor of the device goes to another process and comes back, as what it was, on the device where it was."""
+    done = python(QUEUE.replace("{name}", name))
+    assert done.returncode == 0 and "queue done" in done.stdout, done.stderr[-3000:]
 
 
 @pytest.mark.contract_item(41)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import itertools
 import threading
@@ -258,6 +259,42 @@ def test_rng_state(name: str, mod: types.ModuleType) -> None:
         inside = torch.rand(5, device=name).cpu()
         torch.rand(5, device=name)
     assert torch.equal(torch.rand(5, device=name).cpu(), inside)
+
+
+@pytest.mark.contract_item(53)
+def test_a_generator_is_a_seed_and_an_offset(name: str, mod: types.ModuleType) -> None:
+    """16 bytes, as CUDA has them and DTensor uses them; every call goes on behind the last one's numbers."""
+    generator = torch.Generator(device=name).manual_seed(2**40 + 7)
+    state = generator.get_state()
+    assert state.dtype == torch.uint8 and state.view(torch.int64).tolist() == [2**40 + 7, 0]
+    first = torch.rand(100, device=name, generator=generator).cpu()
+    offset = int(generator.get_state().view(torch.int64)[1])
+    assert offset > 0 and offset % 4 == 0
+    second = torch.rand(100, device=name, generator=generator).cpu()
+    assert torch.cat([first, second]).unique().numel() > 190
+    generator.set_state(torch.tensor([2**40 + 7, offset]).view(torch.uint8))
+    assert torch.equal(torch.rand(100, device=name, generator=generator).cpu(), second)
+    generator.manual_seed(2**40 + 7)
+    assert torch.equal(torch.rand(100, device=name, generator=generator).cpu(), first), "a new seed starts at offset 0"
+    generator.manual_seed(7)  # the low half of the seed alone
+    assert not torch.equal(torch.rand(100, device=name, generator=generator).cpu(), first)
+    with pytest.raises(RuntimeError, match="16 bytes"):
+        generator.set_state(torch.get_rng_state())  # of the CPU
+    twin = copy.deepcopy(generator) if hasattr(generator, "clone_state") else generator
+    assert torch.equal(twin.get_state(), generator.get_state())
+
+
+@pytest.mark.contract_item(53)
+def test_random_numbers_are_spread_as_they_should_be(name: str) -> None:
+    """Mean, variance and correlation of many short calls, each of which starts from a place of its own."""
+    torch.manual_seed(11)
+    calls = torch.stack([torch.rand(64, device=name).cpu() for _ in range(400)])
+    assert abs(calls.mean() - 0.5) < 0.01 and abs(calls.var() - 1 / 12) < 0.005
+    assert calls.unique().numel() > 0.99 * calls.numel()
+    for lag in (1, 2, 16):  # between calls, element by element
+        assert abs(torch.corrcoef(torch.stack([calls[lag:].flatten(), calls[:-lag].flatten()]))[0, 1]) < 0.03
+    normal = torch.stack([torch.randn(33, device=name).cpu() for _ in range(400)])
+    assert abs(normal.mean()) < 0.03 and abs(normal.var() - 1) < 0.05
 
 
 @pytest.mark.contract_item(29)

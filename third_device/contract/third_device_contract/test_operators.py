@@ -111,6 +111,23 @@ def test_fallback_arguments(name: str) -> None:
     assert torch.nonzero(there > 6).shape[0] == 4
 
 
+@pytest.mark.contract_item(34)
+def test_fallback_results_are_on_the_device(name: str) -> None:
+    """Also where the first tensor is a scalar of the CPU, or parameters are there."""
+    there = torch.ones(3, dtype=torch.float64, device=name)
+    two = torch.tensor(2.0, dtype=torch.float64)
+    for made in (
+        two * there,
+        there * two,
+        torch.maximum(two, there),
+        torch.where(there > 0, two, there),
+        two.sub(there),
+    ):
+        assert made.device == there.device and made.shape == (3,)
+    many = torch.quantize_per_tensor([there.float()], torch.tensor([0.5]), torch.tensor([1]), torch.quint8)
+    assert many[0].device == there.device
+
+
 @pytest.mark.contract_item(35)
 def test_fallback_can_be_switched_off(name: str, mod: types.ModuleType) -> None:
     tensor = torch.ones(3, device=name)

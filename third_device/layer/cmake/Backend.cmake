@@ -26,7 +26,7 @@ function(third_device_backend name)
   set(layer ${THIRD_DEVICE_COMMON})
   add_library(torch_${name} SHARED
     "${layer}/runtime/runtime.cpp" "${layer}/runtime/allocators.cpp"
-    "${layer}/torch/device.cpp" "${layer}/torch/aten.cpp" "${layer}/torch/distributed.cpp" "${layer}/torch/profiler.cpp"
+    "${layer}/torch/device.cpp" "${layer}/torch/aten.cpp" "${layer}/torch/distributed.cpp" "${layer}/torch/layouts.cpp" "${layer}/torch/profiler.cpp"
     $<$<BOOL:${arg_SIMULATED}>:${layer}/sim/sim_driver.cpp>
     "${THIRD_DEVICE_GENERATED}/operators.cpp" ${arg_SOURCES})
   set_target_properties(torch_${name} PROPERTIES

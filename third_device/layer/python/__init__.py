@@ -48,6 +48,7 @@ def activate(package: str) -> types.ModuleType:
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
+    importlib.import_module(f"{package}._layer.sharing").register()
     _distributed(package)
     _when_imported("torch._dynamo.device_interface", f"{package}._layer.compile")
     return device

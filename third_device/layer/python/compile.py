@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, ClassVar
 
 import torch
@@ -75,3 +76,9 @@ def register() -> None:
     register_interface_for_device(NAME, Interface)
     for index in range(api.device_count()):
         register_interface_for_device(f"{NAME}:{index}", Interface)
+    # Random operators in checkpointed regions: later releases ask for generators that go back to a state of their own;
+    # of earlier ones only the devices that they know have any (torch/_prims/rng_prims.py: run_and_save_rng_state).
+    with contextlib.suppress(ImportError):
+        from torch._functorch._aot_autograd.utils import register_graphsafe_rng_device_type
+
+        register_graphsafe_rng_device_type(NAME)

@@ -351,6 +351,12 @@ def _default_generators() -> Sequence[torch.Generator]:
     return tuple(_C.default_generator(index) for index in range(device_count()))
 
 
+def _get_generator(device: torch.device) -> torch.Generator:
+    """The generator that is used on ``device`` where none is given; torch.compile asks for it."""
+    made: torch.Generator = _C.default_generator(_index(device))
+    return made
+
+
 def __getattr__(name: str) -> Any:
     if name == "default_generators":
         return _default_generators()

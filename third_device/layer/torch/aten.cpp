@@ -6,6 +6,8 @@
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/MT19937RNGEngine.h>
+#include <ATen/core/PhiloxRNGEngine.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -18,6 +20,9 @@
 #include <ATen/ops/empty_quantized_native.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/is_set_to_native.h>
+#include <ATen/ops/q_per_channel_axis_native.h>
+#include <ATen/ops/q_per_channel_scales_native.h>
+#include <ATen/ops/q_per_channel_zero_points_native.h>
 #include <ATen/ops/q_scale_native.h>
 #include <ATen/ops/q_zero_point_native.h>
 #include <ATen/ops/qscheme_native.h>
@@ -31,12 +36,17 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <tuple>
 #include <vector>
+
+#include "fallback.h"
 
 namespace third_device {
 namespace {
@@ -242,30 +252,84 @@ void refuse_unless_fallback(const char* op) {
 
 // --- quantized tensors: made on the CPU, kept on the device ---
 
-Tensor empty_affine_quantized(IntArrayRef size, optional<at::ScalarType> dtype, optional<c10::Layout>,
-                              optional<c10::Device> device, optional<bool>, double scale, int64_t zero_point,
-                              optional<c10::MemoryFormat> format) {
-  TORCH_CHECK(dtype.has_value(), "a quantized tensor needs a dtype");
-  c10::DeviceGuard guard(device_or_current(device));
-  auto options = at::TensorOptions().dtype(*dtype).device(device_or_current(device)).memory_format(format);
-  return at::new_qtensor(size, options, at::make_per_tensor_affine_quantizer(scale, zero_point, *dtype));
+// Quantized tensors of the device have their scales and zero points there, too, as CUDA's have.
+c10::intrusive_ptr<at::Quantizer> quantizer_on(const c10::intrusive_ptr<at::Quantizer>& given, c10::Device device) {
+  if (given->qscheme() == at::kPerTensorAffine) return given;
+  const auto* channels = static_cast<const at::PerChannelAffineQuantizer*>(given.get());
+  return at::make_per_channel_affine_quantizer(channels->scales().to(device), channels->zero_points().to(device),
+                                               channels->axis(), given->scalar_type());
 }
 
-Tensor quantize_per_tensor(const Tensor& self, double scale, int64_t zero_point, at::ScalarType dtype) {
-  Tensor host = at::quantize_per_tensor(self.cpu(), scale, zero_point, dtype);
-  Tensor made = empty_affine_quantized(self.sizes(), dtype, std::nullopt, self.device(), std::nullopt, scale, zero_point,
-                                       std::nullopt);
-  span_to_device(host.contiguous(), made, false);
-  return made;
+Tensor empty_quantized(IntArrayRef size, optional<c10::Device> device, optional<c10::MemoryFormat> format,
+                       const c10::intrusive_ptr<at::Quantizer>& quantizer) {
+  c10::DeviceGuard guard(device_or_current(device));
+  auto options =
+      at::TensorOptions().dtype(quantizer->scalar_type()).device(device_or_current(device)).memory_format(format);
+  return at::new_qtensor(size, options, quantizer_on(quantizer, device_or_current(device)));
+}
+
+void check_quantized_dtype(optional<at::ScalarType> dtype) {
+  TORCH_CHECK(dtype.has_value() && at::isQIntType(*dtype), "a quantized tensor needs a quantized dtype, not ",
+              dtype.has_value() ? c10::toString(*dtype) : "none");
+}
+
+Tensor empty_affine_quantized(IntArrayRef size, optional<at::ScalarType> dtype, optional<c10::Layout> layout,
+                              optional<c10::Device> device, optional<bool> pin_memory, double scale, int64_t zero_point,
+                              optional<c10::MemoryFormat> format) {
+  check_quantized_dtype(dtype);
+  refuse_options(layout, pin_memory);
+  return empty_quantized(size, device, format, at::make_per_tensor_affine_quantizer(scale, zero_point, *dtype));
+}
+
+Tensor empty_per_channel_affine_quantized(IntArrayRef size, const Tensor& scales, const Tensor& zero_points,
+                                          int64_t axis, optional<at::ScalarType> dtype, optional<c10::Layout> layout,
+                                          optional<c10::Device> device, optional<bool> pin_memory,
+                                          optional<c10::MemoryFormat> format) {
+  check_quantized_dtype(dtype);
+  refuse_options(layout, pin_memory);
+  return empty_quantized(size, device, format,
+                         at::make_per_channel_affine_quantizer(scales, zero_points, axis, *dtype));
+}
+
+Tensor empty_without_quantizer(IntArrayRef size, optional<at::ScalarType> dtype, optional<c10::Layout> layout,
+                               optional<c10::Device> device, optional<bool> pin_memory,
+                               optional<c10::MemoryFormat> format) {
+  check_quantized_dtype(dtype);
+  refuse_options(layout, pin_memory);
+  c10::DeviceGuard guard(device_or_current(device));
+  auto options = at::TensorOptions().dtype(*dtype).device(device_or_current(device)).memory_format(format);
+  return at::new_qtensor(size, options, at::make_unknown_quantizer(*dtype));
+}
+
+// How many bytes there are from the first element to the last; several elements share a byte of some types.
+size_t quantized_span(const Tensor& self) {
+  return std::min(at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.itemsize()),
+                  self.storage().nbytes() - static_cast<size_t>(self.storage_offset()) * self.itemsize());
 }
 
 // On the host with the same strides, whatever lies between the elements included.
 Tensor quantized_to_host(const Tensor& self) {
-  const int64_t span = at::detail::computeStorageNbytes(self.sizes(), self.strides(), self.itemsize());
-  Tensor host = at::new_qtensor({span / static_cast<int64_t>(self.itemsize())}, self.options().device(at::kCPU),
-                                self.quantizer());
+  const size_t span = quantized_span(self);
+  const auto quantizer = quantizer_on(self.quantizer(), c10::Device(c10::kCPU));
+  const auto options = at::TensorOptions().dtype(self.scalar_type()).device(at::kCPU);
+  const bool dense = self.is_non_overlapping_and_dense();
+  Tensor host = at::new_qtensor(dense ? self.sizes() : IntArrayRef(static_cast<int64_t>(span / self.itemsize())), options,
+                                quantizer);
   copy_bytes(host.data_ptr(), TD_HOST, self.data_ptr(), self.get_device(), span, false);
-  return host.as_strided(self.sizes(), self.strides());
+  if (!dense) return host.as_strided(self.sizes(), self.strides());
+  host.unsafeGetTensorImpl()->set_sizes_and_strides(self.sizes(), self.strides());
+  return host;
+}
+
+void quantized_span_to_device(const Tensor& host, const Tensor& target) {
+  copy_bytes(target.data_ptr(), target.get_device(), host.data_ptr(), TD_HOST, quantized_span(target), false);
+}
+
+Tensor quantize_per_tensor(const Tensor& self, double scale, int64_t zero_point, at::ScalarType dtype) {
+  Tensor host = at::quantize_per_tensor(self.cpu(), scale, zero_point, dtype).contiguous();
+  Tensor made = empty_quantized(self.sizes(), self.device(), std::nullopt, host.quantizer());
+  quantized_span_to_device(host, made);
+  return made;
 }
 
 Tensor dequantize(const Tensor& self) { return quantized_to_host(self).dequantize().to(self.device()); }
@@ -322,23 +386,33 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
   return {(hx - candidate) * update + candidate, input_gates.new_empty({0})};
 }
 
+// copy_ has given the target the quantizer of the source already, whose scales lie where the source is.
 Tensor quantized_copy_from(const Tensor& source, const Tensor& target, bool) {
   const Tensor host = index_of(source) == TD_HOST ? source : quantized_to_host(source);
   if (index_of(target) == TD_HOST) {
-    target.copy_(host);
-  } else if (target.is_contiguous()) {
-    span_to_device(host.contiguous(), target, false);
+    at::set_quantizer_(target, host.quantizer());
+    if (host.strides() == target.strides() && host.is_non_overlapping_and_dense()) {  // types smaller than a byte have no copy
+      std::memcpy(target.data_ptr(), host.data_ptr(), std::min(quantized_span(host), quantized_span(target)));
+    } else {
+      target.copy_(host);
+    }
+    return target;
+  }
+  at::set_quantizer_(target, quantizer_on(host.quantizer(), target.device()));
+  if (target.is_contiguous()) {
+    quantized_span_to_device(host.contiguous(), target);
   } else {
     Tensor around = quantized_to_host(target);
     around.copy_(host);
-    span_to_device(around, target, false);
+    quantized_span_to_device(around, target);
   }
   return target;
 }
 
 // --- the fallback ---
 
-// Lends the state of a device generator to the CPU kernel for the time of one call.
+// Gives the CPU kernel of one call the random numbers of a device generator: a place in its stream, which no other call
+// gets, is what the CPU's generator starts from.
 class RandomLoan {
  public:
   RandomLoan(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -346,12 +420,14 @@ class RandomLoan {
     const size_t begin = stack->size() - arguments.size();
     c10::DeviceIndex device = -1;
     optional<size_t> slot;
+    at::Generator lender;
     for (size_t i = 0; i < arguments.size(); ++i) {
       const c10::IValue& value = (*stack)[begin + i];
       if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_privateuseone() && device < 0) {
         device = static_cast<c10::DeviceIndex>(value.toTensor().get_device());
       }
-      if (value.isGenerator()) lender_ = value.toGenerator();
+      if (value.isDevice() && value.toDevice().type() == kDevice && device < 0) device = value.toDevice().index();
+      if (value.isGenerator()) lender = value.toGenerator();
       const c10::Type& type = *arguments[i].type();
       if (type.kind() == c10::TypeKind::GeneratorType ||
           (type.kind() == c10::TypeKind::OptionalType &&
@@ -359,40 +435,72 @@ class RandomLoan {
         slot = begin + i;
       }
     }
-    if (lender_.defined() && lender_.device().type() != kDevice) {
-      lender_ = at::Generator();  // someone passed a CPU generator on purpose
+    if (lender.defined() && lender.device().type() != kDevice) return;  // someone passed a CPU generator on purpose
+    if (!slot.has_value() && !op.hasTag(at::Tag::nondeterministic_seeded)) return;
+    const RandomPlace place = reserve_random(lender.defined() ? lender : default_generator(device), 1);
+    if (slot.has_value()) {
+      at::Generator borrower = at::detail::createCPUGenerator();
+      start_at(*borrower.get<at::CPUGeneratorImpl>(), place);
+      (*stack)[*slot] = c10::IValue(borrower);
       return;
     }
-    const bool random = slot.has_value() || op.hasTag(at::Tag::nondeterministic_seeded);
-    if (!random) return;
-    if (!lender_.defined()) lender_ = default_generator(device);
-    lock_ = std::unique_lock<std::mutex>(lender_.mutex());
-    if (slot.has_value()) {
-      borrower_ = at::detail::createCPUGenerator();
-      (*stack)[*slot] = c10::IValue(borrower_);
-    } else {  // the kernel will ask for the CPU's default generator, of which there is one for all devices
-      static std::mutex one_at_a_time;
-      turn_ = std::unique_lock<std::mutex>(one_at_a_time);
-      borrower_ = at::globalContext().defaultGenerator(at::kCPU);
-      std::lock_guard<std::mutex> hold(borrower_.mutex());
-      former_ = borrower_.get_state();
-    }
+    // The kernel will ask for the CPU's default generator, of which there is one for all devices.
+    static std::mutex one_at_a_time;
+    turn_ = std::unique_lock<std::mutex>(one_at_a_time);
+    borrower_ = at::globalContext().defaultGenerator(at::kCPU);
     std::lock_guard<std::mutex> hold(borrower_.mutex());
-    borrower_.set_state(lender_.get_state());
+    former_ = borrower_.get_state();
+    start_at(*borrower_.get<at::CPUGeneratorImpl>(), place);
   }
   ~RandomLoan() {
     if (!borrower_.defined()) return;
     std::lock_guard<std::mutex> hold(borrower_.mutex());
-    lender_.set_state(borrower_.get_state());
-    if (former_.defined()) borrower_.set_state(former_);
+    borrower_.set_state(former_);
   }
   RandomLoan(const RandomLoan&) = delete;
   RandomLoan& operator=(const RandomLoan&) = delete;
 
  private:
-  at::Generator lender_, borrower_;
-  std::unique_lock<std::mutex> lock_, turn_;
+  // Philox fills the whole state of the twister: seeding it would keep 32 bits of the place, and calls would meet.
+  static void start_at(at::CPUGeneratorImpl& generator, RandomPlace place) {
+    at::Philox4_32 words(place.seed, /*subsequence=*/place.offset);
+    at::mt19937_data_pod data{};
+    data.seed_ = place.seed;
+    data.seeded_ = true;
+    data.left_ = 1;
+    for (auto& word : data.state_) word = words();
+    at::mt19937 engine;
+    engine.set_data(data);
+    generator.set_engine(engine);
+    generator.set_next_float_normal_sample(std::nullopt);
+    generator.set_next_double_normal_sample(std::nullopt);
+  }
+
+  at::Generator borrower_;
+  std::unique_lock<std::mutex> turn_;
   Tensor former_;
+};
+
+// Marks an operator as running on the CPU for this thread. What the CPU made is brought to the device, which asks for
+// tensors there: an operator that this needs and that itself is left to the CPU would do so without end.
+class Descent {
+ public:
+  explicit Descent(const c10::OperatorHandle& op) {
+    const bool again = std::find(path().begin(), path().end(), op) != path().end();
+    TORCH_CHECK_NOT_IMPLEMENTED(!again, "Could not run '", op.operator_name(), "' on the '",
+                                c10::get_privateuse1_backend(), "' backend: it has no kernel for this operator, and what "
+                                "the CPU makes cannot be brought to the device without it");
+    path().push_back(op);
+  }
+  ~Descent() { path().pop_back(); }
+  Descent(const Descent&) = delete;
+  Descent& operator=(const Descent&) = delete;
+
+ private:
+  static std::vector<c10::OperatorHandle>& path() {
+    thread_local std::vector<c10::OperatorHandle> operators;
+    return operators;
+  }
 };
 
 // The CPU has the operator, and the fallback is on.
@@ -403,9 +511,58 @@ void refuse_unless_on_the_cpu(const c10::OperatorHandle& op, c10::DispatchKey ke
                               "' backend: it has no kernel for this operator, and the CPU has none to fall back to");
 }
 
+// Made by torch.empty and its like, or the values of a sparse tensor: it has no scale, and cannot be copied to the CPU.
+bool lacks_quantizer(const c10::IValue& value) {
+  if (!value.isTensor() || !value.toTensor().defined() || !at::isQIntType(value.toTensor().scalar_type())) return false;
+  return !value.toTensor().is_quantized() ||
+         dynamic_cast<at::UnknownQuantizer*>(value.toTensor().quantizer().get()) != nullptr;
+}
+
+void refuse_without_quantizer(const c10::OperatorHandle& op, const torch::jit::Stack* stack) {
+  for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
+    TORCH_CHECK_NOT_IMPLEMENTED(!lacks_quantizer(argument), "Could not run '", op.operator_name(), "' on the '",
+                                c10::get_privateuse1_backend(), "' backend: the tensor has no quantizer; next: make it by ",
+                                "torch.quantize_per_tensor or torch._empty_affine_quantized");
+  }
+}
+
 void quantized_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  refuse_unless_on_the_cpu(op, c10::DispatchKey::QuantizedCPU);
-  at::native::cpu_fallback(op, stack, /*error_on_views=*/true, c10::DispatchKey::QuantizedCPU);
+  fall_back(op, stack, c10::DispatchKey::QuantizedCPU);
+}
+
+// The device of the first argument, or element of a list, that is on one of ours.
+optional<c10::Device> device_among(const torch::jit::Stack* stack, size_t begin) {
+  const auto ours = [](const Tensor& tensor) { return tensor.defined() && tensor.is_privateuseone(); };
+  for (size_t i = begin; i < stack->size(); ++i) {
+    const c10::IValue& value = (*stack)[i];
+    if (value.isTensor() && ours(value.toTensor())) return value.toTensor().device();
+    if (value.isTensorList()) {
+      for (const Tensor& tensor : value.toTensorVector()) {
+        if (ours(tensor)) return tensor.device();
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Upstream's fallback leaves its results where the first tensor among the arguments is; that may be a scalar or a parameter
+// on the CPU, and the result belongs to the device then as well.
+void bring_results(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::Device device) {
+  const auto& returns = op.schema().returns();
+  const size_t begin = stack->size() - returns.size();
+  for (size_t i = 0; i < returns.size(); ++i) {
+    c10::IValue& value = (*stack)[begin + i];
+    if (returns[i].alias_info() != nullptr) continue;
+    if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_cpu()) {
+      value = value.toTensor().to(device);
+    } else if (value.isTensorList()) {
+      std::vector<Tensor> made = value.toTensorVector();
+      for (Tensor& tensor : made) {
+        if (tensor.defined() && tensor.is_cpu()) tensor = tensor.to(device);
+      }
+      value = c10::IValue(c10::List<Tensor>(made));
+    }
+  }
 }
 
 // What is written must be on the device: upstream's fallback would compute, and then fail to copy back by the name of an
@@ -451,8 +608,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
   m.impl("quantize_per_tensor", TORCH_FN(quantize_per_tensor));
   m.impl("_empty_affine_quantized", TORCH_FN(empty_affine_quantized));
+  m.impl("_empty_per_channel_affine_quantized", TORCH_FN(empty_per_channel_affine_quantized));
   m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
   m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
+  // ATen has these for every device, by a DispatchStub that only its own have.
+  for (const char* name : {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+  }
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
@@ -461,12 +623,17 @@ TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
 }
 
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
+  m.impl("empty.memory_format", TORCH_FN(empty_without_quantizer));
   m.impl("_empty_affine_quantized", TORCH_FN(empty_affine_quantized));
+  m.impl("_empty_per_channel_affine_quantized", TORCH_FN(empty_per_channel_affine_quantized));
   m.impl("_copy_from", TORCH_FN(quantized_copy_from));
   m.impl("dequantize.self", TORCH_FN(dequantize));
   m.impl("int_repr", TORCH_FN(int_repr));
   m.impl("q_scale", TORCH_FN(at::native::q_scale_quant));
   m.impl("q_zero_point", TORCH_FN(at::native::q_zero_point_quant));
+  m.impl("q_per_channel_scales", TORCH_FN(at::native::q_per_channel_scales));
+  m.impl("q_per_channel_zero_points", TORCH_FN(at::native::q_per_channel_zero_points));
+  m.impl("q_per_channel_axis", TORCH_FN(at::native::q_per_channel_axis));
   m.impl("qscheme", TORCH_FN(at::native::qscheme_quant));
   m.impl("as_strided", TORCH_FN(at::native::as_strided_qtensorimpl));
   m.impl("view", TORCH_FN(at::native::view));
@@ -475,9 +642,17 @@ TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
   m.impl("clone", TORCH_FN(at::native::quantized_clone));
 }
 
-// What the CPU can do with quantized tensors it does for these, too.
+// What the CPU can do with quantized tensors it does for these, too (complete_fallbacks).
 TORCH_LIBRARY_IMPL(_, QuantizedPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&quantized_fallback>());
+}
+
+torch::CppFunction fallback_of(c10::DispatchKey key) {
+  if (key == c10::DispatchKey::QuantizedPrivateUse1) {
+    return torch::CppFunction::makeFromBoxedFunction<&quantized_fallback>();
+  }
+  if (key == c10::DispatchKey::SparsePrivateUse1) return torch::CppFunction::makeFromBoxedFunction<&sparse_fallback>();
+  return torch::CppFunction::makeFromBoxedFunction<&sparse_compressed_fallback>();
 }
 
 // copy_ falls through these keys and leaves the bits to the copy itself; _copy_from, which it ends in here, must do the
@@ -498,11 +673,40 @@ const bool autograd_passes = [] {
 
 }  // namespace
 
-void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  refuse_unless_on_the_cpu(op, c10::DispatchKey::CPU);
+void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::DispatchKey cpu_key) {
+  refuse_unless_on_the_cpu(op, cpu_key);
+  refuse_without_quantizer(op, stack);
   refuse_foreign_outputs(op, stack);
+  Descent descent(op);
   RandomLoan loan(op, stack);
-  at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+  const optional<c10::Device> device = device_among(stack, stack->size() - op.schema().arguments().size());
+  at::native::cpu_fallback(op, stack, /*error_on_views=*/true, cpu_key);
+  if (device.has_value()) bring_results(op, stack, *device);
+}
+
+void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  fall_back(op, stack, c10::DispatchKey::CPU);
+}
+
+void complete_fallbacks() {
+  using c10::DispatchKey;
+  auto& dispatcher = c10::Dispatcher::singleton();
+  static std::vector<std::unique_ptr<torch::Library>> libraries;
+  if (!libraries.empty()) return;
+  const std::array<std::pair<DispatchKey, DispatchKey>, 3> kinds{{
+      {DispatchKey::QuantizedCPU, DispatchKey::QuantizedPrivateUse1},
+      {DispatchKey::SparseCPU, DispatchKey::SparsePrivateUse1},
+      {DispatchKey::SparseCsrCPU, DispatchKey::SparseCsrPrivateUse1},
+  }};
+  for (const auto& [theirs, ours] : kinds) {
+    libraries.push_back(std::make_unique<torch::Library>(torch::Library::IMPL, "aten", ours, __FILE__, __LINE__));
+    for (const auto& name : dispatcher.getAllOpNames()) {
+      const auto op = dispatcher.findSchema(name);
+      if (name.getNamespace() != "aten" || !op.has_value()) continue;
+      if (!op->hasKernelForDispatchKey(theirs) || op->hasKernelForDispatchKey(ours)) continue;
+      libraries.back()->impl(toString(name).c_str(), fallback_of(ours));
+    }
+  }
 }
 
 void refuse(const c10::OperatorHandle& op, torch::jit::Stack*) {

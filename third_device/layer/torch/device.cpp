@@ -2,7 +2,8 @@
 #include <third_device/backend.h>
 #include <third_device/compat.h>
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/Generator.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/DeviceGuard.h>
@@ -16,6 +17,8 @@
 #endif
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <vector>
 
 namespace third_device {
@@ -236,20 +239,72 @@ struct PinnedAllocator final : HostAllocatorBase {
 #endif
 };
 
-// The Mersenne twister of the CPU under the device's name. The fallback lends its state to CPU kernels.
-struct Generator final : at::CPUGeneratorImpl {
-  explicit Generator(c10::DeviceIndex device) {
-    device_ = device_of(device);
-    key_set_ = c10::DispatchKeySet(c10::DispatchKey::PrivateUse1);
-  }
+// A seed and an offset in its stream of numbers, as CUDA has them: 16 bytes, which DTensor reads and writes. It makes no
+// numbers itself; whoever makes some reserves a place in the stream (reserve_random).
+struct Generator final : c10::GeneratorImpl {
+  struct Place final : c10::intrusive_ptr_target {
+    uint64_t seed = c10::default_rng_seed_val;
+    uint64_t offset = 0;
+  };
+  static constexpr size_t kBytes = 2 * sizeof(uint64_t);
+
+  explicit Generator(c10::DeviceIndex device, c10::intrusive_ptr<Place> place = c10::make_intrusive<Place>())
+      : c10::GeneratorImpl(device_of(device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+        place_(std::move(place)) {}
   static c10::DeviceType device_type() { return kDevice; }
 
- private:
-  at::CPUGeneratorImpl* clone_impl() const override {
-    auto* made = new Generator(device_.index());
-    made->set_state(*get_state());
-    return made;
+  void set_current_seed(uint64_t seed) override {
+    place_->seed = seed;
+    place_->offset = 0;
   }
+  uint64_t current_seed() const override { return place_->seed; }
+  uint64_t seed() override {
+    set_current_seed(c10::detail::getNonDeterministicRandom(/*is_cuda=*/true));
+    return place_->seed;
+  }
+  void set_offset(uint64_t offset) override { place_->offset = offset; }
+  uint64_t get_offset() const override { return place_->offset; }
+
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    auto state = at::detail::empty_cpu({static_cast<int64_t>(kBytes)}, at::kByte);
+    const std::array<uint64_t, 2> values{place_->seed, place_->offset};
+    std::memcpy(state.mutable_data_ptr(), values.data(), kBytes);
+    return state.getIntrusivePtr();
+  }
+  void set_state(const c10::TensorImpl& state) override {
+    at::detail::check_rng_state(state);
+    TORCH_CHECK(state.numel() == kBytes, "the state of a ", c10::get_privateuse1_backend(), " generator is ", kBytes,
+                " bytes, its seed and its offset; this has ", state.numel(),
+                ": it is of another device's generator, or of an older ", c10::get_privateuse1_backend(), " backend");
+    std::array<uint64_t, 2> values{};
+    std::memcpy(values.data(), state.data(), kBytes);
+    place_->seed = values[0];
+    place_->offset = values[1];
+  }
+  // Generators that share a place, for graphs that go back to it without a state that is read and written.
+  void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& other) override {
+    auto* ours = dynamic_cast<Generator*>(other.get());
+    TORCH_CHECK(ours != nullptr, "a generator of the ", c10::get_privateuse1_backend(), " device is needed");
+    place_ = ours->place_;
+  }
+  c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override {
+    return c10::make_intrusive<Generator>(device_.index(), place_);
+  }
+  RandomPlace reserve(uint64_t count) {
+    const RandomPlace reserved{place_->seed, place_->offset};
+    place_->offset += (count + 3) / 4 * 4;
+    return reserved;
+  }
+
+ private:
+  Generator* clone_impl() const override {
+    auto place = c10::make_intrusive<Place>();
+    place->seed = place_->seed;
+    place->offset = place_->offset;
+    return new Generator(device_.index(), std::move(place));
+  }
+
+  c10::intrusive_ptr<Place> place_;
 };
 
 at::Generator make_generator(c10::DeviceIndex device) {
@@ -332,6 +387,14 @@ c10::Allocator* device_allocator() {
 c10::Allocator* pinned_allocator() {
   static auto* instance = new PinnedAllocator;
   return instance;
+}
+
+RandomPlace reserve_random(const at::Generator& generator, uint64_t count) {
+  auto* ours = dynamic_cast<Generator*>(generator.unsafeGetGeneratorImpl());
+  TORCH_CHECK(ours != nullptr, "Expected a '", c10::get_privateuse1_backend(), "' device type for generator but found '",
+              generator.device().type(), "'");
+  std::lock_guard<std::mutex> hold(ours->mutex_);
+  return ours->reserve(count);
 }
 
 const at::Generator& default_generator(c10::DeviceIndex device) {

@@ -107,6 +107,7 @@ td_status sleep_on_stream(void* argument) {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   using NoGil = py::call_guard<py::gil_scoped_release>;
   torch::jit::TensorBackendMetaRegistry(kDevice, flags_to_save, flags_from_saved);
+  complete_fallbacks();
 
   module.attr("built_for") = TORCH_VERSION;
   module.def("init", &ensure_init, NoGil());

@@ -7,6 +7,7 @@
 #include <ATen/core/stack.h>
 #include <c10/core/Allocator.h>
 
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <utility>
@@ -23,9 +24,22 @@ TD_API c10::Allocator* pinned_allocator();
 // The generator of `device` that is used where none is given; the current device's for -1.
 TD_API const at::Generator& default_generator(c10::DeviceIndex device);
 
+// A place in a generator's stream of random numbers: the key and the counter of Philox, say.
+struct RandomPlace {
+  uint64_t seed;
+  uint64_t offset;
+};
+// The place that a kernel makes its numbers from; the generator goes on behind `count` of them, rounded up to 4, so that
+// nobody else gets them. Raises unless the generator is one of ours.
+TD_API RandomPlace reserve_random(const at::Generator& generator, uint64_t count);
+
 // The boxed kernel of every operator the backend has no kernel for: runs it on the CPU. Kernels call it themselves for
 // operands they do not support: at::native::call_fallback_fn<&third_device::cpu_fallback, ATEN_OP(x)>::call(...).
 TD_API void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+// Registers the fallback also for operators that ATen composes of others for any device but the CPU has a kernel of its
+// own for, on quantized and sparse tensors: composed, they fail there or mean something else. Called when the backend's
+// module is loaded, once all kernels are registered; more calls change nothing.
+TD_API void complete_fallbacks();
 // The boxed kernel of operators that must not run on the CPU: raises NotImplementedError.
 TD_API void refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // False: operators without a kernel raise NotImplementedError. Returns the former value.
