@@ -6,10 +6,10 @@ and not what ``git am`` makes of them: that takes ``[PATCH 1/2]`` and ``Re:`` of
 is not named, and ends the text at ``---``. So git reads every header here. What is no mail to ``git am`` (DEP-3
 fields, Mercurial's and StGit's headers, plain text) becomes one first.
 
-Lint and check do not come here, but for a date that only git can read: which fields a header has, and our own values,
-``patch.header`` reads without git, thousands in a second. git takes some two milliseconds for a header; each is asked
-for once. Names and dates that can be read in one way only (git strips marks off the ends of a name, and takes many
-dates) do not need the second call.
+Lint and check do not come here, but for a date that only git can read: which fields a header has, and what our own
+say, ``patch.header`` reads without git, thousands in a second. git takes two to four milliseconds for a header;
+each is asked for once. Names and dates that can be read in one way only (git strips marks off the ends of a name, and
+takes many dates) do not need the second call.
 """
 
 from __future__ import annotations
