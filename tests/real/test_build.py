@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -45,18 +47,19 @@ def upstream() -> Path:
 
 
 @pytest.fixture
-def project(tmp_path: Path, upstream: Path) -> WrappedCMake:
+def project(tmp_path: Path, upstream: Path) -> Iterator[WrappedCMake]:
     """A project configured through the helper of the real 2.6.0 tree (which needs setuptools' distutils)."""
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "CMakeLists.txt").write_text(PROJECT)
     (tmp_path / "source" / "tiny.c").write_text("int tiny(void) { return 1; }\n")
-    return WrappedCMake(
-        tmp_path / "source",
-        tmp_path / "build",
-        tree=upstream,
-        install_prefix=tmp_path / "prefix",
-        environ={**os.environ, "USE_SOMETHING": "1", "WRAPPED_CMAKE_LAUNCHER": "none"},
-    )
+    with patch.dict(os.environ):  # upstream's helper may set variables while it is imported
+        yield WrappedCMake(
+            tmp_path / "source",
+            tmp_path / "build",
+            tree=upstream,
+            install_prefix=tmp_path / "prefix",
+            environ={**os.environ, "USE_SOMETHING": "1", "WRAPPED_CMAKE_LAUNCHER": "none"},
+        )
 
 
 def test_configure_and_build_with_upstreams_helper(project: WrappedCMake) -> None:
