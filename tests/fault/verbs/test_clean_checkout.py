@@ -16,7 +16,7 @@ from decouple.cli.menu import VERBS
 NONE = "/nowhere/at-all"
 OUT = "new-folder"
 UNKNOWN = ["9.9"]
-OF_A_SERIES = [UNKNOWN, ["2.6", "--nonsense"]]
+OF_A_SERIES = [["2.6", "--nonsense"]]  # these two take a release that is none for the only one
 OF_A_TREE = [UNKNOWN, ["2.6", "no-such-patch"], ["2.6", "--nonsense"]]
 
 #: verb -> arguments that make it fail: a release or name that is none, a missing path, a bad source, a wrong option
