@@ -66,10 +66,9 @@ def test_no_verb_ends_in_a_fault_without_streams(verb: str, tmp_path: Path) -> N
     for name in ("series", "patches", "third_device"):
         (tmp_path / name).mkdir()
     said = {"DECOUPLE_PROJECT": str(tmp_path), "DECOUPLE_CACHE": str(tmp_path / "cache")}
-    for redirect in ("0<&- 1>&-", "0<&- 1>&- 2>&-"):
-        command = ["bash", "-c", f'exec "$@" {redirect}', "bash", sys.executable, "-m", "decouple", verb]
-        done = subprocess.run(command, env={**os.environ, **said}, capture_output=True, cwd=tmp_path, timeout=100)
-        assert done.returncode in (0, 1, 2, 75), done.stderr
+    command = ["bash", "-c", 'exec "$@" 0<&- 1>&-', "bash", sys.executable, "-m", "decouple", verb]
+    done = subprocess.run(command, env={**os.environ, **said}, capture_output=True, cwd=tmp_path, timeout=300)
+    assert done.returncode in (0, 1, 2, 75), done.stderr
     assert not (tmp_path / "cache" / "faults").exists()
 
 

@@ -1,0 +1,148 @@
+"""A command that fails leaves the checkout as it was: ``git status`` says the same before and after, for every verb."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decouple.base.paths import find_project
+from decouple.cli.menu import VERBS
+
+NONE = "/nowhere/at-all"
+OUT = "new-folder"
+UNKNOWN = ["9.9"]
+OF_A_SERIES = [["2.6", "--nonsense"]]  # these two take a release that is none for the only one
+OF_A_TREE = [UNKNOWN, ["2.6", "no-such-patch"], ["2.6", "--nonsense"]]
+
+#: verb -> arguments that make it fail: a release or name that is none, a missing path, a bad source, a wrong option
+FAILING: dict[str, list[list[str]]] = {
+    "fetch": [UNKNOWN, ["2.6", "--source", NONE], ["2.6", "--offline"], ["2.6", "--source", "nonsense"]],
+    "apply": [
+        UNKNOWN, ["2.6", "--source", NONE], ["2.6", "--offline"], ["acme-1", "--source", NONE],
+        ["acme-1", "--source", f"{NONE}@main"], ["acme-1", "--source", ".@no-such-commit"], ["../x", "--source", NONE],
+        ["acme-1", "--source", "nonsense"], ["2.7", "--source", "wheel", "--offline"],
+    ],
+    **dict.fromkeys(["status", "push", "pop", "top", "applied", "add", "refresh", "show", "diff", "header"], OF_A_TREE),
+    **dict.fromkeys(["series", "unapplied"], OF_A_SERIES),
+    "new": [["9.9", "x"], ["2.6", "x", "-m", "a title"], ["2.6", "../../x"]],
+    "edit": [["2.6", "setup.py"], ["9.9", "setup.py"]],
+    "fold": [["2.6", NONE], ["9.9", NONE]],
+    "rename": [["2.6", "x"], ["9.9", "x"]],
+    "delete": [["2.6", "-r"], ["9.9"]],
+    "import": [["2.6", NONE], ["2.6", "README.md"], ["9.9", NONE]],
+    "export": [["2.6", OUT], ["9.9", OUT]],
+    "branch": [["2.6", "--repo", NONE], ["2.6", "--repo", ".", "--base", "no-such-commit"], UNKNOWN],
+    "from-branch": [["2.6", "--repo", NONE], ["2.6", "--repo", ".", "--base", "no-such-commit"], UNKNOWN],
+    "lint": [UNKNOWN, ["--format", "nonsense"]],
+    "check": [UNKNOWN, ["2.6", "--source", NONE], ["2.6", "--source", "nonsense"], ["2.6", "--offline"]],
+    "relocate": [
+        UNKNOWN, ["2.6", "--source", NONE], ["2.6", "--write", "--source", NONE], ["2.6", "--write", "--offline"],
+    ],
+    "stage2-sources": [UNKNOWN, ["2.6", "--source", NONE]],
+    "census": [UNKNOWN, ["2.6", "--before", NONE], ["2.6", "--before", NONE, "--html", f"{OUT}.html"]],
+    "range-diff": [["2.6", "9.9"], ["2.6"]],
+    "burn-down": [["--census", NONE], ["--census", f"2.6={NONE}", "--svg", f"{OUT}.svg"]],
+    "depends": [UNKNOWN, ["2.6", "--source", NONE]],
+    "forecast": [UNKNOWN, ["2.6", "--on", f"2.6={NONE}", "--html", f"{OUT}.html", "--strict"]],
+    "rebase": [
+        ["9.9", "9.10"], ["2.6", "9.9.0"], ["2.6", "2.7.0", "--source", NONE], ["2.6", "2.7.0", "--source", "nonsense"],
+        ["--continue"], ["--abort"], ["2.6", "acme-1", "--source", NONE],
+    ],
+    "bisect": [["2.6", "--", "false"], UNKNOWN],
+    "manifest": [["fill", "9.9", "--tree", NONE, "--write"], ["nonsense"]],
+    "record": [UNKNOWN, ["2.6", "--census", NONE], ["2.6", "--census", "README.md"], ["2.6", "--source", NONE]],
+    "upstream": [["no-such-patch"], ["plan", "--release", "9.9"], ["no-such-patch", "--out", OUT]],
+    "build": [UNKNOWN, ["2.6", "--stage", "7"], ["2.6", "--arch", "nonsense", "--estimate"], ["2.6", "--jobs", "0"]],
+    "smoke": [UNKNOWN, ["2.6", "--nonsense"]],
+    "shell": [UNKNOWN, ["2.6", "--stage", "7"]],
+    "clean": [["2.6", "--stage", "7"], ["2.6", "--nonsense"]],
+    "split": [[NONE, "--out", OUT], ["README.md", "--out", OUT]],
+    "thin": [[NONE, "--arch", "9.0", "--out", OUT], ["README.md", "--arch", "9.0", "--out", OUT]],
+    "pair": [[NONE, NONE, "--out", OUT], ["README.md", "README.md", "--out", OUT]],
+    "variants": [[NONE, "--out", OUT], ["README.md", "--out", OUT]],
+    "explain": [[NONE], ["README.md"]],
+    "verify": [UNKNOWN, [f"{NONE}.whl"], ["2.6"]],
+    "parity": [UNKNOWN, ["2.6", "--against", NONE, "--json", f"{OUT}.json"]],
+    "tryout": [["9.9", "bookworm"], ["2.6", "nonsense"], ["2.6", "bookworm", "--wheel", NONE]],
+    "extensions": [UNKNOWN, ["2.6", "nonsense"], ["2.6", "--python", NONE]],
+    "audit": [[NONE], ["--backend", NONE]],
+    "status-table": [["nonsense"]],
+    "kernels": [["dump", NONE, "-o", f"{OUT}.xz"], ["compare", NONE, NONE], ["host", NONE], ["nonsense"]],
+    "test-cuda": [
+        UNKNOWN, ["2.6", "--torch", NONE], ["2.6", "--compare", NONE, NONE], ["2.6", "nonsense", "--torch", NONE],
+    ],
+    "test-patches": [UNKNOWN, ["2.6", "--torch", NONE, "--record"]],
+    "stage2-symbols": [UNKNOWN, ["2.6", "--core", NONE]],
+    "core-half": [["9.9", OUT], ["2.6", OUT, "--python", NONE]],
+    "units": [UNKNOWN, ["2.6", "--opened", f"{OUT}.txt"]],
+    "index": [
+        ["build", NONE, "--site", OUT], ["yank", "x.whl", "--site", NONE], ["check", NONE], ["verify", NONE],
+        ["sign", NONE, "--key", NONE], ["sign-list", "--site", NONE, "--key", NONE], ["key", "README.md/key"],
+        ["nonsense"],
+    ],
+    "wheels": [["2.6", "--index", NONE], ["9.9", "--index", NONE], ["2.6", "--index", NONE, "--dest", OUT]],
+    "contract": [UNKNOWN, ["2.6", "--device", "nonsense"]],
+    "contract-table": [["nonsense"]],
+    "new-device": [["nn"], ["acme", "--key", "CUDA"], ["acme", "--into", "README.md"], ["../x"], []],
+    "reuse": [UNKNOWN, ["2.6", "--tree", NONE], ["2.6", "--names", NONE], ["2.6", "--header", f"{OUT}.h"]],
+}  # fmt: skip
+
+
+def git(folder: Path, *words: str) -> str:
+    """What git says in ``folder``, knowing nothing of the person's settings."""
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    return subprocess.run(
+        ["git", *who, *words], cwd=folder, check=True, capture_output=True, text=True, env=environment
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """This checkout as it is now, committed, without what is ignored."""
+    folder = tmp_path_factory.mktemp("copied") / "checkout"
+    folder.mkdir()
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=find_project(), check=True, capture_output=True
+    ).stdout
+    tar = ["tar", "-c", "--null", "--ignore-failed-read", "-T", "-"]
+    packed = subprocess.run(tar, cwd=find_project(), input=listed, capture_output=True).stdout
+    subprocess.run(["tar", "-x"], cwd=folder, input=packed, check=True)
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "as it is")
+    return folder
+
+
+@pytest.fixture
+def checkout(copied: Path) -> Iterator[Path]:
+    """The copy, which every example finds as it was committed."""
+    yield copied
+    git(copied, "reset", "-q", "--hard")
+    git(copied, "clean", "-fdq")
+
+
+def test_every_verb_is_here() -> None:
+    assert FAILING.keys() == VERBS.keys()
+
+
+@pytest.mark.parametrize(("verb", "arguments"), [(verb, words) for verb, rows in FAILING.items() for words in rows])
+def test_a_failed_command_leaves_the_checkout_as_it_was(
+    checkout: Path, tmp_path: Path, verb: str, arguments: list[str]
+) -> None:
+    assert git(checkout, "status", "--porcelain") == ""
+    environment = {
+        **os.environ, "DECOUPLE_PROJECT": str(checkout), "DECOUPLE_CACHE": str(tmp_path / "cache"), "EDITOR": "false",
+        "http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9", "no_proxy": "",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "decouple", verb, *arguments],
+        cwd=checkout, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert done.returncode in (1, 2, 75), done.stdout + done.stderr
+    assert git(checkout, "status", "--porcelain") == "", done.stderr
