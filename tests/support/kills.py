@@ -764,9 +764,10 @@ def _status_table(folder: Path) -> Scene:
     if not project.exists():
         for name in ("README.md", "docs/proofs.md", "docs/status.md", "docs/suites.md"):
             (project / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, project / name)
+            head, _, rest = (ROOT / name).read_text(encoding="utf-8").partition("<!-- status:begin -->\n")
+            stale = f"{head}<!-- status:begin -->\nold\n<!-- status:end -->{rest.partition('<!-- status:end -->')[2]}"
+            (project / name).write_text(stale, encoding="utf-8")
         shutil.copytree(ROOT / "ci/status", project / "ci/status")
-        (project / "ci/status/2.15.json").unlink(missing_ok=True)
         for name in ("series", "patches"):
             (project / name).mkdir()
     return Scene(command("status-table", DECOUPLE_PROJECT=str(project)), lambda: files(project), between=True)
