@@ -139,7 +139,7 @@ def check() -> None:
         kind, allow = (
             (
                 "mount",
-                "start the container with `docker run --privileged`, or `--cap-add SYS_ADMIN`, or run on the machine itself",
+                "start the container with `docker run --privileged` or `--cap-add SYS_ADMIN`, or use another machine",
             )
             if is_root()
             else ("user", "give the user a range in /etc/subuid and /etc/subgid, or run as root")
