@@ -99,12 +99,20 @@ class Checkout(NamedTuple):
         return self.build(release) / "src"
 
     def releases(self) -> tuple[str, ...]:
-        """Every release that has a series, whole or partial, by version. Raises DecoupleError without ``series/``."""
+        """Every release that has a series, by version, those with no source to be had first: so never the newest.
+
+        Raises DecoupleError without ``series/``.
+        """
         folder = self.root / "series"
         if not folder.is_dir():
             raise DecoupleError(f"no folder {folder}", next_step="run in a checkout, or set DECOUPLE_PROJECT")
         found = (path.name for path in folder.iterdir() if path.is_file() and self._is_series(path.name))
-        return tuple(sorted(found, key=version_key))
+        return tuple(sorted(found, key=lambda name: (self._has_source(name), version_key(name))))
+
+    def _has_source(self, release: str) -> bool:
+        """Whether it is more than a tree of the user's: its manifest, where it has one, names a source."""
+        manifest = self.manifest(release)
+        return not manifest.is_file() or b"\n[[source]]" in manifest.read_bytes()
 
     def known(self) -> tuple[str, ...]:
         """Every release that has a manifest, with or without a series, by version."""
