@@ -40,7 +40,10 @@ def sessions() -> set[str]:
     """The sessions of noxfile.py."""
     command = [sys.executable, "-m", "nox", "-l"]
     menu = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"^[*-] (\S+)", menu, re.M))
+    # of releases without a series one line says which there are
+    (carried,) = re.findall(r"^- apply-2\.N -> (.+?), of (.+?):", menu, re.M)
+    others = {f"{verb}-{release}" for verb in carried[0].split(", ") for release in carried[1].split(", ")}
+    return set(re.findall(r"^[*-] (\S+)", menu, re.M)) | others
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -56,6 +59,13 @@ def test_every_file_that_is_linked_or_run_exists(page: Path) -> None:
     run = [PROJECT / name for name in re.findall(r"\bpython3? ((?:scripts|third_device|ci|tests)/[\w./-]+)", text)]
     tests = [PROJECT / name for name in re.findall(r"\btests/[\w/]+(?:\.py)?", text)]
     assert [str(path) for path in (*linked, *run, *tests) if not path.exists()] == []
+
+
+def test_a_session_of_a_release_without_a_series_runs_when_it_is_named() -> None:
+    for named in (["-s", "check-2.7"], ["--session=check-2.7"]):
+        command = [sys.executable, "-m", "nox", "--list", *named]
+        menu = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+        assert re.search(r"^\* check-2\.7 ->", menu, re.M)
 
 
 def test_each_way_of_naming_a_command_is_seen() -> None:
