@@ -126,6 +126,13 @@ class Checkout(NamedTuple):
         """The releases whose series lacks nothing: those that can be applied and built."""
         return tuple(release for release in self.releases() if not self.lacking(release))
 
+    def newest(self) -> str:
+        """The newest release with a series. Raises UsageError where there is none, DecoupleError as `releases`."""
+        have = self.whole()
+        if not have:
+            raise UsageError(f"no series in {self.root / 'series'}", next_step="run in a checkout that has one")
+        return have[-1]
+
     def partial(self) -> tuple[str, ...]:
         """The releases of which a wheel is all that was seen: their series lack patches, no tree is made of them."""
         return tuple(release for release in self.releases() if self.lacking(release))
