@@ -99,12 +99,20 @@ class Checkout(NamedTuple):
         return self.build(release) / "src"
 
     def releases(self) -> tuple[str, ...]:
-        """Every release that has a series, whole or partial, by version. Raises DecoupleError without ``series/``."""
+        """Every release that has a series, by version, those with no source to be had first: so never the newest.
+
+        Raises DecoupleError without ``series/``.
+        """
         folder = self.root / "series"
         if not folder.is_dir():
             raise DecoupleError(f"no folder {folder}", next_step="run in a checkout, or set DECOUPLE_PROJECT")
         found = (path.name for path in folder.iterdir() if path.is_file() and self._is_series(path.name))
-        return tuple(sorted(found, key=version_key))
+        return tuple(sorted(found, key=lambda name: (self._has_source(name), version_key(name))))
+
+    def _has_source(self, release: str) -> bool:
+        """Whether it is more than a tree of the user's: its manifest, where it has one, names a source."""
+        manifest = self.manifest(release)
+        return not manifest.is_file() or b"\n[[source]]" in manifest.read_bytes()
 
     def known(self) -> tuple[str, ...]:
         """Every release that has a manifest, with or without a series, by version."""
@@ -117,6 +125,13 @@ class Checkout(NamedTuple):
     def whole(self) -> tuple[str, ...]:
         """The releases whose series lacks nothing: those that can be applied and built."""
         return tuple(release for release in self.releases() if not self.lacking(release))
+
+    def newest(self) -> str:
+        """The newest release with a series. Raises UsageError where there is none, DecoupleError as `releases`."""
+        have = self.whole()
+        if not have:
+            raise UsageError(f"no series in {self.root / 'series'}", next_step="run in a checkout that has one")
+        return have[-1]
 
     def partial(self) -> tuple[str, ...]:
         """The releases of which a wheel is all that was seen: their series lack patches, no tree is made of them."""

@@ -104,13 +104,13 @@ def walk(root: Path | str, enters: Callable[[str], bool] = lambda name: True) ->
                     pending.append(f"{name}/")
 
 
-def may_wait(path: str) -> bool:
-    """Whether ``path`` is, or links to, a pipe, a socket or a device: who reads it may wait for ever."""
+def unreadable(path: str) -> bool:
+    """Whether ``path`` is, or links to, a folder, or a pipe, socket or device, whose reader may wait for ever."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - asked thousands of times
     except (OSError, ValueError):
         return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return not stat.S_ISREG(mode)
 
 
 @contextlib.contextmanager

@@ -35,9 +35,15 @@ def read_manifest(project: Path, release: str, source: str) -> Manifest | None:
 
     Raises UsageError for a name with nothing to read it off, and for a path that is no source.
     """
-    if is_released(release) or Checkout(project).manifest(release).is_file():
+    if Checkout(project).manifest(release).is_file():
         return None
     path = words.local(source)
+    if path is None and is_released(release):
+        raise UsageError(
+            f"no manifest {Checkout(project).manifest(release)}",
+            next_step=f"decouple manifest fill {release} --write where the release is out; where it is not, "
+            f"decouple apply {release} --source PATH: a folder, an archive or REPOSITORY@REVISION",
+        )
     if path is None:
         said = "" if source == "auto" else f", and {source} is no file or folder"
         raise UsageError(

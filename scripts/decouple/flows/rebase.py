@@ -34,7 +34,7 @@ from decouple.rebase.stop import Waiting
 from decouple.rebase.verdicts import Note
 from decouple.rebase.workspace import open_workspace
 from decouple.recipes.model import load_all
-from decouple.release.manifest import Manifest, is_released
+from decouple.release.manifest import Manifest
 from decouple.relocate import kept
 from decouple.relocate.patch import render, render_python
 from decouple.relocate.plan import Move, make_plan, python_moves, unclassified
@@ -174,7 +174,7 @@ def _refuse_another_text(project: Path, new: str, request: Rebase, listener: Lis
         f"{request.source} --report judges every patch and writes nothing; with --replace in its place it writes the "
         "series, git keeps the old"
     )
-    if near and not near.official and is_released(new):
+    if near and not near.official and manifest.source("wheel"):
         first = f" ({near.different[0]}, …)" if near.different else ""
         raise UsageError(f"{request.source} is not PyTorch {manifest.version}: {near.text()}{first}", next_step=step)
     if near is None and new in Checkout(project).partial():
@@ -187,11 +187,11 @@ def _refuse_another_text(project: Path, new: str, request: Rebase, listener: Lis
 def _likeness(project: Path, manifest: Manifest, tree: Path, listener: Listener) -> Likeness | None:
     """How near ``tree`` is to the official wheel of its release; None where that cannot be read.
 
-    What is no release has none: the nearest of the one that its version belongs to and the one before, because upstream
-    raises ``version.txt`` of ``main`` right after a cut.
+    What was not published has none: the nearest of the one that its version belongs to and the one before, because
+    upstream raises ``version.txt`` of ``main`` right after a cut.
     """
     near = [manifest]
-    if not is_released(manifest.release):
+    if not manifest.source("wheel"):
         major, minor = Version(manifest.version).release[:2]
         names = [f"{major}.{number}" for number in (minor, minor - 1)]
         near = [load_release(project, name) for name in names if Checkout(project).manifest(name).is_file()]

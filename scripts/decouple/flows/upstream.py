@@ -118,7 +118,7 @@ def letter(made: Sequence[UpstreamCommit], described: str) -> str:
 
 def _opened(request: ToUpstream, listener: Listener) -> tuple[list[Patch], UpstreamTexts, Source, str]:
     checkout = Checkout(request.project)
-    release = request.release or checkout.whole()[-1]
+    release = request.release or checkout.newest()
     series = check.load(request.project, release)
     known = forward.load(checkout.upstream_texts)
     wanted = check.wanted(series) | {text.test.file for text in known.texts.values() if text.test}
