@@ -1,6 +1,6 @@
 """What ``ci/status`` says, as Markdown: README's summary, every proof, every patch, every suite.
 
-A row of docs/proofs.md is one row of :data:`COLUMNS`, a column of README's table one of :data:`SUMMARY`.
+A row of the first table of docs/proofs.md is one of :data:`COLUMNS`, a column of README's table one of :data:`SUMMARY`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from decouple.base.checkout import version_key
-from decouple.base.files import replace_between
 from decouple.release.status import (
     MONOLITH,
     UNPATCHED,
@@ -30,7 +28,6 @@ NOTHING = "not proven"
 _LEVELS = (
     BUILT, "configured", "applied to the full tree", "applied to the touched files", "Python only", NOTHING,
 )  # fmt: skip
-BEGIN, END = "<!-- status:begin -->", "<!-- status:end -->"
 
 
 def summarize(statuses: Mapping[str, ReleaseStatus]) -> str:
@@ -114,11 +111,6 @@ def _faultless(portable: WheelSection, series: str) -> bool:
     seen = portable.verify
     fine = all(one.ok for one in seen.checks) and not any(one.faults for one in seen.audit)
     return portable.series == series and bool(seen.checks) and fine
-
-
-def insert_table(page: Path, text: str, *, write: bool = True) -> bool:
-    """Put the table between the page's markers; returns whether it differed. Raises DecoupleError without any."""
-    return replace_between(page, BEGIN, END, text, write=write)
 
 
 def _newest_first(statuses: Mapping[str, Any]) -> list[str]:

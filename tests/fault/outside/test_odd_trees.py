@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,11 +48,12 @@ ODD: dict[str, Callable[[Path], object]] = {"pipes": pipes, "other names": other
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path: Path) -> Iterator[Path]:
     tree = tmp_path / "tree"
     (tree / "torch").mkdir(parents=True)
     (tree / "torch/a.cpp").write_text("#ifdef USE_CUDA\n#endif\n")
-    return tree
+    yield tree
+    subprocess.run(["rm", "-rf", tree], check=True)  # pytest's own way to remove it recurses
 
 
 @pytest.mark.timeout(60)
