@@ -26,7 +26,7 @@ _OF_A_RELEASE = ("apply", "status", "refresh", "branch", "from-branch")
 def where(arguments: argparse.Namespace) -> tuple[SeriesPlaces, list[str]]:
     """The release's places, and the words that are left. Raises UsageError if the release is not clear."""
     project = find_project()
-    have = Checkout(project).whole()
+    have = Checkout(project).releases()
     words: list[str] = list(arguments.words)
     if words and words[0] in have:
         return Checkout(project).places(words[0]), words[1:]

@@ -68,11 +68,11 @@ def apply(request: Apply, listener: Listener = QUIET) -> AppliedSeries:
     DecoupleError; the tree is then as it was before.
     """
     _refuse_files_alone(request)
-    if request.release not in Checkout(request.project).whole():
+    if request.release not in Checkout(request.project).releases():
         from decouple.flows.carry import name_of  # here: a release with a series does not pay for it
 
         request = replace(request, release=name_of(request.project, request.release))
-        if request.release not in Checkout(request.project).whole():
+        if request.release not in Checkout(request.project).releases():
             with _kept_on_failure(Checkout(request.project), request.release):
                 _carry(request, listener)
                 return _apply(request, listener)

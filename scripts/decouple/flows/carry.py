@@ -62,7 +62,7 @@ def nearest(project: Path, release: str) -> str:
     Raises UsageError where no series is whole, or ``release`` has no manifest.
     """
     wanted = Version(load_release(project, release).version)
-    every = Checkout(project).whole()
+    every = Checkout(project).releases()
     whole = [one for one in every if load_release(project, one).sources] or every
     if not whole:
         raise UsageError("no whole series to carry from", next_step="name a checkout with a series of all patches")

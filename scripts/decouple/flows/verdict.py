@@ -109,7 +109,7 @@ def judge(request: Judge, listener: Listener = QUIET) -> SeriesVerdict:
 def _new_faults(project: Path, release: str) -> tuple[str, ...]:
     """Lint's faults of the series, but for those that a patch of the same name has in another series: carried along."""
     explained = partial(moved.explained, load_all(project))
-    others = [one for one in Checkout(project).whole() if one != release]
+    others = [one for one in Checkout(project).releases() if one != release]
     before = {_key(fault) for fault in lint(project, others, explained).faults} if others else set()
     return tuple(str(fault) for fault in lint(project, [release], explained).faults if _key(fault) not in before)
 

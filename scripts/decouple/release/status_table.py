@@ -121,8 +121,7 @@ def _patches(status: ReleaseStatus) -> str:
     series = status.series
     if series is None:
         return "not known"
-    lacking = series.not_carried
-    return f"{series.patches} of {series.patches + lacking}" if lacking else str(series.patches)
+    return str(series.patches)
 
 
 def _proven(status: ReleaseStatus) -> str:

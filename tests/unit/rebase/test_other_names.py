@@ -75,7 +75,9 @@ def test_a_fork_gets_its_manifest_off_its_tree(project: Project) -> None:
     manifest = load_release(project.root, "acme-1.1")
     assert nearest(project.root, "acme-1.1") == "1.0", "the fork's own series names no source to carry it from"
     assert (manifest.release, manifest.version, manifest.commit) == ("acme-1.1", "1.1.0a0", None)
-    assert Checkout(project.root).whole() == ("acme-1.1", "1.0"), "never the newest: nothing is carried from it unasked"
+    assert Checkout(project.root).releases() == ("acme-1.1", "1.0"), (
+        "never the newest: nothing comes from it unasked"
+    )
     assert main(["lint", "acme-1.1"]) in (0, 1)
     assert main(["check", "acme-1.1", "--source", str(fork)]) == 0
 
@@ -89,7 +91,7 @@ def test_a_release_that_is_not_out_is_read_off_a_tree_of_its_version(project: Pr
     assert main(["apply", "1.2.0", "--source", str(tree)]) == 0
     assert load_release(project.root, "1.2").version == "1.2.0a0+git1234567"
     assert main(["apply", "1.2", "--source", str(tree)]) == 0
-    assert Checkout(project.root).whole()[-1] == "1.0", "no source: nothing is carried from it unasked"
+    assert Checkout(project.root).releases()[-1] == "1.0", "no source: nothing is carried from it unasked"
     git(tree, "init", "-q")
     git(tree, "add", "-A")
     git(tree, "commit", "-qm", "main at a date")
