@@ -75,9 +75,7 @@ def test_a_fork_gets_its_manifest_off_its_tree(project: Project) -> None:
     manifest = load_release(project.root, "acme-1.1")
     assert nearest(project.root, "acme-1.1") == "1.0", "the fork's own series names no source to carry it from"
     assert (manifest.release, manifest.version, manifest.commit) == ("acme-1.1", "1.1.0a0", None)
-    assert Checkout(project.root).releases() == ("acme-1.1", "1.0"), (
-        "never the newest: nothing comes from it unasked"
-    )
+    assert Checkout(project.root).releases() == ("acme-1.1", "1.0"), "never the newest: nothing comes from it unasked"
     assert main(["lint", "acme-1.1"]) in (0, 1)
     assert main(["check", "acme-1.1", "--source", str(fork)]) == 0
 
