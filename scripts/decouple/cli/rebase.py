@@ -23,6 +23,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     source_option(parser, of="where TO's source comes from")
     source_option(parser, name="--from-source", of="where FROM's source comes from")
+    parser.add_argument(
+        "--via",
+        type=lambda words: words.split(","),
+        metavar="NAME[=SOURCE],…",
+        help="carry it to these releases first, one from the other; each gets a series",
+    )
     parser.add_argument("--debian-patches", action="store_true", help="lay Debian's own patches under TO")
     parser.add_argument(
         "--replace", action="store_true", help="write the series of a release for a local tree that is not its text"

@@ -30,7 +30,7 @@ from decouple.rebase.history import explained
 from decouple.rebase.partial import commit_of
 from decouple.rebase.result import NewSeries
 from decouple.rebase.series import Decision, RebaseOutcome, Regenerate, Regenerated, Sides
-from decouple.rebase.stop import Waiting
+from decouple.rebase.stop import Leg, Waiting
 from decouple.rebase.verdicts import Note
 from decouple.rebase.workspace import open_workspace
 from decouple.recipes.model import load_all
@@ -64,6 +64,8 @@ class Rebase(Struct, frozen=True):
     from_source: str = "auto"
     debian_patches: bool = False
     """Lay Debian's own patches under TO."""
+    via: tuple[str, ...] = ()
+    """Releases between, as NAME or NAME=SOURCE: each gets a series, carried from the one before."""
     report: bool = False
     """Judge every patch, stop at none, write nothing."""
     history: Path | None = None
@@ -138,7 +140,14 @@ def _rebase(request: Rebase, listener: Listener, heard: Callable[[Judged], None]
             f"a rebase from {waiting.old} to {waiting.new} is under way",
             next_step="decouple rebase --continue, --skip, --restart or --abort",
         )
-    return _go(request, state_file, waiting, listener, heard)
+    found = _go(request, state_file, waiting, listener, heard)
+    while found.series and waiting.legs:
+        leg, *later = waiting.legs
+        listener.say(f"series: {waiting.new} is whole, {len(found.series.lines)} patches; next {leg.release}")
+        debian = request.debian_patches and not later
+        waiting = Waiting(waiting.new, leg.release, leg.source, debian, {}, waiting.source, tuple(later))
+        found = _go(structs.replace(request, step=None), state_file, waiting, listener, heard)
+    return found
 
 
 def _start(request: Rebase, listener: Listener) -> Waiting:
@@ -158,22 +167,50 @@ def _start(request: Rebase, listener: Listener) -> Waiting:
     new = _release(project, named[-1])
     if (series := Checkout(project).series(new)).is_file() and not request.report:
         raise UsageError(f"{series} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
-    if words.local(request.source) and not (request.replace or request.report):
-        _refuse_another_text(project, new, request, listener)
-    return Waiting(old, new, request.source, request.debian_patches)
+    if request.via and request.report:
+        raise UsageError(
+            "--via writes a series for each release between, and --report writes nothing",
+            next_step="leave one of them out",
+        )
+    legs = [*_between(project, old, new, request.via), Leg(new, request.source)]
+    for leg in legs:
+        if words.local(leg.source) and not (request.replace or request.report):
+            _refuse_another_text(project, leg, listener)
+    start, from_source = old, request.from_source
+    for leg in legs[:-1]:  # what an earlier run came to is not carried anew
+        if leg.release in have:
+            start, from_source = leg.release, leg.source
+    left = legs[[leg.release for leg in legs].index(start) + 1 :] if start != old else legs
+    debian = request.debian_patches and len(left) == 1
+    return Waiting(start, left[0].release, left[0].source, debian, {}, from_source, tuple(left[1:]))
 
 
-def _refuse_another_text(project: Path, new: str, request: Rebase, listener: Listener) -> None:
+def _between(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[Leg]:
+    """The releases on the way, in order. Raises UsageError for one that does not lie between."""
+    named = [word.partition("=")[::2] for word in via]
+    legs = [Leg(_release(project, name), source or "auto") for name, source in named]
+    versions = [Version(load_release(project, one).version) for one in (old, *(leg.release for leg in legs), new)]
+    for before, after, leg in zip(versions, versions[1:], [*legs, Leg(new)], strict=False):
+        if before >= after:
+            raise UsageError(
+                f"--via: {leg.release} is not newer than what it would be carried from",
+                next_step=f"name releases between {old} and {new}, the oldest first",
+            )
+    return legs
+
+
+def _refuse_another_text(project: Path, leg: Leg, listener: Listener) -> None:
     """Raise UsageError where a tree of the user's is not the release that it is called, as the official wheel shows."""
+    new, source = leg.release, leg.source
     manifest = load_release(project, new)
-    near = _likeness(project, manifest, fetch(manifest, request.source, progress=listener.progress).path, listener)
+    near = _likeness(project, manifest, fetch(manifest, source, progress=listener.progress).path, listener)
     step = (
-        f"call it what it is: decouple apply NAME --source {request.source}; decouple rebase {new} --source "
-        f"{request.source} --report judges every patch and writes nothing, --replace in its place writes the series"
+        f"call it what it is: decouple apply NAME --source {source}; decouple rebase {new} --source "
+        f"{source} --report judges every patch and writes nothing, --replace in its place writes the series"
     )
     if near and not near.official and manifest.source("wheel"):
         first = f" ({near.different[0]}, …)" if near.different else ""
-        raise UsageError(f"{request.source} is not PyTorch {manifest.version}: {near.text()}{first}", next_step=step)
+        raise UsageError(f"{source} is not PyTorch {manifest.version}: {near.text()}{first}", next_step=step)
 
 
 def _likeness(project: Path, manifest: Manifest, tree: Path, listener: Listener) -> Likeness | None:
@@ -200,7 +237,7 @@ def _go(
     request: Rebase, state_file: Path, waiting: Waiting, listener: Listener, heard: Callable[[Judged], None]
 ) -> Rebased:
     project, source = request.project, request.folder / "src"
-    work, (old, new), tree = prepare(project, waiting, request.from_source, listener)
+    work, (old, new), tree = prepare(project, waiting, listener)
     if request.step == "restart":
         waiting = structs.replace(waiting, decisions={})
         _drop_conflict(request, waiting)
@@ -253,7 +290,7 @@ def _decide(request: Rebase, work: series.RebaseWork, waiting: Waiting) -> Waiti
     step = next(one for one in work.steps if one.patch.name == waiting.stopped_at)
     made_on = work.repository.tree_of(work.sides.new)
     kept = memory.resolution_of(
-        work.repository, step, waiting.tip, None if settled == before else settled, made_on, request.reason
+        work.repository, step, waiting.tip, None if settled == before else settled, made_on, request.reason, waiting.new
     )
     resolutions.remember(resolutions.path_for(request.project, waiting.old, waiting.new), kept)
     decided = structs.replace(waiting, decisions={**waiting.decisions, waiting.stopped_at: decision})
@@ -275,7 +312,7 @@ def _drop_conflict(request: Rebase, waiting: Waiting) -> None:
 
 
 def prepare(
-    project: Path, waiting: Waiting, from_source: str = "auto", listener: Listener = QUIET
+    project: Path, waiting: Waiting, listener: Listener = QUIET
 ) -> tuple[series.RebaseWork, tuple[Manifest, Manifest], Path | None]:
     """The work, with the trees of both releases at hand, and where the new one lies; None if only a wheel is known."""
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
@@ -286,7 +323,7 @@ def prepare(
     sides: list[tuple[str, str]] = []
     regenerate: Regenerate = lambda patch: None  # noqa: E731
     tree: Path | None = None
-    for manifest, word, debian in ((old, from_source, False), (new, waiting.source, waiting.debian_patches)):
+    for manifest, word, debian in ((old, waiting.from_source, False), (new, waiting.source, waiting.debian_patches)):
         if word == "wheel" and not debian:
             repository = open_workspace(folder / "objects", borrowed)
             commit, regenerate = _wheel_side(project, repository, manifest, patches, listener)

@@ -34,14 +34,14 @@ def recall(repository: Repository, known: Sequence[Resolution], step: Step, tip:
 
 
 def resolution_of(
-    repository: Repository, step: Step, tip: str, tree: str | None, made_on: str, reason: str
+    repository: Repository, step: Step, tip: str, tree: str | None, made_on: str, reason: str, since: str = ""
 ) -> Resolution:
     """The memory of a settled conflict: ``tree`` is what a person made of it, None where the patch was left out."""
     merge = merged(repository, step, tip)
     keys = conflicts(repository, step, merge)
     identity = step.patch.header.decouple_id or step.patch.name
     files = _files(repository, merge.tree, tree) if tree else ()
-    return Resolution(identity, step.patch.name, made_on, keys, tree is None, reason, files)
+    return Resolution(identity, step.patch.name, made_on, keys, tree is None, reason, since, files)
 
 
 def replayed(

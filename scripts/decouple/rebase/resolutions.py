@@ -52,6 +52,8 @@ class Resolution(Struct, frozen=True):
     skip: bool = False
     """The patch was left out."""
     reason: str = ""
+    since: str = ""
+    """The release that it was settled on; it holds from there on, and on another one where the conflict is the same."""
     file: tuple[SettledFile, ...] = ()
 
 
@@ -94,6 +96,8 @@ def _rendered(one: Resolution) -> str:
         lines.append("skip = true")
     if one.reason:
         lines.append(f"reason = {json.dumps(one.reason)}")
+    if one.since:
+        lines.append(f"since = {json.dumps(one.since)}")
     for file in one.file:
         lines += ["", "[[resolution.file]]", f"path = {json.dumps(file.path)}"]
         if file.gone:

@@ -209,12 +209,14 @@ class RebaseWork(Struct, dict=True):
         if known is None:
             return None
         why = f": {known.reason}" if known.reason else ""
+        settled = f" (settled on {known.since})" if known.since else ""
         if known.skip:
-            return Carried(step.patch.name, Verdict.SKIPPED, {}, (Note("", 0, f"left out by hand before{why}"),))
+            note = Note("", 0, f"left out by hand before{settled}{why}")
+            return Carried(step.patch.name, Verdict.SKIPPED, {}, (note,))
         changes = memory.replayed(self.repository, known, step, tip)
         if changes is None:
             return None
-        note = Note("", 0, f"a stored resolution of this very conflict was used{why}; review it")
+        note = Note("", 0, f"a stored resolution of this very conflict was used{settled}{why}; review it")
         body = diff(self.repository, tip, tree_after(self.repository, tip, changes))
         return Carried(step.patch.name, Verdict.REPLAYED, changes, (note, *self._lost(step.patch, body)), body)
 

@@ -27,6 +27,13 @@ from decouple.stack.journal import Id
 _VERSION = 1
 
 
+class Leg(Struct, frozen=True):
+    """A release on the way, and where its source comes from."""
+
+    release: PathPart
+    source: str = "auto"
+
+
 class Waiting(Struct, frozen=True, forbid_unknown_fields=True):
     """A rebase under way: from which release to which, with which source, and what was decided so far."""
 
@@ -35,6 +42,9 @@ class Waiting(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     debian_patches: bool
     decisions: Mapping[str, Decision] = {}
+    from_source: str = "auto"
+    legs: tuple[Leg, ...] = ()
+    """The releases that come after ``new``, the last of all at the end."""
     stopped_at: RelativePath | None = None
     tip: Id | None = None
     """Commit that the work tree stands on while a conflict is open. With ``stopped_at`` None a run is just putting the

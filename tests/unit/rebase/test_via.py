@@ -1,0 +1,92 @@
+"""A far jump, step by step over the releases between."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.patch import seriesfile
+from decouple.rebase import resolutions
+from tests.unit.rebase.releases import numbered
+from tests.unit.rebase.test_session import Project
+from tests.unit.rebase.test_session import project as two_releases
+
+__all__ = ["two_releases"]
+
+
+@pytest.fixture
+def project(two_releases: Project, tmp_path: Path) -> Project:
+    """1.1 moves a file to another folder, 1.2 rewrites most of it: from 1.0 nobody sees that it is the same one."""
+    made = two_releases
+    made.sources["1.2"] = tmp_path / "source-1.2"
+    text = (made.root / "series/1.1.toml").read_text()
+    made.write("series/1.2.toml", text.replace('"1.1"', '"1.2"').replace("1.1.0", "1.2.0"))
+    kept = {name: numbered(1, 60) for name in "ac"}
+    made.upstream("1.1", {**kept, "d/b": numbered(1, 60)})
+    made.upstream("1.2", {**kept, "d/b": numbered(1, 29) + "".join(f"rewritten {n}\n" for n in range(90))})
+    return made
+
+
+def carry(project: Project, *more: str) -> int:
+    sources = [f"--from-source=local:{project.sources['1.0']}", f"--source=local:{project.sources['1.2']}"]
+    return project.decouple("1.0", "1.2", *sources, *more)
+
+
+def via(project: Project) -> str:
+    return f"--via=1.1=local:{project.sources['1.1']}"
+
+
+def names(project: Project, release: str) -> tuple[str, ...]:
+    return seriesfile.read(project.root / "series" / release).names
+
+
+def test_a_far_jump_stops_where_the_way_through_what_lies_between_does_not(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert carry(project) == 1
+    assert "target gone" in capsys.readouterr().out
+    assert project.again("--abort") == 0
+    assert carry(project, via(project)) == 0
+    assert "1.1/0002-second.patch" in names(project, "1.1")
+    assert names(project, "1.2") == ("1.0/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch")
+    assert "carried from 1.1" in (project.root / "series/1.2").read_text()
+
+
+def test_a_stop_between_is_settled_and_the_way_goes_on(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.upstream("1.1", {"a": numbered(1, 60, {10: "upstream\n"})})
+    project.upstream("1.2", {"a": numbered(1, 60, {10: "upstream\n"})})
+    assert carry(project, via(project)) == 1
+    assert not (project.root / "series/1.1").exists(), "it is whole, or it is not there"
+    (project.root / "build/rebase/src/a").write_text(numbered(1, 60, {10: "both\n"}))
+    subprocess.run(["git", "add", "a"], cwd=project.root / "build/rebase/src", check=True)
+    assert project.decouple("--continue") == 0
+    assert names(project, "1.2") == ("1.1/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch")
+    (kept,) = resolutions.load_all(project.root)
+    assert kept.since == "1.1"
+    for release in ("1.1", "1.2"):
+        (project.root / "series" / release).unlink()
+    capsys.readouterr()
+    assert carry(project, via(project)) == 0
+    assert "settled on 1.1" in capsys.readouterr().out
+
+
+def test_what_an_earlier_run_came_to_is_not_carried_anew(project: Project) -> None:
+    assert carry(project, via(project)) == 0
+    (project.root / "series/1.2").unlink()
+    before = (project.root / "series/1.1").stat().st_mtime_ns
+    assert carry(project, via(project)) == 0
+    assert (project.root / "series/1.1").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [(["--via=1.0"], "not newer"), (["--via=1.1,1.1"], "not newer"), (["--via=1.1", "--report"], "writes nothing")],
+)
+def test_what_is_no_way_is_refused(
+    project: Project, more: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert carry(project, *more) == 2
+    assert said in capsys.readouterr().err
+    assert not (project.root / "build/rebase/state.json").exists()
