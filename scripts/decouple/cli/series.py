@@ -46,6 +46,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _range_diff(arguments: argparse.Namespace) -> int:
     """Compare and print."""
     project = find_project()
+    for release in (arguments.old, arguments.new):
+        Checkout(project).require(release)
     lacking = {one.name for one in seriesfile.read(Checkout(project).series(arguments.new)).not_carried}
     rows = rangediff.compare(check.load(project, arguments.old), check.load(project, arguments.new), lacking)
     for row in rows:
@@ -63,6 +65,8 @@ def _burn_down(arguments: argparse.Namespace) -> int:
     if len(census) != len(arguments.census):
         raise UsageError("--census takes RELEASE=FILE", next_step="e.g. --census 2.6=census.json")
     names = Checkout(project).releases()
+    for release in census:
+        Checkout(project).require(release)
     rows = [_row(project, name, Path(census[name]) if name in census else None) for name in names]
     titles = f"{'patches':>9}{'not seen':>10}{'own':>6}{'moved':>8}{'changed':>9}{'quoted':>8}"
     print(f"{'series':8}{titles}{'couplings left':>16}")

@@ -38,7 +38,7 @@ class Request(Struct, frozen=True):
 
 def forecast(request: Request, listener: Listener = QUIET) -> Forecast:
     """One column per release; one that cannot be read says why. Raises DecoupleError for a named source."""
-    series = request.release or Checkout(request.project).whole()[-1]
+    series = request.release or Checkout(request.project).newest()
     patches = check.load(request.project, series)
     wanted = request.on or Checkout(request.project).known()
     columns = []

@@ -73,6 +73,7 @@ def record(request: Record) -> Recorded:
     """
     project, release = request.project, request.release
     path, manifest = status.path_of(project, release), load_release(project, release)
+    census = _key_number(request.census, release) if request.census else None
     series = check.load(project, release)
     listed = seriesfile.read(Checkout(project).series(release))
     lacking = listed.not_carried
@@ -94,8 +95,8 @@ def record(request: Record) -> Recorded:
         applies=status.AppliesSection(sources, applies),
         proven=_rows(project, series, lacking, proven),
     )
-    if request.census:
-        status.update(path, census=_key_number(request.census, release))
+    if census:
+        status.update(path, census=census)
     return Recorded(path, tuple(sources), applies, len(lacking))
 
 
