@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
 import logging
+import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -31,32 +34,32 @@ PYTHON = (sys.executable, "-P")  # what -m starts is never a file of the current
 sys.path.insert(0, str(ROOT / "scripts"))
 from decouple.base.checkout import Checkout  # noqa: E402 - needs nothing that is not there before an install
 
-RELEASES = Checkout(ROOT).whole()
+RELEASES = Checkout(ROOT).releases()
 OTHERS = [release for release in Checkout(ROOT).known() if release not in RELEASES]
 CARRIED = ("fetch", "apply", "check", "build")
 """The verbs of a release without a whole series: apply carries the nearest one to it, build applies first."""
 
 #: verb -> what the menu says; the session ``<verb>-<release>`` runs ``decouple <verb> <release> [arguments]``
 PER_RELEASE = {
-    "fetch": "download, verify and unpack the source of this release",
     "apply": "fetch, then put the whole series on it: build/<release>/src",
-    "refresh": "write the commits of build/<release>/src back to patches/",
-    "relocate": "which CUDA files move where and why; --write generates 0001-relocate-cuda-sources.patch",
-    "reuse": "what of the relocated CUDA sources a vendor with the CUDA key can reuse (-- --names acme.toml)",
-    "census": "every coupling to CUDA before and after the series, as a table, JSON and HTML",
-    "check": "would the series apply to a source? one status per patch, no checkout (-- --source wheel)",
-    "record": "write what is proven of the series without building it to ci/status/ (-- --census FILE)",
     "status": "how far the applied tree, the series and the patches agree",
+    "refresh": "write the commits of build/<release>/src back to patches/",
+    "check": "would the series apply to a source? one status per patch, no checkout (-- --source wheel)",
+    "census": "every coupling to CUDA before and after the series, as a table, JSON and HTML",
     "build": "both wheels into dist/<release>/ (-- --stage 1|2, --core built|stock, --env, --arch, --jobs, --no-flash)",
-    "smoke": "stage 2's runtime part against a stock core: does it build, does _CUDAC import (needs no GPU)",
     "verify": "ELF audit, imports and parity with the monolith of the wheels in dist/<release>/",
     "test-cuda": "upstream's CUDA suites on a GPU or on the simulated device (-- cuda torch --against official)",
-    "test-patches": "what each patch promises of a running torch, with a device and without (-- --torch PYTHON)",
-    "contract": "torch_sim built against the core in dist/<release>/, and the contract on it (-- --beside-cuda)",
-    "units": "what stage 1's translation units open, from the build's record: no file of CUDA (-- --count 60 --jobs 2)",
+    "fetch": "download, verify and unpack the source of this release",
+    "relocate": "which CUDA files move where and why; --write generates 0001-relocate-cuda-sources.patch",
+    "smoke": "stage 2's runtime part against a stock core: does it build, does _CUDAC import (needs no GPU)",
     "shell": "a shell in the build environment (-- --stage 2)",
     "clean": "delete what building left (-- --stage 1|2, --rootfs)",
+    "units": "what stage 1's translation units open, from the build's record: no file of CUDA (-- --count 60 --jobs 2)",
+    "test-patches": "what each patch promises of a running torch, with a device and without (-- --torch PYTHON)",
+    "record": "write what is proven of the series without building it to ci/status/ (-- --census FILE)",
     "wheels": "fetch prebuilt wheels from an index (-- --index URL), verified against this checkout",
+    "contract": "torch_sim built against the core in dist/<release>/, and the contract on it (-- --beside-cuda)",
+    "reuse": "what of the relocated CUDA sources a vendor with the CUDA key can reuse (-- --names acme.toml)",
 }
 
 #: What ``test-cuda-slice`` gives to ``decouple test-cuda``: Debian's single-stage build, for which nothing has to be
@@ -69,7 +72,7 @@ SLICE = [
 #: verb -> what the menu says; the session ``<verb>`` runs ``decouple <verb> [arguments]``
 GENERAL: dict[str, str] = {
     "new-device": "a backend from the template, or a newer template merged into one: -- acme",
-    "status-table": "put the table of ci/status/*.json into README.md",
+    "status-table": "put the tables of ci/status/*.json into README.md and docs/proofs.md",
     "burn-down": "how much is left, release by release",
     "forecast": "a patch x release matrix, without a checkout",
     "rebase": "carry the newest series to another upstream release: -- 2.7.0",
@@ -122,9 +125,20 @@ for _release in RELEASES:
         f"upstream's CUDA tests, a slice chosen by the commit, on Debian's build of {_release} without a GPU",
         ["test-cuda", _release, *SLICE],
     )
-for _release in OTHERS:
-    for _verb in CARRIED:
-        define(f"{_verb}-{_release}", PER_RELEASE[_verb].replace("<release>", _release), [_verb, _release])
+# Of releases without a series only the session that is asked for exists, and one line of the menu says which there are.
+_asked = {word.rpartition("=")[2] for word in sys.argv} | set(re.split("[, ]", os.environ.get("NOXSESSION", "")))
+for _release, _verb in itertools.product(OTHERS, CARRIED):
+    if (_name := f"{_verb}-{_release}") in _asked:
+        define(_name, PER_RELEASE[_verb].replace("<release>", _release), [_verb, _release])
+
+
+@nox.session(name="apply-2.N", venv_backend="none", default=False)
+def other_releases(session: nox.Session) -> None:
+    """Not a session: where it would be, the menu says which there are (below)."""
+    session.error(f"name a release: nox -s apply-{OTHERS[-1] if OTHERS else RELEASES[-1]}")
+
+
+other_releases.__doc__ = f"{', '.join(CARRIED)}, of {', '.join(OTHERS)}: the nearest series is carried there"
 for _verb, _summary in GENERAL.items():
     define(_verb, _summary, [_verb])
 

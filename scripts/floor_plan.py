@@ -13,12 +13,11 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from decouple.base.files import replace_between
+from decouple.base.files import replace_sections
 from decouple.base.paths import find_project
 
 PACKAGE = Path(__file__).parent / "decouple"
 PAGE = "docs/architecture.md"
-BEGIN, END = "<!-- plan:begin -->", "<!-- plan:end -->"
 WIDTH = 118
 
 LAYERS = (
@@ -120,7 +119,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    changed = replace_between(find_project() / PAGE, BEGIN, END, plan(), write=not check)
+    changed = replace_sections(find_project() / PAGE, {"plan": plan()}, write=not check)
     print(f"{PAGE}:", ("out of date: python scripts/floor_plan.py" if check else "drawn") if changed else "up to date")
     return int(changed and check)
 

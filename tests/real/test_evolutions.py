@@ -166,14 +166,21 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def carried(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve) -> tuple[Path, Rebased]:
-    """The tree that ``evolve`` makes of 2.6.0, with the series carried to it by `apply`; and what the rebase says."""
+def carried(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve, also: str = "") -> tuple[Path, Rebased]:
+    """The tree that ``evolve`` makes of 2.6.0, with the series carried to it by `apply`; and what the rebase says.
+
+    ``also``: the words of its own that a fork tells `apply`, which then finds nothing to say against the result.
+    """
     tree = tmp_path / "tree"
     subprocess.run(["cp", "-a", "--reflink=auto", str(pristine), str(tree)], check=True)
     evolve(tree)
     assert main(["manifest", "fill", "evolved", "--tree", str(tree), "--write"]) == 0
     said = rebase(Rebase(project, ("2.6", "evolved"), source=f"local:{tree}"))
-    assert main(["apply", "evolved", "--source", str(tree)]) == 0
+    own = []
+    if also:
+        (tmp_path / "own.toml").write_text(also)
+        own = ["--also", str(tmp_path / "own.toml")]
+    assert main(["apply", "evolved", "--source", str(tree), *own]) == 0
     assert main(["lint", "evolved"]) == 0
     return Checkout(project).tree("evolved"), said
 
@@ -233,19 +240,21 @@ def test_a_fork_with_names_of_its_own(project: Path, pristine: Path, tmp_path: P
 
 
 def test_a_fork_with_500_renamed_names(project: Path, pristine: Path, tmp_path: Path) -> None:
-    applied, said = carried(project, pristine, tmp_path, called_otherwise)
+    words = 'schema = 1\nwords = ["acme", "Acme", "ACME"]\n'
+    macros = f'{words}[[macro]]\nfamily = "compiler"\nnames = ["__ACMECC__", "__ACME_ARCH__"]\n'
+    applied, said = carried(project, pristine, tmp_path, called_otherwise, also=macros)
     verdicts = {one.name: one.verdict for one in said.outcome.carried}
     assert not any(verdict.stops for verdict in verdicts.values())
     assert verdicts["2.6/0013-storage-cuda-ipc.patch"] in (Verdict.MADE, Verdict.MERGED), "it moves renamed text"
     copy = (applied / COPY).read_text()
     assert "acmeIpcOpenEventHandle" in copy
     assert "cudaIpcOpenEventHandle" not in copy
-    own, words = tmp_path / "acme.toml", 'schema = 1\nwords = ["acme", "Acme", "ACME"]\n'
+    own = tmp_path / "acme.toml"
     own.write_text(words)
     of = TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied, also=own)
     left = census(of).after
     assert left
     assert all("__ACMECC__" in one.detail or one.path.endswith("DeviceUtils.cuh") for one in left.needing_cuda)
     assert left.needing_cuda, "nobody said that stage 1 does not define the compiler's macro"
-    own.write_text(f'{words}[[macro]]\nfamily = "compiler"\nnames = ["__ACMECC__", "__ACME_ARCH__"]\n')
+    own.write_text(macros)
     assert census(of).comparison.key_after == 0

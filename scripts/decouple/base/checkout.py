@@ -1,4 +1,4 @@
-"""The checkout: where its series, patches and trees are, which releases it has, which of them are partial.
+"""The checkout: where its series, patches and trees are, which releases it has.
 
 Needs nothing but the standard library, so that ``noxfile.py`` can ask it before anything is installed, and of that no
 ``dataclasses``, which every verb would wait for.
@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from decouple.base.errors import DecoupleError, UsageError
 
-#: How a partial series says which patch it lacks, at the start of a line: ``# not carried: NAME: WHY``.
-NOT_CARRIED = "# not carried: "
 _RELEASE = re.compile(r"\d+(\.\d+)*")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
@@ -99,12 +97,20 @@ class Checkout(NamedTuple):
         return self.build(release) / "src"
 
     def releases(self) -> tuple[str, ...]:
-        """Every release that has a series, whole or partial, by version. Raises DecoupleError without ``series/``."""
+        """Every release that has a series, by version, those with no source to be had first: so never the newest.
+
+        Raises DecoupleError without ``series/``.
+        """
         folder = self.root / "series"
         if not folder.is_dir():
             raise DecoupleError(f"no folder {folder}", next_step="run in a checkout, or set DECOUPLE_PROJECT")
         found = (path.name for path in folder.iterdir() if path.is_file() and self._is_series(path.name))
-        return tuple(sorted(found, key=version_key))
+        return tuple(sorted(found, key=lambda name: (self._has_source(name), version_key(name))))
+
+    def _has_source(self, release: str) -> bool:
+        """Whether it is more than a tree of the user's: its manifest, where it has one, names a source."""
+        manifest = self.manifest(release)
+        return not manifest.is_file() or b"\n[[source]]" in manifest.read_bytes()
 
     def known(self) -> tuple[str, ...]:
         """Every release that has a manifest, with or without a series, by version."""
@@ -119,41 +125,21 @@ class Checkout(NamedTuple):
                 next_step=f"name one of them; `decouple manifest fill {release} --write` makes the manifest of another",
             )
 
-    def newest(self) -> str:
-        """The newest whole series. Raises UsageError where no series is whole."""
-        if whole := self.whole():
-            return whole[-1]
-        raise UsageError(
-            f"no whole series in {self.root / 'series'}",
-            next_step="run in a checkout that has one, or make one with `decouple apply RELEASE`",
-        )
-
     def _is_series(self, name: str) -> bool:
         """Whether a file in ``series/`` is a series: named like a release, or beside a manifest of that name."""
         return bool(_RELEASE.fullmatch(name)) or (is_name(name) and self.manifest(name).is_file())
 
-    def whole(self) -> tuple[str, ...]:
-        """The releases whose series lacks nothing: those that can be applied and built."""
-        return tuple(release for release in self.releases() if not self.lacking(release))
-
-    def partial(self) -> tuple[str, ...]:
-        """The releases of which a wheel is all that was seen: their series lack patches, no tree is made of them."""
-        return tuple(release for release in self.releases() if self.lacking(release))
-
-    def lacking(self, release: str) -> int:
-        """How many patches the series says that it lacks."""
-        return (b"\n" + self.series(release).read_bytes()).count(f"\n{NOT_CARRIED}".encode())
+    def newest(self) -> str:
+        """The newest release with a series. Raises UsageError where there is none, DecoupleError as `releases`."""
+        have = self.releases()
+        if not have:
+            raise UsageError(f"no series in {self.root / 'series'}", next_step="run in a checkout that has one")
+        return have[-1]
 
     def places(self, release: str) -> SeriesPlaces:
-        """Where a whole series is and where its tree goes. Raises UsageError for a release that has none."""
+        """Where a series is and where its tree goes. Raises UsageError for a release that has none."""
         series = self.series(release)
         if not series.is_file():
-            have = ", ".join(self.whole()) or "none"
+            have = ", ".join(self.releases()) or "none"
             raise UsageError(f"no series {series}", next_step=f"name one of: {have}")
-        if lacking := self.lacking(release):
-            raise UsageError(
-                f"series/{release} is partial: {lacking} patches are not carried, only the official wheel was seen",
-                next_step=f"decouple rebase completes it with a full source; decouple check {release} --source wheel "
-                "proves what it has",
-            )
         return SeriesPlaces(release, series, self.patches, self.tree(release), self.root)

@@ -10,7 +10,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
@@ -104,13 +104,13 @@ def walk(root: Path | str, enters: Callable[[str], bool] = lambda name: True) ->
                     pending.append(f"{name}/")
 
 
-def may_wait(path: str) -> bool:
-    """Whether ``path`` is, or links to, a pipe, a socket or a device: who reads it may wait for ever."""
+def unreadable(path: str) -> bool:
+    """Whether ``path`` is, or links to, a folder, or a pipe, socket or device, whose reader may wait for ever."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - asked thousands of times
     except (OSError, ValueError):
         return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return not stat.S_ISREG(mode)
 
 
 @contextlib.contextmanager
@@ -154,16 +154,21 @@ def work_folder(folder: Path, name: str) -> Iterator[Path]:
             yield Path(made)
 
 
-def replace_between(page: Path, begin: str, end: str, text: str, *, write: bool = True) -> bool:
-    """Put ``text`` between the markers of a page (only look without ``write``); returns whether it differed.
+def replace_sections(page: Path, sections: Mapping[str, str], *, write: bool = True) -> bool:
+    """Put each text between the markers of its name on a page; return whether any differed.
 
-    Raises DecoupleError when the page has no such markers.
+    The markers of ``NAME`` are ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->``. The page is written once, so that a
+    kill leaves all of its sections old or all new; without ``write`` it is only looked at. Raises DecoupleError, and
+    writes nothing, when the page lacks the markers of a name.
     """
-    before = page.read_text(encoding="utf-8")
-    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    if not pattern.search(before):
-        raise DecoupleError(f"{page}: no {begin} … {end}", next_step="put both markers where the text belongs")
-    after = pattern.sub(lambda _: f"{begin}\n{text}{end}", before)
+    before = after = page.read_text(encoding="utf-8")
+    for name, text in sections.items():
+        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+        head, found, rest = after.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if not (found and closed):
+            raise DecoupleError(f"{page}: no {begin} … {end}", next_step="put both markers where the text belongs")
+        after = f"{head}{begin}\n{text}{end}{tail}"
     if write and after != before:
         write_atomically(page, after)
     return after != before

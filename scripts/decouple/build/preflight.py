@@ -47,6 +47,6 @@ def check_namespaces() -> None:
         said = (tried.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise DecoupleError(
             f"mounting in a namespace does not work here: {said}",
-            next_step="in a container, allow it (--privileged), or run on the machine itself",
+            next_step="start the container with `docker run --privileged`, or run on the machine itself",
             code=CANNOT_HERE,
         )

@@ -137,7 +137,10 @@ def check() -> None:
     tried = subprocess.run([*_unshare(network=False), "true"], capture_output=True, text=True)
     if tried.returncode:
         kind, allow = (
-            ("mount", "in a container, allow them (--privileged, or --cap-add SYS_ADMIN), or run on the machine itself")
+            (
+                "mount",
+                "start the container with `docker run --privileged` or `--cap-add SYS_ADMIN`, or use another machine",
+            )
             if is_root()
             else ("user", "give the user a range in /etc/subuid and /etc/subgid, or run as root")
         )

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import may_wait, walk
+from decouple.base.files import unreadable, walk
 from decouple.base.git import ask, names
 from decouple.base.progress import SILENT, Progress
 from decouple.census import build_files, cpp, python
@@ -23,7 +23,7 @@ CHUNK = 120  # files per task: small enough that both processes end together
 def files_of(tree: Path) -> list[str]:
     """The files of ``tree``: what git tracks, or all of them outside build folders when it is no git work tree.
 
-    A pipe, and a link to one, is none: who reads it may wait for ever.
+    A link to a folder is none, nor is a pipe, whose reader may wait for ever.
     """
     found: list[str] = []
     if (tree / ".git").exists():
@@ -31,7 +31,7 @@ def files_of(tree: Path) -> list[str]:
         if listing.status == 0 and listing.out:
             found = names(listing.out)
     found = found or [name for name, _ in walk(tree, lambda folder: folder.rpartition("/")[2] not in SKIPPED)]
-    out = [name for name in found if not may_wait(f"{tree}/{name}")]
+    out = [name for name in found if not unreadable(f"{tree}/{name}")]
     if not out:
         raise DecoupleError(f"{tree}: no files", next_step="give the root of a PyTorch tree")
     return sorted(out)

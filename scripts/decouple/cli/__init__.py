@@ -68,7 +68,9 @@ def parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     top = _Top(prog="decouple", description="PyTorch with its CUDA code as a standalone backend.")
     top.add_argument("--version", action="version", version=f"decouple {__version__}")
     top.add_argument("-v", "--verbose", **_SHOW)  # type: ignore[arg-type]
-    subparsers = top.add_subparsers(prog="decouple", dest="command", metavar="COMMAND", required=True)
+    subparsers = top.add_subparsers(
+        prog="decouple", dest="command", metavar="COMMAND", required=True, parser_class=_Parser
+    )
     verb = words[0] if words else ""
     if verb == "--version":
         return top

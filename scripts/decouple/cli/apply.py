@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from msgspec import to_builtins
 
@@ -29,6 +30,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="lay Debian's own patches under ours, as a build in the Debian root does (default: as the tree has it)",
     )
     apply.add_argument("--offline", action="store_true", help="use the cache only")
+    apply.add_argument(
+        "--also",
+        type=Path,
+        metavar="FILE",
+        help="words, macros and rules of this tree alone (TOML), for the verdict on a carried series",
+    )
     status = verb(subparsers, "status", _status)
     status.add_argument("--json", action="store_true", help="print it as JSON")
 

@@ -25,8 +25,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "Exit code 1 when they differ and --write is not given.",
     )
     fill.add_argument("release", nargs="+", help="for example 2.6; also 2.7.0rc3, main-2026-11-20, acme-2.7")
-    fill.add_argument("--tree", type=Path, metavar="DIR", help="what is no release: read the facts off this tree")
-    fill.add_argument("--git", metavar="URL", help="what is no release: read them off --ref of this repository")
+    fill.add_argument("--tree", type=Path, metavar="DIR", help="what is not published: read the facts off this tree")
+    fill.add_argument("--git", metavar="URL", help="what is not published: read them off --ref of this repository")
     fill.add_argument("--ref", help="tag, branch or commit (default: the tag of a release candidate)")
     fill.add_argument("--write", action="store_true", help="write series/<release>.toml")
     fill.set_defaults(run=run_fill)

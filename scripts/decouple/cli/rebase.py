@@ -25,7 +25,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     source_option(parser, name="--from-source", of="where FROM's source comes from")
     parser.add_argument("--debian-patches", action="store_true", help="lay Debian's own patches under TO")
     parser.add_argument(
-        "--replace", action="store_true", help="let a local tree replace a series proven on the official wheel"
+        "--replace", action="store_true", help="write the series of a release for a local tree that is not its text"
     )
     parser.add_argument("--report", action="store_true", help="judge every patch, stop at none, write nothing")
     parser.add_argument(
@@ -61,14 +61,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _say_written(project: Path, found: Rebased) -> None:
     assert found.series
-    count, release, lacking = len(found.written) - 1, found.release, len(found.series.not_carried)
+    count, release = len(found.written) - 1, found.release
     print(f"\nwrote {count} patches and series/{release}: {len(found.series.lines)} patches in all")
-    if lacking:
-        print(f"PARTIAL: {lacking} patches are not carried, the wheel does not show their files")
     if found.resolutions:
         print(f"resolutions are kept in {found.resolutions.relative_to(project)}; commit them with the series")
-    proof = f"check {release} --source wheel" if lacking else f"apply {release}"
-    print(f"  next: decouple lint {release}, then decouple {proof}")
+    print(f"  next: decouple lint {release}, then decouple apply {release}")
 
 
 def _tell(arguments: argparse.Namespace, judged: Judged) -> None:

@@ -38,5 +38,5 @@ def run(arguments: argparse.Namespace) -> int:
     found = record(asked(Record, arguments))
     count = len(found.applies)
     said = f"{count - len(found.bad)} of {count} patches apply to {' and '.join(found.sources)}"
-    print(f"{found.path}: {said}{f'; {found.not_carried} are not carried' if found.not_carried else ''}")
+    print(f"{found.path}: {said}")
     return OK if found.ok else CHECK_FAILED

@@ -12,7 +12,6 @@ from decouple.base.errors import OK, UsageError
 from decouple.base.files import write_atomically
 from decouple.base.paths import find_project
 from decouple.cli.source_word import source_option
-from decouple.patch import seriesfile
 from decouple.release import status
 from decouple.series import burndown, check, rangediff
 from decouple.series.depends import dependencies
@@ -48,8 +47,7 @@ def _range_diff(arguments: argparse.Namespace) -> int:
     project = find_project()
     for release in (arguments.old, arguments.new):
         Checkout(project).require(release)
-    lacking = {one.name for one in seriesfile.read(Checkout(project).series(arguments.new)).not_carried}
-    rows = rangediff.compare(check.load(project, arguments.old), check.load(project, arguments.new), lacking)
+    rows = rangediff.compare(check.load(project, arguments.old), check.load(project, arguments.new))
     for row in rows:
         names = " -> ".join(patch.name for patch in (row.old, row.new) if patch)
         print(f"{row.status.value:13} {row.identity:32} {names}")
@@ -68,11 +66,11 @@ def _burn_down(arguments: argparse.Namespace) -> int:
     for release in census:
         Checkout(project).require(release)
     rows = [_row(project, name, Path(census[name]) if name in census else None) for name in names]
-    titles = f"{'patches':>9}{'not seen':>10}{'own':>6}{'moved':>8}{'changed':>9}{'quoted':>8}"
+    titles = f"{'patches':>9}{'own':>6}{'moved':>8}{'changed':>9}{'quoted':>8}"
     print(f"{'series':8}{titles}{'couplings left':>16}")
     for row in rows:
         left = "not counted" if row.couplings is None else f"{row.couplings} of {row.couplings_before}"
-        counts = f"{row.patches:9}{row.not_seen:10}{row.own:6}{row.moved:8}{row.changed:9}{row.quoted:8}"
+        counts = f"{row.patches:9}{row.own:6}{row.moved:8}{row.changed:9}{row.quoted:8}"
         print(f"{row.release:8}{counts}{left:>16}")
     for path, text in ((arguments.json, burndown.as_json(rows)), (arguments.svg, burndown.as_svg(rows))):
         if path:

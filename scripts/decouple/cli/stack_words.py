@@ -29,7 +29,7 @@ _RELEASE = re.compile(r"\d+\.\d+(\.\d+)*")
 def where(arguments: argparse.Namespace) -> tuple[SeriesPlaces, list[str]]:
     """The release's places, and the words that are left. Raises UsageError if the release is not clear."""
     project = find_project()
-    have = Checkout(project).whole()
+    have = Checkout(project).releases()
     words: list[str] = list(arguments.words)
     if words and (words[0] in have or _RELEASE.fullmatch(words[0])):
         return Checkout(project).places(words[0]), words[1:]

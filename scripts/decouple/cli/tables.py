@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from decouple.base.errors import CHECK_FAILED, OK
+from decouple.base.files import replace_sections
 from decouple.base.paths import find_project
 from decouple.device import items
 from decouple.release import status, status_table
@@ -23,20 +24,22 @@ def _status(arguments: argparse.Namespace) -> int:
     project = find_project()
     found = {path.stem: status.read(path) for path in sorted((project / "ci" / "status").glob("*.json"))}
     pages = {
-        project / "README.md": status_table.summarize(found),
-        project / "docs" / "proofs.md": status_table.tabulate_proofs(found),
-        project / "docs" / "status.md": status_table.matrix(found),
-        project / "docs" / "suites.md": status_table.suites(found),
+        project / "README.md": {"status": status_table.summarize(found)},
+        project / "docs" / "proofs.md": {
+            "proofs": status_table.tabulate_proofs(found),
+            "patches": status_table.matrix(found),
+            "suites": status_table.suites(found),
+        },
     }
     code = OK
-    for page, text in pages.items():
+    for page, tables in pages.items():
         if arguments.check:
-            same = not status_table.insert_table(page, text, write=False)
+            same = not replace_sections(page, tables, write=False)
             print(f"{page.name}:", "up to date" if same else "not what ci/status says; decouple status-table")
             code = code if same else CHECK_FAILED
         else:
-            changed = status_table.insert_table(page, text)
-            print(f"{page.name}:", "table written" if changed else "already up to date")
+            changed = replace_sections(page, tables)
+            print(f"{page.name}:", "written" if changed else "already up to date")
     return code
 
 

@@ -15,11 +15,10 @@ from msgspec import Struct
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.base.files import replace_between
+from decouple.base.files import replace_sections
 
 PACKAGE = Path("third_device/contract/third_device_contract")
 PAGE = Path("docs/contract.md")
-BEGIN, END = "<!-- items:begin -->", "<!-- items:end -->"
 
 
 class ContractItem(Struct, frozen=True):
@@ -140,4 +139,4 @@ def _cell(text: str) -> str:
 
 def insert(page: Path, text: str, *, write: bool) -> bool:
     """Put the tables between the page's markers; returns whether they differed. Raises DecoupleError without any."""
-    return replace_between(page, BEGIN, END, text, write=write)
+    return replace_sections(page, {"items": text}, write=write)

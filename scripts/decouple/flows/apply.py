@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 class Apply(OfBaseline, frozen=True):
     """Which series, on which source; the tree is the checkout's ``build/<release>/src``."""
 
+    also: Path | None = None
+    """Words, macros and rules of this tree alone, for the verdict on a carried series; see ``decouple.census.also``."""
+
     @property
     def wanted(self) -> dict[str, str]:
         """What the state of a tree says of its source when this request made it."""
@@ -65,11 +68,11 @@ def apply(request: Apply, listener: Listener = QUIET) -> AppliedSeries:
     DecoupleError; the tree is then as it was before.
     """
     _refuse_files_alone(request)
-    if request.release not in Checkout(request.project).whole():
+    if request.release not in Checkout(request.project).releases():
         from decouple.flows.carry import name_of  # here: a release with a series does not pay for it
 
         request = replace(request, release=name_of(request.project, request.release))
-        if request.release not in Checkout(request.project).whole():
+        if request.release not in Checkout(request.project).releases():
             with _kept_on_failure(Checkout(request.project), request.release):
                 _carry(request, listener)
                 return _apply(request, listener)
@@ -155,7 +158,7 @@ def _verdict(request: Apply, moved: Moved, listener: Listener) -> SeriesVerdict 
         return None
     from decouple.flows.verdict import Judge, judge  # here: a release with a series of its own does not pay for it
 
-    found = judge(Judge(request.project, request.release, request.source, request.offline), listener)
+    found = judge(Judge(request.project, request.release, request.source, request.offline, also=request.also), listener)
     for line in found.lines(request.release):
         listener.say(line)
     return found

@@ -137,5 +137,5 @@ def _record(outcome: StageWheel, places: Places, known: Provenance, jobs: int) -
         **asdict(outcome.effort),
     )
     listed = seriesfile.read(Checkout(places.project).series(places.release))
-    series = status.SeriesSection(len(known.patches), known.series_digest, len(listed.not_carried), *listed.made_on)
+    series = status.SeriesSection(len(known.patches), known.series_digest, *listed.made_on)
     status.update(path, series=series, **{section: status.costliest(stage, getattr(before, section))})

@@ -35,9 +35,16 @@ def read_manifest(project: Path, release: str, source: str) -> Manifest | None:
 
     Raises UsageError for a name with nothing to read it off, and for a path that is no source.
     """
-    if is_released(release) or Checkout(project).manifest(release).is_file():
+    if Checkout(project).manifest(release).is_file():
         return None
     path = words.local(source)
+    if path is None and is_released(release):
+        raise UsageError(
+            f"no manifest {Checkout(project).manifest(release)}: releases with one: "
+            f"{', '.join(Checkout(project).known()) or 'none'}",
+            next_step=f"decouple manifest fill {release} --write where the release is out; where it is not, "
+            f"decouple apply {release} --source PATH: a folder, an archive or REPOSITORY@REVISION",
+        )
     if path is None:
         said = "" if source == "auto" else f", and {source} is no file or folder"
         raise UsageError(
@@ -56,7 +63,7 @@ def nearest(project: Path, release: str) -> str:
     Raises UsageError where no series is whole, or ``release`` has no manifest.
     """
     wanted = Version(load_release(project, release).version)
-    every = Checkout(project).whole()
+    every = Checkout(project).releases()
     whole = [one for one in every if load_release(project, one).sources] or every
     if not whole:
         raise UsageError("no whole series to carry from", next_step="name a checkout with a series of all patches")

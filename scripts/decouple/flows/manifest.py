@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.checkout import Checkout
+from decouple.base.errors import UsageError
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
 from decouple.release.manifest import is_released, release_of
@@ -49,6 +50,11 @@ def read_facts(request: ReadFacts, listener: Listener = QUIET) -> FactsRead:
     release = release_of(request.name)
     path = Checkout(request.project).manifest(release)
     old = path.read_text(encoding="utf-8") if path.exists() else ""
+    if old and (request.tree or request.url) and is_released(release) and load(path).source("wheel"):
+        raise UsageError(
+            f"{release} is out: only published files may describe it",
+            next_step=f"decouple manifest fill {release} reads it off PyPI; call the tree by another name",
+        )
     if request.tree:
         filled = Filled(of_tree(release, request.tree.resolve()), ())
     elif request.url or not is_released(release):

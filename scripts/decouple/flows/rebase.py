@@ -27,14 +27,14 @@ from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.rebase import memory, resolutions, result, series, stop
 from decouple.rebase.history import explained
-from decouple.rebase.partial import Partial, commit_of
+from decouple.rebase.partial import commit_of
 from decouple.rebase.result import NewSeries
 from decouple.rebase.series import Decision, RebaseOutcome, Regenerate, Regenerated, Sides
 from decouple.rebase.stop import Waiting
 from decouple.rebase.verdicts import Note
 from decouple.rebase.workspace import open_workspace
 from decouple.recipes.model import load_all
-from decouple.release.manifest import Manifest, is_released
+from decouple.release.manifest import Manifest
 from decouple.relocate import kept
 from decouple.relocate.patch import render, render_python
 from decouple.relocate.plan import Move, make_plan, python_moves, unclassified
@@ -73,7 +73,7 @@ class Rebase(Struct, frozen=True):
     reason: str = ""
     """Why a conflict is settled so, or the patch left out: kept with the resolution."""
     replace: bool = False
-    """Replace a series that is proven on the official wheel by one for a local tree."""
+    """Write the series of a release for a local tree that is not the official text."""
 
     @property
     def folder(self) -> Path:
@@ -145,53 +145,45 @@ def _start(request: Rebase, listener: Listener) -> Waiting:
     project, named = request.project, request.releases
     if not 1 <= len(named) <= 2:
         raise UsageError("decouple rebase takes [FROM] TO", next_step="e.g. decouple rebase 2.7.0")
-    have = list(Checkout(project).whole())
+    have = list(Checkout(project).releases())
     old = named[0] if len(named) == 2 else have[-1] if have else ""
-    if request.source == "wheel":
-        have += Checkout(project).partial()  # from one wheel to the next
-    elif old in Checkout(project).partial():
+    if request.source == "wheel" and not request.report:
         raise UsageError(
-            f"series/{old} is partial: most of its patches are not there",
-            next_step="complete it first, or carry what it has with --source wheel",
+            "--source wheel shows headers and Python files, of which no series can be made",
+            next_step="with --report it judges the patches that touch nothing else; "
+            f"decouple apply {named[-1]} --source PATH makes a series",
         )
     if old not in have:
         raise UsageError(f"no series {old!r} to start from", next_step=f"name one of: {', '.join(have) or 'none'}")
     new = _release(project, named[-1])
+    if (series := Checkout(project).series(new)).is_file() and not request.report:
+        raise UsageError(f"{series} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
     if words.local(request.source) and not (request.replace or request.report):
         _refuse_another_text(project, new, request, listener)
     return Waiting(old, new, request.source, request.debian_patches)
 
 
 def _refuse_another_text(project: Path, new: str, request: Rebase, listener: Listener) -> None:
-    """Raise UsageError where a tree of the user's is not the release that it is called.
-
-    The official wheel decides where it can be read. Where it cannot, a series that is proven on it stays.
-    """
+    """Raise UsageError where a tree of the user's is not the release that it is called, as the official wheel shows."""
     manifest = load_release(project, new)
     near = _likeness(project, manifest, fetch(manifest, request.source, progress=listener.progress).path, listener)
     step = (
         f"call it what it is: decouple apply NAME --source {request.source}; decouple rebase {new} --source "
-        f"{request.source} --report judges every patch and writes nothing; with --replace in its place it writes the "
-        "series, git keeps the old"
+        f"{request.source} --report judges every patch and writes nothing, --replace in its place writes the series"
     )
-    if near and not near.official and is_released(new):
+    if near and not near.official and manifest.source("wheel"):
         first = f" ({near.different[0]}, …)" if near.different else ""
         raise UsageError(f"{request.source} is not PyTorch {manifest.version}: {near.text()}{first}", next_step=step)
-    if near is None and new in Checkout(project).partial():
-        raise UsageError(
-            f"series/{new} is proven on the official wheel's text; nothing says that {request.source} is that release",
-            next_step=step,
-        )
 
 
 def _likeness(project: Path, manifest: Manifest, tree: Path, listener: Listener) -> Likeness | None:
     """How near ``tree`` is to the official wheel of its release; None where that cannot be read.
 
-    What is no release has none: the nearest of the one that its version belongs to and the one before, because upstream
-    raises ``version.txt`` of ``main`` right after a cut.
+    What was not published has none: the nearest of the one that its version belongs to and the one before, because
+    upstream raises ``version.txt`` of ``main`` right after a cut.
     """
     near = [manifest]
-    if not is_released(manifest.release):
+    if not manifest.source("wheel"):
         major, minor = Version(manifest.version).release[:2]
         names = [f"{major}.{number}" for number in (minor, minor - 1)]
         near = [load_release(project, name) for name in names if Checkout(project).manifest(name).is_file()]
@@ -233,7 +225,7 @@ def _go(
         stop.show_conflict(shown, outcome.tips[-1], outcome.waiting)
         structs.replace(waiting, stopped_at=name, tip=outcome.tips[-1]).save(state_file)
         return Rebased(judged, waiting.new, stopped_at=name, tree=source)
-    made = result.new_series(outcome, waiting.new, work.partial)
+    made = result.new_series(outcome, waiting.new)
     if tree is not None:
         near = _likeness(project, new, tree, listener)
         made = structs.replace(
@@ -289,13 +281,12 @@ def prepare(
     old, new = load_release(project, waiting.old), load_release(project, waiting.new)
     listed = seriesfile.read(Checkout(project).series(waiting.old))
     patches = [entry.patch(Checkout(project).patches).checked() for entry in listed.entries]
-    source = "wheel" if listed.partial and from_source == "auto" else from_source
     folder = Checkout(project).rebase
     borrowed = [folder / "src" / ".git"]
     sides: list[tuple[str, str]] = []
     regenerate: Regenerate = lambda patch: None  # noqa: E731
     tree: Path | None = None
-    for manifest, word, debian in ((old, source, False), (new, waiting.source, waiting.debian_patches)):
+    for manifest, word, debian in ((old, from_source, False), (new, waiting.source, waiting.debian_patches)):
         if word == "wheel" and not debian:
             repository = open_workspace(folder / "objects", borrowed)
             commit, regenerate = _wheel_side(project, repository, manifest, patches, listener)
@@ -315,7 +306,7 @@ def prepare(
         recipes=load_all(project),
     )
     if waiting.source == "wheel":
-        work.partial = Partial(_wheel_name(new), listed.not_carried)
+        work.partial = True
     return work, (old, new), tree
 
 

@@ -20,10 +20,8 @@ from decouple.base.paths import cache_dir
 from decouple.build import seconds
 from decouple.build.environment import Places
 from decouple.flows.source import OfRelease
-from decouple.patch import parse as patches
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
-from decouple.patch.seriesfile import NotCarried
 from decouple.release import status
 from decouple.release.manifest import Manifest
 from decouple.series import check
@@ -46,13 +44,12 @@ class Record(OfRelease, frozen=True):
 
 
 class Recorded(Struct, frozen=True):
-    """What was written: the file, how each patch fares on each source, and what a partial series lacks."""
+    """What was written: the file, and how each patch fares on each source."""
 
     path: Path
     sources: tuple[str, ...]
     applies: Mapping[str, Mapping[str, str]]
     """patch -> source -> status."""
-    not_carried: int
 
     @property
     def bad(self) -> list[str]:
@@ -68,36 +65,34 @@ class Recorded(Struct, frozen=True):
 def record(request: Record) -> Recorded:
     """Check the series on every tree there is of its release, and write down what that proves.
 
-    A whole series: the pristine tree and Debian's patched one, where Debian has the release. A partial one: what the
-    official wheel shows. Raises DecoupleError.
+    That is the pristine tree and Debian's patched one, where Debian has the release. Raises DecoupleError.
     """
     project, release = request.project, request.release
     path, manifest = status.path_of(project, release), load_release(project, release)
     census = _key_number(request.census, release) if request.census else None
     series = check.load(project, release)
     listed = seriesfile.read(Checkout(project).series(release))
-    lacking = listed.not_carried
     applies: dict[str, dict[str, str]] = {patch.name: {} for patch in series}
     proven: dict[str, tuple[Level, str]] = {}
     sources = {}
-    for name, opened, under in _sources(request, manifest, series, partial=bool(lacking)):
+    for name, opened, under in _sources(request, manifest, series):
         sources[name] = _described(manifest, opened)
         for verdict in check.check(series, opened.source, under=under, partial=opened.partial):
             applies[verdict.patch.name][name] = verdict.status.value
         proven = proven or levels(series, opened.source, partial=opened.partial)
-    if not lacking and _configured(project, release, series):
+    if _configured(project, release, series):
         better = {Level.FULL: Level.CONFIGURED}
         proven = {name: (better.get(level, level), why) for name, (level, why) in proven.items()}
     digest = series_digest(project, release)
     status.update(
         path,
-        series=status.SeriesSection(len(series), digest, len(lacking), *listed.made_on),
+        series=status.SeriesSection(len(series), digest, *listed.made_on),
         applies=status.AppliesSection(sources, applies),
-        proven=_rows(project, series, lacking, proven),
+        proven=_rows(series, proven),
     )
     if census:
         status.update(path, census=census)
-    return Recorded(path, tuple(sources), applies, len(lacking))
+    return Recorded(path, tuple(sources), applies)
 
 
 def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, int]]:
@@ -113,27 +108,19 @@ def record_seconds(project: Path, release: str, kind: str) -> list[tuple[Path, i
     return [seconds.record(release, kind, number, folder) for number, folder in recorded or stages[:1]]
 
 
-def _rows(
-    project: Path, series: Sequence[Patch], lacking: Sequence[NotCarried], proven: Mapping[str, tuple[Level, str]]
-) -> dict[str, status.Proof]:
+def _rows(series: Sequence[Patch], proven: Mapping[str, tuple[Level, str]]) -> dict[str, status.Proof]:
     """Decouple-Id -> patch, level, and why not a better one."""
     rows: dict[str, status.Proof] = {}
     for patch in series:
         level, why = proven[patch.name]
         identity = patch.header.decouple_id or patch.name
         rows[identity] = status.Proof(patch.name, level.value, why or None)
-    for one in lacking:
-        rows[_identity(project, one.name)] = status.Proof(one.name, Level.NOTHING.value, one.why)
     return rows
 
 
-def _sources(
-    request: Record, manifest: Manifest, series: list[Patch], *, partial: bool
-) -> list[tuple[str, OpenedSource, list[Patch]]]:
+def _sources(request: Record, manifest: Manifest, series: list[Patch]) -> list[tuple[str, OpenedSource, list[Patch]]]:
     """Name, source, and what Debian lays under the series, of each tree; the first decides what is proven."""
     project, release, wanted, offline = request.project, request.release, check.wanted(series), request.offline
-    if partial:
-        return [("wheel", *open_named(project, release, "wheel", wanted, offline=offline))]
     found = [("pristine", *open_named(project, release, request.source, wanted, offline=offline))]
     if request.source == "auto" and manifest.source("debian"):
         found.append(("debian", *open_named(project, release, "auto", wanted, offline=offline, debian_patches=True)))
@@ -157,12 +144,6 @@ def _configured(project: Path, release: str, series: list[Patch]) -> bool:
         return False
     touched = {path for patch in series for path in patch.touched if path.endswith((".cmake", "CMakeLists.txt"))}
     return all((tree / path).stat().st_mtime <= made.stat().st_mtime for path in touched if (tree / path).is_file())
-
-
-def _identity(project: Path, name: str) -> str:
-    """The Decouple-Id of a patch that another series lists; its name where the file is gone."""
-    path = Checkout(project).patches / name
-    return (patches.read(path, name=name).header.decouple_id if path.is_file() else None) or name
 
 
 def _key_number(census: Path, release: str) -> status.CensusSection:

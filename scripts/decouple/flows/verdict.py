@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
+from decouple.census import also
 from decouple.flows import pristine
 from decouple.flows.census import TakeCensus, census
 from decouple.flows.listener import QUIET, Listener
@@ -32,6 +33,9 @@ _SHOWN = 20
 
 class Judge(Pristine, frozen=True):
     """Which carried series; its tree is the checkout's ``build/<release>/src``."""
+
+    also: Path | None = None
+    """Words, macros and rules of this tree alone; see ``decouple.census.also``."""
 
 
 class SeriesVerdict(Struct, frozen=True):
@@ -73,18 +77,22 @@ def judge(request: Judge, listener: Listener = QUIET) -> SeriesVerdict:
     project, release = request.project, request.release
     faults = _new_faults(project, release)
     tree = pristine.tree(request, listener)
+    rules = also.load(request.also).rules(load()) if request.also else load()
     unasked: list[str] = []
     sources: tuple[str, ...] = ()
     couplings: tuple[str, ...] = ()
     try:
-        plan = make_plan(tree, load(), strict=False)
+        plan = make_plan(tree, rules, strict=False)
         lists = stage2.load().sources
         if (project / lists).is_file():
             sources = stage2.check(tree, plan.mapping, project).faults
         else:
             unasked.append(f"stage2-sources: this checkout has no {lists}")
         taken = census(
-            TakeCensus(project, release, request.source, tree=tree, applied=Checkout(project).tree(release)), listener
+            TakeCensus(
+                project, release, request.source, tree=tree, applied=Checkout(project).tree(release), also=request.also
+            ),
+            listener,
         )
         found = taken.after.needing_cuda if taken.after else []
         couplings = tuple(f"{one.path}:{one.line}: {one.category} {one.symbol}: {one.detail}" for one in found)
@@ -101,7 +109,7 @@ def judge(request: Judge, listener: Listener = QUIET) -> SeriesVerdict:
 def _new_faults(project: Path, release: str) -> tuple[str, ...]:
     """Lint's faults of the series, but for those that a patch of the same name has in another series: carried along."""
     explained = partial(moved.explained, load_all(project))
-    others = [one for one in Checkout(project).whole() if one != release]
+    others = [one for one in Checkout(project).releases() if one != release]
     before = {_key(fault) for fault in lint(project, others, explained).faults} if others else set()
     return tuple(str(fault) for fault in lint(project, [release], explained).faults if _key(fault) not in before)
 

@@ -68,7 +68,8 @@ def _rebuilt(project: Path, read: Wheel, listener: Listener) -> str:
         fresh.mkdir()
         (cache_dir() / "downloads").mkdir(parents=True, exist_ok=True)
         (fresh / "downloads").symlink_to((cache_dir() / "downloads").resolve())
-        git("clone", "-q", "--no-hardlinks", str(project), str(clone), cwd=Path(folder))
+        ours = {"GIT_ALLOW_PROTOCOL": "file"}
+        git("clone", "-q", "--no-hardlinks", str(project), str(clone), cwd=Path(folder), env=ours)
         for debian in (True, False):
             try:
                 apply(Apply(clone, release, debian_patches=debian, cache=fresh), Listener(progress=listener.progress))

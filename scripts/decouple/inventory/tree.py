@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import may_wait, walk
+from decouple.base.files import unreadable, walk
 from decouple.inventory.rules import RuleFile
 from decouple.syntax.build_lists import CMakeLists, read_bzl
 from decouple.syntax.globs import matches
@@ -26,7 +26,7 @@ def list_files(tree: Path, folders: Iterable[str]) -> list[str]:
         if (tree / folder).is_dir():
             found = walk(tree / folder, lambda name: name.rpartition("/")[2] not in (".git", "__pycache__"))
             paths = (f"{Path(folder).as_posix()}/{name}".removeprefix("./") for name, _ in found)
-            out.extend(path for path in paths if not may_wait(f"{tree}/{path}"))
+            out.extend(path for path in paths if not unreadable(f"{tree}/{path}"))
     if not out:
         raise DecoupleError(f"{tree}: holds none of {', '.join(folders)}", next_step="give the root of a PyTorch tree")
     return sorted(out)

@@ -20,7 +20,6 @@ import itertools
 import os
 import re
 from collections.abc import Collection
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -395,6 +394,8 @@ def _whole_date(text: str) -> str:
     """A date that can be read in one way only, in git's raw format; "" for another."""
     if not _WHOLE_DATE.match(text):
         return ""
+    from email.utils import parsedate_to_datetime  # here: a verb that reads no date does not wait for it
+
     try:
         seconds = int(parsedate_to_datetime(text).timestamp())
     except ValueError:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base.checkout import NOT_CARRIED
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.names import is_relative_path
@@ -26,7 +25,6 @@ _COMMENT = re.compile(r"(?:^|\s)#.*\Z")
 #: How a series says which tree it was carried to, and how near that is to the official text.
 MADE_ON = "# made on tree "
 _MADE_ON = re.compile(MADE_ON + r"([0-9a-f]{40}): (\S.*)\Z")
-_NOT_CARRIED = re.compile(NOT_CARRIED + r"(\S+): (\S.*)\Z")
 
 
 class SeriesEntry(Struct, frozen=True):
@@ -57,17 +55,6 @@ class SeriesProblem(Struct, frozen=True):
     message: str
 
 
-class NotCarried(Struct, frozen=True):
-    """A patch that a partial series lacks: its name in the series it was carried from, and why, in one line."""
-
-    name: str
-    why: str
-
-    def text(self) -> str:
-        """The comment that says so in a series file, without its newline; quilt passes over it."""
-        return f"{NOT_CARRIED}{self.name}: {self.why}"
-
-
 class _Line(Struct, frozen=True):
     raw: str
     entry: SeriesEntry | None = None
@@ -89,21 +76,10 @@ class SeriesFile(Struct, frozen=True):
         return tuple(entry.name for entry in self.entries)
 
     @property
-    def not_carried(self) -> tuple[NotCarried, ...]:
-        """The patches that it says it lacks, as ``# not carried: NAME: WHY``."""
-        found = (_NOT_CARRIED.match(line.raw.rstrip()) for line in self.lines)
-        return tuple(NotCarried(*match.groups()) for match in found if match)
-
-    @property
     def made_on(self) -> tuple[str | None, str | None]:
         """Id of the upstream tree that it was carried to, and how near that is to the official text; else None."""
         found = (_MADE_ON.match(line.raw.rstrip()) for line in self.lines)
         return next(((match[1], match[2]) for match in found if match), (None, None))
-
-    @property
-    def partial(self) -> bool:
-        """Whether it holds only the patches that a partial source could prove: nothing can be built from it."""
-        return bool(self.not_carried)
 
     def text(self) -> str:
         """The file's content; equal to what was read if nothing was changed."""

@@ -1,19 +1,16 @@
 """A release of which only the official wheel can be read: its text as a commit, and what that shows of a patch.
 
 The wheel has every Python file of the packages it installs and the headers it ships, but no C++ source and no build
-file. A patch is carried only when each file that it changes is there; of the others nothing is said.
+file. A patch is judged only when each file that it changes is there; of the others nothing is said. No series is made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from msgspec import Struct
-
 from decouple.base.git import Repository
 from decouple.patch.apply import Source
 from decouple.patch.parse import Patch
-from decouple.patch.seriesfile import NotCarried
 from decouple.rebase.verdicts import Note
 from decouple.stack.commits import COMMITTER, CommitText, NewCommit, write_chain
 from decouple.stack.trees import look_up
@@ -21,14 +18,6 @@ from decouple.stack.trees import look_up
 #: Packages that a wheel of torch installs, and where the series moves some of their files: a Python file that is not
 #: below these in the wheel is not in the release either.
 _PACKAGES = ("torch/", "torchgen/", "functorch/", "third_device/")
-
-
-class Partial(Struct, frozen=True):
-    """What a rebase onto a wheel knows besides the commit: the wheel's name, and what the old series left out."""
-
-    wheel: str
-    left_out: tuple[NotCarried, ...] = ()
-    """Patches that the old series, if it is partial itself, does not have."""
 
 
 def commit_of(repository: Repository, source: Source, paths: Collection[str], title: str) -> str:
@@ -44,26 +33,15 @@ def commit_of(repository: Repository, source: Source, paths: Collection[str], ti
 def hidden(repository: Repository, patch: Patch, tip: str, without: Mapping[str, str]) -> tuple[Note, ...]:
     """Why a partial tree cannot say what becomes of ``patch``: files that it does not show, one note each.
 
-    ``without`` maps the Decouple-Ids of patches that are not carried to their names: what builds on one is not carried
+    ``without`` maps the Decouple-Ids of patches that were not seen to their names: what builds on one is not seen
     either. Empty when the tree shows all. A Python file of an installed package that is missing is gone, not hidden.
     """
     needed = [without[one] for one in sorted(patch.header.depends) if one in without]
-    notes = [Note("", 0, f"builds on {name}, which is not carried") for name in needed]
+    notes = [Note("", 0, f"builds on {name}, of which nothing is said") for name in needed]
     old = {file.old_path for file in patch.files if file.old_path}
     present = look_up(repository, tip, old)
     notes += [Note(path, 0, "the wheel does not show it") for path in sorted(old - present.keys()) if not _shown(path)]
     return tuple(notes)
-
-
-def reason(notes: tuple[Note, ...]) -> str:
-    """The notes of :func:`hidden` in one line of a series file."""
-    words = [note.text for note in notes if not note.path]
-    files = [note.path for note in notes if note.path]
-    if files:
-        first = min(files, key=lambda path: (path.startswith("third_device/"), path))
-        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        words.append(f"the wheel does not show {first}{more}")
-    return "; ".join(words)
 
 
 def _shown(path: str) -> bool:

@@ -9,13 +9,11 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.fault import step
 from decouple.base.files import write_atomically
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
-from decouple.patch.seriesfile import MADE_ON, NotCarried, SeriesEntry
-from decouple.rebase.partial import Partial, reason
+from decouple.patch.seriesfile import MADE_ON, SeriesEntry
 from decouple.rebase.series import RebaseOutcome, Sides
 from decouple.rebase.verdicts import Verdict
 from decouple.stack import applier
@@ -27,23 +25,17 @@ class NewSeries(Struct, frozen=True):
 
     lines: tuple[str, ...]
     bodies: tuple[tuple[str, bytes], ...]
-    wheel: str = ""
-    """The wheel that a partial series is proven on."""
-    not_carried: tuple[NotCarried, ...] = ()
     made_on: str = ""
     """Id of upstream's tree that it was made on."""
     likeness: str = ""
     """How near that tree is to the official text, in one line; empty where that was not measured."""
 
 
-def new_series(outcome: RebaseOutcome, release: str, partial: Partial | None = None) -> NewSeries:
+def new_series(outcome: RebaseOutcome, release: str) -> NewSeries:
     """What a finished rebase writes. The header of a patch goes with it, byte for byte."""
     lines: list[str] = []
     bodies: list[tuple[str, bytes]] = []
-    lacking = list(partial.left_out) if partial else []
     for old, carried in zip(outcome.steps, outcome.carried, strict=True):
-        if carried.verdict is Verdict.NOT_SEEN:
-            lacking.append(NotCarried(old.patch.name, reason(carried.notes)))
         if not carried.verdict.keeps:
             continue
         if carried.body is None:
@@ -53,8 +45,7 @@ def new_series(outcome: RebaseOutcome, release: str, partial: Partial | None = N
         lines.append(name)
         whole = carried.verdict is Verdict.REGENERATED
         bodies.append((name, carried.body if whole else old.patch.header_bytes + carried.body))
-    lacking.sort(key=lambda one: one.name)
-    return NewSeries(tuple(lines), tuple(bodies), partial.wheel if partial else "", tuple(lacking))
+    return NewSeries(tuple(lines), tuple(bodies))
 
 
 def texts(project: Path, series: NewSeries) -> list[Patch]:
@@ -80,12 +71,10 @@ def prove(repository: Repository, sides: Sides, outcome: RebaseOutcome, patches:
 def write(project: Path, release: str, series: NewSeries, *, old: str) -> list[Path]:
     """Write the new series; the series file comes last, so that a kill leaves no series that names a missing patch.
 
-    A partial series gives way; bodies of its that no series names any more are deleted. Returns the paths written.
-    Raises UsageError when ``series/<release>`` exists already and is whole.
+    Returns the paths written. Raises UsageError when ``series/<release>`` exists already.
     """
     target = Checkout(project).series(release)
-    before = seriesfile.read(target) if target.exists() else None
-    if before and not before.partial:
+    if target.exists():
         raise UsageError(f"{target} exists", next_step="delete it (git keeps it) to rebase anew, or rebase from it")
     written = []
     for name, body in series.bodies:
@@ -93,26 +82,8 @@ def write(project: Path, release: str, series: NewSeries, *, old: str) -> list[P
         write_atomically(path, body)
         written.append(path)
     head = f"# PyTorch {release}: carried from {old} by `decouple rebase`; quilt syntax, paths relative to patches/\n"
-    if series.not_carried:
-        head += (
-            f"# PARTIAL: proven on the text of {series.wheel}, which has Python files and headers only.\n"
-            f"# Nothing can be built from it. With full sources `decouple rebase {old} {release}` completes it\n"
-            f"# (series/{old} first, where that is partial); what was settled there is in series/resolutions/.\n"
-        )
-        head += "".join(f"{one.text()}\n" for one in series.not_carried)
     if series.made_on:
         measured = series.likeness or "its distance to the official wheel was not measured"
         head += f"{MADE_ON}{series.made_on}: {measured}\n"
     write_atomically(target, head + "".join(f"{line}\n" for line in series.lines))
-    _sweep(project, release, before.names if before else ())
     return [*written, target]
-
-
-def _sweep(project: Path, release: str, names: Sequence[str]) -> None:
-    """Delete those of ``names`` that were cut for ``release`` and that no series lists any more."""
-    checkout = Checkout(project)
-    used = {name for other in checkout.releases() for name in seriesfile.read(checkout.series(other)).names}
-    for name in names:
-        if name.startswith(f"{release}/") and name not in used:
-            step("delete a patch of the partial series")
-            (checkout.patches / name).unlink(missing_ok=True)

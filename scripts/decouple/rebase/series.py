@@ -16,7 +16,7 @@ from decouple.patch.parse import Patch
 from decouple.rebase import memory
 from decouple.rebase.carry import Step, as_before, carry, tree_after
 from decouple.rebase.made import by_recipe
-from decouple.rebase.partial import Partial, hidden
+from decouple.rebase.partial import hidden
 from decouple.rebase.resolutions import Resolution
 from decouple.rebase.verdicts import Carried, Note, Verdict
 from decouple.recipes.model import Recipe
@@ -86,8 +86,8 @@ class RebaseWork(Struct, dict=True):
     decisions: Mapping[str, Decision] = {}
     recipes: Mapping[str, Recipe] = {}
     """By the Decouple-Id of the patch that each makes."""
-    partial: Partial | None = None
-    """Set when the new release is known from its wheel only."""
+    partial: bool = False
+    """The new release is known from its wheel only."""
 
     def run(self, *, stop: bool = True, progress: Progress = SILENT) -> RebaseOutcome:
         """Carry every patch; with ``stop`` the first that a person must settle ends it, without it is left out.

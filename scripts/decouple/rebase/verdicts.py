@@ -30,7 +30,7 @@ class Verdict(enum.Enum):
     ALREADY_UPSTREAM = "already upstream"
     """The release holds the change: merging it changes nothing."""
     NOT_SEEN = "not seen"
-    """The source is partial and does not show every file that it changes: nothing is known, it is not carried."""
+    """The source is partial and does not show every file that it changes: nothing is known."""
     SKIPPED = "skipped"
     """A person left it out in this rebase."""
     AMBIGUOUS = "ambiguous"

@@ -22,11 +22,10 @@ SCHEMA = 1
 
 
 class SeriesSection(Struct, frozen=True):
-    """How many patches, the digest over them, and how many of the older series' are not carried."""
+    """How many patches, and the digest over them."""
 
     patches: int
     digest: str = ""
-    not_carried: int = 0
     made_on: str | None = None
     """Id of the upstream tree that it was carried to; None where that was not written down."""
     likeness: str | None = None

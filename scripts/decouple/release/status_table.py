@@ -1,6 +1,6 @@
 """What ``ci/status`` says, as Markdown: README's summary, every proof, every patch, every suite.
 
-A row of docs/proofs.md is one row of :data:`COLUMNS`, a column of README's table one of :data:`SUMMARY`.
+A row of the first table of docs/proofs.md is one of :data:`COLUMNS`, a column of README's table one of :data:`SUMMARY`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from decouple.base.checkout import version_key
-from decouple.base.files import replace_between
 from decouple.release.status import (
     MONOLITH,
     UNPATCHED,
@@ -30,7 +28,6 @@ NOTHING = "not proven"
 _LEVELS = (
     BUILT, "configured", "applied to the full tree", "applied to the touched files", "Python only", NOTHING,
 )  # fmt: skip
-BEGIN, END = "<!-- status:begin -->", "<!-- status:end -->"
 
 
 def summarize(statuses: Mapping[str, ReleaseStatus]) -> str:
@@ -116,11 +113,6 @@ def _faultless(portable: WheelSection, series: str) -> bool:
     return portable.series == series and bool(seen.checks) and fine
 
 
-def insert_table(page: Path, text: str, *, write: bool = True) -> bool:
-    """Put the table between the page's markers; returns whether it differed. Raises DecoupleError without any."""
-    return replace_between(page, BEGIN, END, text, write=write)
-
-
 def _newest_first(statuses: Mapping[str, Any]) -> list[str]:
     return sorted(statuses, key=version_key, reverse=True)
 
@@ -129,8 +121,7 @@ def _patches(status: ReleaseStatus) -> str:
     series = status.series
     if series is None:
         return "not known"
-    lacking = series.not_carried
-    return f"{series.patches} of {series.patches + lacking}" if lacking else str(series.patches)
+    return str(series.patches)
 
 
 def _proven(status: ReleaseStatus) -> str:

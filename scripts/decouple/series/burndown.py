@@ -12,10 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct, to_builtins
 
-from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
-from decouple.patch import seriesfile
 from decouple.patch.size import measure
 from decouple.series import check
 
@@ -33,8 +31,6 @@ class BurnDownRow(Struct, frozen=True):
     """Lines added and removed in files that stay."""
     quoted: int
     """Upstream lines quoted as context."""
-    not_seen: int = 0
-    """Patches of the series before it that a partial series lacks: unknown, not gone."""
     couplings: int | None = None
     couplings_before: int | None = None
 
@@ -60,7 +56,6 @@ def row(project: Path, release: str, census: Path | None = None) -> BurnDownRow:
         moved=sum(size.renames for size in sizes),
         changed=sum(size.added + size.removed for size in sizes),
         quoted=sum(size.context for size in sizes),
-        not_seen=len(seriesfile.read(Checkout(project).series(release)).not_carried),
         couplings=after,
         couplings_before=before,
     )
@@ -72,10 +67,7 @@ def as_json(rows: Sequence[BurnDownRow]) -> str:
 
 
 def as_svg(rows: Sequence[BurnDownRow]) -> str:
-    """Bars of patches and of changed lines, side by side, one group per release; labelled, no script.
-
-    A partial series has pale bars and "+?": what it does not show is unknown.
-    """
+    """Bars of patches and of changed lines, side by side, one group per release; labelled, no script."""
     measures: Mapping[str, list[int]] = {
         "patches": [one.patches for one in rows],
         "changed lines": [one.changed for one in rows],
@@ -90,14 +82,11 @@ def as_svg(rows: Sequence[BurnDownRow]) -> str:
         for at, (one, value) in enumerate(zip(rows, values, strict=True)):
             bar = round((height - 40) * value / most)
             x, y = left + at * 60, top + height - 20 - bar
-            unknown = ' class="part"' if one.not_seen else ""
-            parts.append(f'<rect x="{x}" y="{y}" width="42" height="{bar}"{unknown}/>')
-            shown = f"{value}+?" if one.not_seen else str(value)
-            parts.append(f'<text x="{x + 21}" y="{y - 3}" class="value">{shown}</text>')
+            parts.append(f'<rect x="{x}" y="{y}" width="42" height="{bar}"/>')
+            parts.append(f'<text x="{x + 21}" y="{y - 3}" class="value">{value}</text>')
             parts.append(f'<text x="{x + 21}" y="{top + height - 6}" class="value">{escape(one.release)}</text>')
     style = (
         "text{font:12px sans-serif;fill:#57606a}.title{font-weight:bold}.value{text-anchor:middle}rect{fill:#2f81f7}"
-        ".part{fill:#b6d5fb}"
     )
     total = len(measures) * (height + gap)
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import enum
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -24,8 +24,6 @@ class PatchChange(enum.Enum):
     """Another file; only line numbers, blob ids or the header differ."""
     CHANGED = "changed"
     DROPPED = "dropped"
-    NOT_SEEN = "not seen"
-    """The new series is partial: its source did not show the files of this patch."""
     NEW = "new"
 
 
@@ -39,10 +37,9 @@ class RangeRow(Struct, frozen=True):
     difference: tuple[str, ...] = ()
 
 
-def compare(old: Sequence[Patch], new: Sequence[Patch], not_carried: Collection[str] = ()) -> list[RangeRow]:
+def compare(old: Sequence[Patch], new: Sequence[Patch]) -> list[RangeRow]:
     """One row per id, in the order of the new series, what was dropped at its old place in front of what follows it.
 
-    ``not_carried``: names of patches that a partial new series lacks for want of a source, which is not dropping them.
     Raises DecoupleError when a patch has no ``Decouple-Id`` or two share one.
     """
     before, after = _by_id(old), _by_id(new)
@@ -53,8 +50,7 @@ def compare(old: Sequence[Patch], new: Sequence[Patch], not_carried: Collection[
         names = list(before)
         follows = next((name for name in names[names.index(identity) + 1 :] if name in after), None)
         at = next((n for n, row in enumerate(rows) if row.identity == follows), len(rows))
-        status = PatchChange.NOT_SEEN if patch.name in not_carried else PatchChange.DROPPED
-        rows.insert(at, RangeRow(identity, status, patch, None))
+        rows.insert(at, RangeRow(identity, PatchChange.DROPPED, patch, None))
     return rows
 
 

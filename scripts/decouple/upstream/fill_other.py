@@ -1,4 +1,4 @@
-"""A manifest for what is no upstream release: a release candidate, ``main`` at a date, a vendor's fork, a tree on disk.
+"""A manifest for what nobody published: a release candidate, ``main`` at a date, a vendor's fork, a release to come.
 
 Its facts are read off the tree or the repository; nothing is published of its toolchain, so that is not known.
 """
@@ -24,9 +24,8 @@ _UNKNOWN = Toolchain(python=(), cuda=None, libraries=(), gcc=None, cuda_max_gcc=
 def of_tree(name: str, tree: Path) -> Manifest:
     """Of a tree on disk: its ``version.txt``, and its commit where it is a clone without edits.
 
-    Raises UsageError where ``name`` is an upstream release's, which only published files may describe; DecoupleError.
+    Raises UsageError where ``name`` is a release that the tree is not of; DecoupleError.
     """
-    _refuse_released(name, f"decouple apply {name} --source local:{tree} where there is a series/{name}.toml")
     try:
         text = (tree / "version.txt").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -42,7 +41,6 @@ def of_local(name: str, path: Path, cache: Path) -> Manifest:
 
     Raises UsageError where there is no such thing, or no PyTorch in it; DecoupleError as `of_tree` does.
     """
-    _refuse_released(name, f"decouple apply {name}")
     path, revision = words.split(path.expanduser().resolve())
     if not path.exists():
         raise UsageError(
@@ -63,8 +61,7 @@ def of_local(name: str, path: Path, cache: Path) -> Manifest:
 
 
 def of_repository(name: str, url: str, ref: str) -> Manifest:
-    """Of ``ref`` (a tag, a branch, a commit) in the repository at ``url``. Raises UsageError, DecoupleError."""
-    _refuse_released(name, f"decouple manifest fill {name} reads it off PyPI")
+    """Of ``ref`` (a tag, a branch, a commit) in the repository at ``url``. Raises as `of_tree` does."""
     with tempfile.TemporaryDirectory(prefix="decouple-ref-") as folder:
         here = Path(folder)
         step = "name a tag, a branch or a whole commit id that the repository has"
@@ -78,9 +75,9 @@ def of_repository(name: str, url: str, ref: str) -> Manifest:
             next_step="is this a PyTorch repository?",
         )
         tagged = runner.git("ls-remote", "--tags", "origin", f"refs/tags/{ref}", cwd=here, env=runner.fetching())
-    return _manifest(
-        name, shown.decode("utf-8", "replace"), ref if tagged.strip() else commit, commit, (GitSource(url),)
-    )
+    # A release's own tag says more than this does: that the release is out.
+    tag = ref if tagged.strip() and not is_released(name) else commit
+    return _manifest(name, shown.decode("utf-8", "replace"), tag, commit, (GitSource(url),))
 
 
 def candidate_tag(name: str) -> str:
@@ -94,17 +91,17 @@ def candidate_tag(name: str) -> str:
     return f"v{match[1]}-rc{match[2]}"
 
 
-def _refuse_released(name: str, instead: str) -> None:
-    if is_released(name):
-        raise UsageError(f"{name} is an upstream release, and no other tree may be called so", next_step=instead)
-
-
 def _manifest(name: str, version: str, tag: str, commit: str | None, sources: tuple[ManifestSource, ...]) -> Manifest:
     text = version.strip()
     try:
-        Version(text)
+        release = ".".join(map(str, Version(text).release[:2]))
     except InvalidVersion:
         raise DecoupleError(
             f"{name}: version.txt holds no version: {text[:40]!r}", next_step="name a PyTorch tree"
         ) from None
+    if is_released(name) and name != release:
+        raise UsageError(
+            f"{name} is a release, and version.txt of this source says {text}",
+            next_step=f"call it what it is: {release}, or a name that no release has, such as mine-{release}",
+        )
     return Manifest(name, text, tag, commit, sources, _UNKNOWN)

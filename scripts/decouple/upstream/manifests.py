@@ -84,6 +84,9 @@ def _check_names(file: _File, path: Path, mend: str) -> None:
     """Version, tag, commit and sources, of which a release must have more than another tree."""
     if not is_released(file.release):
         wanted, good = "a PEP 440 version", _is_version(file.version)
+    elif file.tag in (file.release, file.commit):  # read off a tree, before the release was out
+        wanted = f"a PEP 440 version of release {file.release}"
+        good = _is_version(file.version) and release_of(Version(file.version).base_version) == file.release
     else:
         wanted = f"a PEP 440 version of release {file.release}"
         good = bool(re.fullmatch(re.escape(file.release) + r"\.\d+(rc\d+)?", file.version))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from decouple.base.files import walk
+from decouple.census.scan import files_of
 from decouple.cli import main
 from decouple.upstream import content, pristine, readers
 
@@ -46,11 +48,12 @@ ODD: dict[str, Callable[[Path], object]] = {"pipes": pipes, "other names": other
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Path:
+def tree(tmp_path: Path) -> Iterator[Path]:
     tree = tmp_path / "tree"
     (tree / "torch").mkdir(parents=True)
     (tree / "torch/a.cpp").write_text("#ifdef USE_CUDA\n#endif\n")
-    return tree
+    yield tree
+    subprocess.run(["rm", "-rf", tree], check=True)  # pytest's own way to remove it recurses
 
 
 @pytest.mark.timeout(60)
@@ -85,6 +88,15 @@ def test_check_reads_what_is_to_be_read(tree: Path, odd: str, monkeypatch: pytes
     monkeypatch.setenv("DECOUPLE_PROJECT", str(ROOT))
     ODD[odd](tree)
     assert main(["check", "2.6", "--source", str(tree)]) == 1
+
+
+@pytest.mark.parametrize("repository", [False, True], ids=["a folder", "a repository"])
+def test_a_link_to_a_folder_is_no_file_of_the_census(tree: Path, repository: bool) -> None:
+    (tree / "docs").symlink_to("torch")
+    if repository:
+        subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
+        subprocess.run(["git", "add", "-A"], cwd=tree, check=True)
+    assert files_of(tree) == ["torch/a.cpp"]
 
 
 @pytest.mark.timeout(60)

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base import fault
 from decouple.base.files import sha256_of
 from decouple.release.manifest import Manifest
 from decouple.upstream.baseline import Baseline, ensure_baseline
 from decouple.upstream.fetched import RECORD, read_record
 from decouple.upstream.fetching import fetch
+from tests.support import stopped
 from tests.support.releases import (
     DEBIAN_PATCH,
     GithubSource,
@@ -79,7 +79,8 @@ def killed_at(number: int, release: Manifest, source: str, cache: Path) -> bool:
     child = os.fork()
     if child == 0:
         try:
-            fault._active, fault._kill_at, fault._count = True, number, 0
+            os.environ["KILL_AT"] = str(number)
+            stopped.arm()
             work(release, source, cache)
             os._exit(0)
         except BaseException:

@@ -1,4 +1,4 @@
-"""The checkout as an object: which releases it has, in which order, which of them are partial."""
+"""The checkout as an object: which releases it has, in which order."""
 
 from __future__ import annotations
 
@@ -18,36 +18,40 @@ def checkout(tmp_path: Path) -> Checkout:
     folder = tmp_path / "series"
     (folder / "resolutions").mkdir(parents=True)
     (tmp_path / "patches").mkdir()
-    for name in ("2.6", "2.10", "2.9", "2.6.toml", "2.6~", "2.6.orig", ".2.7.swp", "notes"):
+    for name in ("2.6", "2.10", "2.9", "2.6~", "2.6.orig", ".2.7.swp", "notes"):
         (folder / name).write_text("# a comment\n")
-    (folder / "2.9").write_text("# not carried: 2.6/0002-x.patch: the wheel does not show a.cpp\n2.6/0001-y.patch\n")
     return Checkout(tmp_path)
 
 
 def test_releases_are_sorted_by_version_and_editors_leave_none(checkout: Checkout) -> None:
     # "2.6~" counted as a release for `decouple status`, and 2.10 stood before 2.6
     assert checkout.releases() == ("2.6", "2.9", "2.10")
-    assert checkout.whole() == ("2.6", "2.10")
-    assert checkout.partial() == ("2.9",)
+    assert checkout.newest() == "2.10"
 
 
-def test_a_series_that_begins_with_what_it_lacks_is_partial(checkout: Checkout) -> None:
-    assert checkout.lacking("2.9") == 1  # the first line of the file: nothing stands before its comment
+def test_what_has_no_source_is_never_the_newest(checkout: Checkout) -> None:
+    (checkout.root / "series/2.10.toml").write_text("schema = 1\n")
+    assert checkout.releases() == ("2.10", "2.6", "2.9")
+    assert checkout.newest() == "2.9"
+
+
+def test_without_a_series_there_is_no_newest(tmp_path: Path) -> None:
+    (tmp_path / "series").mkdir()
+    with pytest.raises(UsageError, match="no series"):
+        Checkout(tmp_path).newest()
 
 
 def test_places(checkout: Checkout) -> None:
     places = checkout.places("2.10")
     assert places.tree == checkout.root / "build/2.10/src"
-    with pytest.raises(UsageError, match=r"no series .*series/2.7 \(name one of: 2.6, 2.10\)"):
+    with pytest.raises(UsageError, match=r"no series .*series/2.7 \(name one of: 2.6, 2.9, 2.10\)"):
         checkout.places("2.7")
-    with pytest.raises(UsageError, match=r"series/2\.9 is partial: 1 patches are not carried"):
-        checkout.places("2.9")
 
 
 def test_it_needs_nothing_that_is_not_pythons_own(checkout: Checkout) -> None:
     """``noxfile.py`` asks it which sessions there are, before anything is installed."""
     package = Path(decouple.__file__).parent.parent
     say = f"import sys; sys.path.insert(0, {str(package)!r}); from decouple.base.checkout import Checkout; "
-    say += f"from pathlib import Path; print(*Checkout(Path({str(checkout.root)!r})).whole())"
+    say += f"from pathlib import Path; print(*Checkout(Path({str(checkout.root)!r})).releases())"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", say], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["2.6", "2.10"]
+    assert done.stdout.split() == ["2.6", "2.9", "2.10"]

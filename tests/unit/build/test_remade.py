@@ -26,7 +26,7 @@ from decouple.release.wheel_name import WheelName
 from tests.unit.build.test_split import HERE, shared_library
 from tests.unit.index.wheels import make_manifest, make_wheel
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+pytestmark = pytest.mark.tools("cc")
 VERSION = "2.6.0+cu124"
 CORE = "2.6.0+decoupled"
 PLATFORMS = ("linux_x86_64", "manylinux_2_5_x86_64")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,16 @@ def test_help_has_each_verb_once_those_of_every_day_first() -> None:
     places = [told.index(f"\n  {name} ") for name in listed]
     assert places == sorted(places)
     assert max(map(len, told.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_a_verb_has_its_own_options_and_not_the_other_verbs(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    said = capsys.readouterr().out
+    assert re.search(r"^\s+-h, --help\s+\S", said, re.M) and "every day:" not in said
 
 
 def test_a_verb_that_there_is_not_suggests_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project, conflict_in_b, project
 
 __all__ = ["project"]
+ROOT = Path(__file__).parents[3]
 
 
 def git(tree: Path, *words: str) -> str:
@@ -74,9 +75,57 @@ def test_a_fork_gets_its_manifest_off_its_tree(project: Project) -> None:
     manifest = load_release(project.root, "acme-1.1")
     assert nearest(project.root, "acme-1.1") == "1.0", "the fork's own series names no source to carry it from"
     assert (manifest.release, manifest.version, manifest.commit) == ("acme-1.1", "1.1.0a0", None)
-    assert Checkout(project.root).whole() == ("acme-1.1", "1.0"), "never the newest: nothing is carried from it unasked"
+    assert Checkout(project.root).releases() == ("acme-1.1", "1.0"), "never the newest: nothing comes from it unasked"
     assert main(["lint", "acme-1.1"]) in (0, 1)
     assert main(["check", "acme-1.1", "--source", str(fork)]) == 0
+
+
+def test_a_release_that_is_not_out_is_read_off_a_tree_of_its_version(project: Project) -> None:
+    project.write("third_device/README", "laid over the tree\n")
+    project.upstream("1.1", {"version.txt": "1.2.0a0+git1234567\n", **dict.fromkeys("abc", numbered(1, 60))})
+    project.give_from_source()
+    tree = project.sources["1.1"]
+    assert main(["manifest", "fill", "1.2", "--tree", str(tree)]) == 1, "it has no manifest"
+    assert main(["apply", "1.2.0", "--source", str(tree)]) == 0
+    assert load_release(project.root, "1.2").version == "1.2.0a0+git1234567"
+    assert main(["apply", "1.2", "--source", str(tree)]) == 0
+    assert Checkout(project.root).releases()[-1] == "1.0", "no source: nothing is carried from it unasked"
+    git(tree, "init", "-q")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-qm", "main at a date")
+    whole = ["--git", tree.as_uri(), "--ref", "HEAD", "--write"]
+    assert main(["manifest", "fill", "1.2", *whole]) == 0
+    assert load_release(project.root, "1.2").commit == git(tree, "rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize("words", [["apply", "1.3", "--source"], ["manifest", "fill", "1.3", "--write", "--tree"]])
+def test_no_tree_of_another_version_is_called_so(
+    project: Project, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.upstream("1.1", {"version.txt": "1.2.0a0\n", **dict.fromkeys("abc", numbered(1, 60))})
+    assert main([*words, str(project.sources["1.1"])]) == 2
+    said = capsys.readouterr().err
+    assert "1.2.0a0" in said
+    assert "1.3" in said
+    assert not Checkout(project.root).manifest("1.3").exists()
+    assert not Checkout(project.root).read_off("1.3").exists()
+
+
+def test_no_tree_describes_a_release_that_is_out(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.write("series/2.6.toml", (ROOT / "series/2.6.toml").read_text())
+    project.upstream("1.1", {"version.txt": "2.6.0a0\n"})
+    assert main(["manifest", "fill", "2.6", "--write", "--tree", str(project.sources["1.1"])]) == 2
+    assert "published" in capsys.readouterr().err
+    assert (project.root / "series/2.6.toml").read_text() == (ROOT / "series/2.6.toml").read_text()
+
+
+def test_a_release_without_a_tree_says_where_one_comes_from(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["apply", "1.3"]) == 2
+    said = capsys.readouterr().err
+    assert "decouple manifest fill 1.3 --write" in said, "where it is out"
+    assert "decouple apply 1.3 --source PATH" in said, "where it is not"
 
 
 def test_a_commit_of_a_repository_is_a_source_and_a_manifest(project: Project, tmp_path: Path) -> None:

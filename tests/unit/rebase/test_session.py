@@ -359,19 +359,3 @@ def test_one_local_source_after_another(project: Project) -> None:
     assert project.begin() == 1
     assert "upstream again" in (project.root / "build/rebase/src/b").read_text()
     assert project.again("--restart") == 1, "the rebase is under way"
-
-
-def test_a_local_tree_replaces_a_series_proven_on_the_wheel_only_when_asked(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    project.upstream("1.1", dict.fromkeys("abc", numbered(1, 60)))
-    proven = (
-        "# PARTIAL: proven on the text of torch-1.1.0.whl\n# not carried: 1.0/0003-third.patch: the wheel lacks c\n"
-    )
-    project.write("series/1.1", proven + "1.0/0001-first.patch\n")
-    assert project.begin() == 2
-    assert "series/1.1 is proven on the official wheel's text" in capsys.readouterr().err
-    assert project.series == ["1.0/0001-first.patch"]
-    assert project.begin("--report") == 0
-    assert project.begin("--replace") == 0
-    assert len(project.series) == 3

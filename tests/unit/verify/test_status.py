@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import asdict, replace
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import replace_sections
 from decouple.cli import main
 from decouple.release import status, status_table
 
@@ -55,13 +56,13 @@ def test_the_table_says_what_the_files_say() -> None:
 
 
 def test_releases_of_which_the_same_is_known_share_a_row() -> None:
-    known = {"series": {"patches": 5, "not_carried": 17}}
+    known = {"series": {"patches": 5}}
     text = table(_2_6={"series": {"patches": 22}}, _2_9=known, _2_10=known, _2_11={}, _2_12=known)
     rows = [row.split(" | ")[:2] for row in text.splitlines()[2:]]
     assert rows == [
-        ["| 2.12", "5 of 22"],
+        ["| 2.12", "5"],
         ["| 2.11", "not known"],
-        ["| 2.9 to 2.10", "5 of 22"],
+        ["| 2.9 to 2.10", "5"],
         ["| 2.6", "22"],
     ]
 
@@ -112,8 +113,8 @@ def test_figures_of_wheels_that_another_series_made_say_so() -> None:
 
 def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
     whole = status.ReleaseStatus(status.SeriesSection(2, "aa"), proven=proven("applied to the full tree"))
-    partial = status.ReleaseStatus(status.SeriesSection(1, "bb", 1), proven=proven("Python only"))
-    assert "| 1.1 | 1 of 2 | 1 Python only, 1 not proven |" in by_release({"1.0": whole, "1.1": partial})
+    partial = status.ReleaseStatus(status.SeriesSection(1, "bb"), proven=proven("Python only"))
+    assert "| 1.1 | 1 | 1 Python only, 1 not proven |" in by_release({"1.0": whole, "1.1": partial})
     lines = status_table.matrix({"1.10": partial, "1.0": whole}).splitlines()
     assert lines[0] == "| patch | 1.0 | 1.10 |"
     assert lines[2] == "| one | applied to the full tree | Python only |"
@@ -122,17 +123,20 @@ def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
 
 def test_the_command_leaves_no_status_file_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A series with a name of its own was left out without a word."""
-    pages = [tmp_path / "README.md", *(tmp_path / f"docs/{name}.md" for name in ("status", "suites", "proofs"))]
+    tables = {tmp_path / "README.md": ("status",), tmp_path / "docs/proofs.md": ("proofs", "patches", "suites")}
     for folder in ("series", "patches", "docs"):
         (tmp_path / folder).mkdir()
-    for page in pages:
-        page.write_text(f"{status_table.BEGIN}\n{status_table.END}\n")
+    for page, names in tables.items():
+        page.write_text("".join(f"# {name}\n<!-- {name}:begin -->\n<!-- {name}:end -->\n" for name in names))
     for name in ("2.6", "acme"):
         status.update(status.path_of(tmp_path, name), verify=status.VerifySection("built"))
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
     assert main(["status-table"]) == 0
-    assert "\n| acme | " in pages[0].read_text()
-    assert "| patch | acme | 2.6 |" in pages[1].read_text()
+    summary, proofs = (page.read_text() for page in tables)
+    assert "\n| acme | " in summary
+    _, proven, patches, suites = proofs.split("# ")
+    assert "| proof | 2.6 | acme |" in proven and "| patch | acme | 2.6 |" in patches and "| suite |" in suites
+    assert main(["status-table", "--check"]) == 0
 
 
 def test_the_suites_have_a_row_per_torch_and_suite_our_wheels_first() -> None:
@@ -180,15 +184,23 @@ def test_a_series_with_a_name_of_its_own_is_a_row_and_says_how_near_its_tree_is_
     assert status_table.matrix(known).splitlines()[0] == "| patch | acme | b-2.7 |"
 
 
-def test_the_table_goes_between_the_markers_and_nowhere_else(tmp_path: Path) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{status_table.BEGIN}\nold\n{status_table.END}\nafter\n")
-    assert status_table.insert_table(readme, "new\n")
-    assert readme.read_text() == f"before\n{status_table.BEGIN}\nnew\n{status_table.END}\nafter\n"
-    assert not status_table.insert_table(readme, "new\n")
-    readme.write_text("no markers\n")
-    with pytest.raises(DecoupleError, match="no <!-- status:begin"):
-        status_table.insert_table(readme, "new\n")
+def test_each_table_of_a_page_goes_between_its_own_markers_and_nowhere_else(tmp_path: Path) -> None:
+    page = tmp_path / "proofs.md"
+    text = "before\n<!-- one:begin -->\n{}<!-- one:end -->\nbetween\n<!-- two:begin -->\n{}<!-- two:end -->\nafter\n"
+    page.write_text(text.format("old\n", "old\n"))
+    tables = {"two": "second\n", "one": "first\n"}
+    assert replace_sections(page, tables, write=False) and page.read_text() == text.format("old\n", "old\n")
+    assert replace_sections(page, tables)
+    assert page.read_text() == text.format("first\n", "second\n")
+    assert not replace_sections(page, tables)
+
+
+def test_a_page_that_lacks_the_markers_of_one_table_gets_none(tmp_path: Path) -> None:
+    page = tmp_path / "proofs.md"
+    page.write_text("<!-- one:begin -->\n<!-- one:end -->\n")
+    with pytest.raises(DecoupleError, match="no <!-- two:begin"):
+        replace_sections(page, {"one": "first\n", "two": "second\n"})
+    assert page.read_text() == "<!-- one:begin -->\n<!-- one:end -->\n"
 
 
 def test_a_file_of_another_schema_is_not_overwritten(tmp_path: Path) -> None:

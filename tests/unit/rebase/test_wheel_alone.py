@@ -1,9 +1,9 @@
-"""A rebase onto a release of which only the official wheel can be read, and what happens once its source can."""
+"""A release of which only the official wheel can be read: patches are judged by it, no series is made of it."""
 
 from __future__ import annotations
 
 import difflib
-import subprocess
+import re
 from pathlib import Path
 
 import pytest
@@ -84,16 +84,6 @@ class Project:
     def rebase(self, *more: str) -> int:
         return main(["rebase", "1.0", "1.1", f"--from-source=local:{self.sources['1.0']}", *more])
 
-    def settle(self, path: str, text: str) -> int:
-        tree = self.root / "build/rebase/src"
-        (tree / path).write_text(text)
-        subprocess.run(["git", "add", path], cwd=tree, check=True)
-        return main(["rebase", f"--from-source=local:{self.sources['1.0']}", "--continue"])
-
-    @property
-    def series(self) -> seriesfile.SeriesFile:
-        return seriesfile.read(self.root / "series/1.1")
-
     @staticmethod
     def _diff(path: str, before: str, after: str) -> str:
         lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}")
@@ -112,36 +102,35 @@ def project(
     return made
 
 
-def test_only_what_the_wheel_shows_is_carried(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_wheel_shows_is_judged_and_nothing_written(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     project.publish({"torch/x.py": "new\n" * 5 + numbered(1, 60), "torch/cuda/more.py": "new\n"})
-    assert project.rebase("--source=wheel") == 0
-    assert project.series.names == ("1.1/0001-relocate.patch", "1.1/0002-python.patch", "1.0/0004-moved.patch")
-    assert {one.name: one.why for one in project.series.not_carried} == {
-        "1.0/0003-cpp.patch": "the wheel does not show torch/csrc/a.cpp",
-        "1.0/0005-needs-cpp.patch": "builds on 1.0/0003-cpp.patch, which is not carried",
+    assert project.rebase("--source=wheel", "--report") == 0
+    said = capsys.readouterr().out
+    verdicts = dict(re.findall(r"^1\.0/(\S+)\.patch +(\w+(?: \w+)?)", said, re.M))
+    assert verdicts == {
+        "0001-relocate": "regenerated",
+        "0002-python": "offset",
+        "0003-cpp": "not seen",
+        "0004-moved": "unmodified",
+        "0005-needs-cpp": "not seen",
     }
-    relocation = (project.root / "patches/1.1/0001-relocate.patch").read_text()
-    assert "rename from torch/cuda/more.py\n" in relocation, "a file that is new in the release moves too"
-    capsys.readouterr()
-    assert main(["check", "1.1", "--source=wheel", "--strict"]) == 0
-    assert "3 patches: 3 clean" in capsys.readouterr().out
+    assert "torch/cuda/more.py" in said, "a file that is new in the release moves too"
+    assert not (project.root / "series/1.1").exists()
+    assert not (project.root / "patches/1.1").exists()
 
 
-def test_no_tree_is_made_of_a_partial_series(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_series_is_made_of_a_wheel(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     project.publish({})
-    assert project.rebase("--source=wheel") == 0
-    capsys.readouterr()
-    assert main(["apply", "1.1"]) == 1, "it is carried, but there are no sources"
-    assert "no source of PyTorch" in capsys.readouterr().err
-    assert main(["refresh", "1.1"]) == 2
+    assert project.rebase("--source=wheel") == 2
     said = capsys.readouterr().err
-    assert "series/1.1 is partial: 2 patches are not carried" in said
-    assert "decouple rebase completes it" in said
-    assert main(["rebase", "1.1", "1.0"]) == 2, "nor is one carried on as if it were whole"
-    assert main(["range-diff", "1.0", "1.1"]) == 0
-    assert "not seen      cpp" in capsys.readouterr().out, "what was not seen is not dropped"
-    assert main(["burn-down"]) == 0
-    assert capsys.readouterr().out.splitlines()[2].split()[:3] == ["1.1", "3", "2"]
+    assert "--report" in said
+    assert "decouple apply 1.1 --source PATH" in said
+    assert not (project.root / "series/1.1").exists()
+    assert not (project.root / "build/rebase/state.json").exists()
+    assert main(["apply", "1.1"]) == 1, "it would be carried, but there are no sources"
+    assert "no source of PyTorch" in capsys.readouterr().err
 
 
 def test_a_python_file_that_the_wheel_lacks_is_gone(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,33 +140,22 @@ def test_a_python_file_that_the_wheel_lacks_is_gone(project: Project, capsys: py
         series.write("1.0/0006-gone.patch\n")
     files = {name: text.encode() for name, text in OLD.items() if name != "torch/gone.py"}
     project.manifest("1.1", releases.wheel_of(files))
-    assert project.rebase("--source=wheel") == 1
+    assert project.rebase("--source=wheel", "--report") == 1
     assert "target gone" in capsys.readouterr().out
 
 
-def test_a_full_source_completes_it_with_what_was_settled(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    project.publish({"torch/x.py": numbered(1, 60, {30: "upstream\n"})})
-    assert project.rebase("--source=wheel") == 1
-    assert project.settle("torch/x.py", numbered(1, 60, {30: "upstream and ours\n"})) == 0
-    assert project.series.partial
+def test_a_tree_is_a_release_only_where_it_has_the_wheels_text(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.publish({"torch/x.py": numbered(1, 60, {2: "more\n"})})
+    tree = f"--source=local:{project.sources['1.1']}"
+    project.upstream("1.1", {"torch/x.py": numbered(1, 60, {2: "other\n"})})
+    assert project.rebase(tree) == 2
+    assert "is not PyTorch 1.1.0" in capsys.readouterr().err
+    assert project.rebase(tree, "--report") == 0
+    assert not (project.root / "series/1.1").exists()
+    assert project.rebase(tree, "--replace") == 0
+    assert len(seriesfile.read(project.root / "series/1.1").names) == 5
     capsys.readouterr()
-    assert project.rebase(f"--source=local:{project.sources['1.1']}", "--replace") == 0
-    assert "replayed" in capsys.readouterr().out
-    assert not project.series.partial
-    names = ["0001-relocate", *PATCHES]
-    assert [name.split("/")[1] for name in project.series.names] == [f"{name}.patch" for name in names]
-    listed = set(project.series.names)
-    left = {f"1.1/{path.name}" for path in (project.root / "patches/1.1").iterdir()}
-    assert left <= listed, "no body of the partial series is left over"
-
-
-def test_from_one_wheel_to_the_next(project: Project) -> None:
-    # the maintainer of 1.2 has no source of 1.1 either
-    project.publish({})
-    assert project.rebase("--source=wheel") == 0
-    files = {name: text.encode() for name, text in OLD.items() if name.endswith(".py")}
-    project.manifest("1.2", releases.wheel_of({**files, "torch/x.py": numbered(1, 60, {2: "more\n"}).encode()}))
-    assert main(["rebase", "1.1", "1.2", "--source=wheel"]) == 0
-    made = seriesfile.read(project.root / "series/1.2")
-    assert len(made.names) == 3
-    assert [one.name for one in made.not_carried] == ["1.0/0003-cpp.patch", "1.0/0005-needs-cpp.patch"]
+    assert project.rebase(tree, "--replace") == 2, "a series that is there is never replaced in silence"
+    assert "series/1.1 exists" in capsys.readouterr().err
