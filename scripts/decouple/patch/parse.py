@@ -671,10 +671,14 @@ def _carriers(
         line = text.count(b"\n", 0, text.index(b"\0")) + 1
         yield Problem(line, "carrier", "a NUL byte in the header, which no commit can have", "take it out")
     places = [(1, text), *((file.line - file.preamble.count(b"\n"), file.preamble) for file in files[1:])]
+    begun = False  # Debian's maintainers put their fields above a whole mail: that is one still
     for start, block in (*places, (trailer_line, trailer)):
         for number, row in enumerate(lines_of(block), start=start):
-            if number > 1 and row.startswith(b"From ") and begins_mail(text_of(row)):
+            if not (row.startswith(b"From ") and begins_mail(text_of(row))):
+                continue
+            if begun or block is not text:
                 yield Problem(number, "carrier", "a second mail begins here: a patch is one", _SPLIT)
+            begun = True
 
 
 #: The mails of a mailbox as files; each is a patch then.
