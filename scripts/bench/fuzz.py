@@ -41,8 +41,7 @@ TIME_LIMIT = 1.0
 #: problems of the reader that git does not share, each a decision (see decouple.patch.parse)
 #: ("orphan-hunk": git skips hunks that belong to no file as junk, behind a binary patch for instance, and says nothing)
 #: ("carrier": a mailbox of two patches, which git apply takes for one)
-#: ("no-change": from mode 100144 to 100755, which are one to git; it takes that and does nothing)
-REFUSED_READING = {"hunk-line", "hunk-header", "name", "mode", "lone-header", "orphan-hunk", "carrier", "no-change"}
+REFUSED_READING = {"hunk-line", "hunk-header", "name", "mode", "lone-header", "orphan-hunk", "carrier"}
 #: failures of the applier that git does not share (see decouple.patch.apply)
 REFUSED_APPLYING = {"unsupported", "exists", "path"}
 

@@ -171,7 +171,7 @@ def test_every_cuda_binding_that_python_reaches_through_the_core_is_one_that_the
             for name in bindings_reached(path.read_text(encoding="utf-8")):
                 if CUDA_BINDING.search(name):
                     sites[name] = sites.get(name, 0) + 1
-    assert (len(sites), sum(sites.values())) == (121, 238), "docs/couplings.md gives these figures"
+    assert (len(sites), sum(sites.values())) == (121, 238), "docs/split.md gives these figures"
     defined = {
         literal
         for root in (tree / MOVED / "csrc", PROJECT / MOVED / "csrc", tree / "torch/csrc")

@@ -51,7 +51,7 @@ def test_each_fault_is_found_by_the_name_of_its_test(tmp_path: Path) -> None:
         name = row["id"].rpartition("::")[2]
         builds.setdefault(row["fault"], {})[name] = SuiteResult(row["id"], row["outcome"], ledger=row["ledger"])
     found = {
-        fault: {one.test.rpartition("::")[2] for one in compare.compare(builds[fault], builds[""]).found}
+        fault: {one.test.rpartition("::")[2] for one in compare.compare_results(builds[fault], builds[""]).differences}
         for fault in FOUND
     }
     assert found == FOUND

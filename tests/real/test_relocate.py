@@ -51,7 +51,7 @@ def test_the_patch_is_what_the_rules_generate(plan: Plan, rules: RuleFile) -> No
 
 
 def test_the_guide_says_how_many_move_and_stay(plan: Plan) -> None:
-    page = (find_project() / "docs" / "relocation.md").read_text(encoding="utf-8")
+    page = (find_project() / "docs" / "split.md").read_text(encoding="utf-8")
     assert f"{len(plan.moves)} files move, {len(plan.stays)} that look like CUDA's stay." in page
 
 

@@ -116,6 +116,15 @@ class Checkout(NamedTuple):
         """Every release that has a manifest, with or without a series, by version."""
         return tuple(sorted((path.stem for path in (self.root / "series").glob("*.toml")), key=version_key))
 
+    def require(self, release: str) -> None:
+        """Raise UsageError, which lists those that there are, for a release without a series and a manifest."""
+        have = sorted({*self.releases(), *self.known()}, key=version_key)
+        if release not in have and not self.read_off(release).is_file():
+            raise UsageError(
+                f"no release {release!r}: {self.root / 'series'} has {', '.join(have) or 'none'}",
+                next_step=f"name one of them; `decouple manifest fill {release} --write` makes the manifest of another",
+            )
+
     def _is_series(self, name: str) -> bool:
         """Whether a file in ``series/`` is a series: named like a release, or beside a manifest of that name."""
         return bool(_RELEASE.fullmatch(name)) or (is_name(name) and self.manifest(name).is_file())

@@ -144,6 +144,26 @@ def _in_utf8_mode() -> None:
     os.execve(sys.executable, command, {"PYTHONIOENCODING": spoken, **os.environ})
 
 
+def _refuse_unknown_release(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for a word in the place of a release that is none, before a verb does anything with it.
+
+    "2.6.0" is 2.6 to the verbs that read its manifest. What ``manifest fill`` is given may be new, what ``verify`` is
+    given may be a wheel.
+    """
+    release = getattr(arguments, "release", None)
+    words = [release] if isinstance(release, str) else release or []
+    if not words or arguments.command == "manifest" or words[0].endswith(".whl"):
+        return
+    from decouple.base.checkout import Checkout
+    from decouple.base.paths import find_project
+
+    checkout = Checkout(find_project())
+    for word in words:
+        shorter = word.rpartition(".")[0]
+        if word.count(".") != 2 or shorter not in checkout.known():
+            checkout.require(word)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (0 ok, 1 the check failed, 2 usage; `last_resort` has the others)."""
     if argv is None:
@@ -156,6 +176,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from decouple.base.process import show_commands
 
             show_commands(lambda line: print(line, file=sys.stderr, flush=True))
+        _refuse_unknown_release(arguments)
         code: int = arguments.run(arguments)
         return code
 

@@ -45,6 +45,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _range_diff(arguments: argparse.Namespace) -> int:
     """Compare and print."""
     project = find_project()
+    for release in (arguments.old, arguments.new):
+        Checkout(project).require(release)
     rows = rangediff.compare(check.load(project, arguments.old), check.load(project, arguments.new))
     for row in rows:
         names = " -> ".join(patch.name for patch in (row.old, row.new) if patch)
@@ -61,6 +63,8 @@ def _burn_down(arguments: argparse.Namespace) -> int:
     if len(census) != len(arguments.census):
         raise UsageError("--census takes RELEASE=FILE", next_step="e.g. --census 2.6=census.json")
     names = Checkout(project).releases()
+    for release in census:
+        Checkout(project).require(release)
     rows = [_row(project, name, Path(census[name]) if name in census else None) for name in names]
     titles = f"{'patches':>9}{'own':>6}{'moved':>8}{'changed':>9}{'quoted':>8}"
     print(f"{'series':8}{titles}{'couplings left':>16}")

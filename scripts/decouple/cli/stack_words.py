@@ -6,6 +6,7 @@ The release may be left out below ``build/<release>`` and where there is just on
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +20,10 @@ TYPE_CHECKING = False  # as typing has it
 if TYPE_CHECKING:
     from decouple.stack.engine import Stack
 
-_OF_A_RELEASE = ("apply", "status", "refresh", "branch", "from-branch")
+_OF_A_RELEASE = ["apply", "status", "refresh", "branch", "from-branch", "series", "applied", "unapplied", "top"]
 """The verbs whose first word can be nothing but a release."""
+_RELEASE = re.compile(r"\d+\.\d+(\.\d+)*")
+"""What is always meant as a release: ``push 2`` is two patches, ``push 2.9`` is not a patch of that name."""
 
 
 def where(arguments: argparse.Namespace) -> tuple[SeriesPlaces, list[str]]:
@@ -28,7 +31,7 @@ def where(arguments: argparse.Namespace) -> tuple[SeriesPlaces, list[str]]:
     project = find_project()
     have = Checkout(project).releases()
     words: list[str] = list(arguments.words)
-    if words and words[0] in have:
+    if words and (words[0] in have or _RELEASE.fullmatch(words[0])):
         return Checkout(project).places(words[0]), words[1:]
     here = Path.cwd().resolve()
     for release in have:

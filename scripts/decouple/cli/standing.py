@@ -32,10 +32,10 @@ def _top(arguments: argparse.Namespace) -> int:
 
 
 def _series(arguments: argparse.Namespace) -> int:
-    from decouple.cli.stack_words import open_at, where
+    from decouple.cli.stack_words import named, open_at
     from decouple.patch import seriesfile
 
-    places, _ = where(arguments)
+    places, _ = named(arguments)
     if not arguments.verbose:
         print("\n".join(seriesfile.read(places.series).names))
         return OK

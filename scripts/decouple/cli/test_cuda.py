@@ -88,12 +88,12 @@ def register(subparsers: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.list:
-        for suite in catalog.load():
+        for suite in catalog.load_suites():
             print(f"{suite.name}: {' '.join(suite.files)}" + (f" (-k {suite.select!r})" if suite.select else ""))
         return OK
     if arguments.compare:
-        one, other = (store.read(path) for path in arguments.compare)
-        seen = compare.compare(one, other, arguments.sides)
+        one, other = (store.read_results(path) for path in arguments.compare)
+        seen = compare.compare_results(one, other, arguments.sides)
         print_comparison(seen, arguments.compare[0].name, arguments.compare[1].name, None if arguments.all else 10)
         return OK if seen.ok else CHECK_FAILED
     project = find_project()
@@ -117,11 +117,11 @@ def _run(arguments: argparse.Namespace) -> int:
     good = _print(done.results, torch.device, None if arguments.all else 10, theirs)
     print(f"{done.ran} run now, results in {done.folder}")
     if arguments.keep:
-        store.keep(done.results.values(), arguments.keep, ledgers=not arguments.outcomes)
+        store.write_packed(done.results.values(), arguments.keep, ledgers=not arguments.outcomes)
         print(arguments.keep)
     found: SuiteComparison | None = None
     if arguments.against:
-        found = compare.compare(done.results, theirs, f"{torch.label}/{arguments.against}")
+        found = compare.compare_results(done.results, theirs, f"{torch.label}/{arguments.against}")
         print_comparison(found, torch.label, arguments.against, None if arguments.all else 10)
         good &= found.ok
     if arguments.record:
@@ -139,13 +139,13 @@ def _print(
     results: Mapping[str, SuiteResult], device: str, limit: int | None, theirs: Mapping[str, SuiteResult] | None = None
 ) -> bool:
     """Figures per suite, and each failure that is neither known nor the other build's too; whether there is none."""
-    for suite, counts in compare.tally(results.values()).items():
+    for suite, counts in compare.tally_outcomes(results.values()).items():
         said = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
         print(f"{suite:<14} {sum(counts.values()) - counts['flaky']} tests: {said}")
-    for why, number in compare.skips(results.values()).most_common(limit):
+    for why, number in compare.count_skip_reasons(results.values()).most_common(limit):
         print(f"       {number} skipped: {why[:200]}")
     bad = [one for one in results.values() if one.outcome in ("failed", "died", "too slow")]
-    known = {one.id for one in bad if one.known or compare.reason(one.id, "failure", device)}
+    known = {one.id for one in bad if one.known or compare.find_reason(one.id, "failure", device)}
     same = {one.id for one in bad if theirs and one.id in theirs and theirs[one.id].outcome == one.outcome} - known
     for one in [one for one in bad if one.id not in known | same][:limit]:
         print(f"       {one.outcome}: {one.id}: {one.why.splitlines()[0][:200] if one.why else ''}")
@@ -161,11 +161,11 @@ def _print(
 
 def print_comparison(found: SuiteComparison, ours: str, theirs: str, limit: int | None) -> None:
     """One line of figures, then each difference."""
-    unknown = [one for one in found.found if not one.reason]
+    unknown = [one for one in found.differences if not one.reason]
     print(
         f"{'ok' if found.ok else 'FAILED':<6} {ours} against {theirs}: {found.tests} tests on both, {found.outcomes} "
         f"outcomes the same, {found.exact} of {found.ledgers} ledgers to the last byte, {found.loose} but for which "
-        f"allocation; {len(found.found) - len(unknown)} differences known, {len(unknown)} not"
+        f"allocation; {len(found.differences) - len(unknown)} differences known, {len(unknown)} not"
     )
     for one in unknown[:limit]:
         print(f"       {one.what}: {one.test}: {one.ours}; {theirs}: {one.theirs}")

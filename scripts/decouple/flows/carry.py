@@ -40,7 +40,8 @@ def read_manifest(project: Path, release: str, source: str) -> Manifest | None:
     path = words.local(source)
     if path is None and is_released(release):
         raise UsageError(
-            f"no manifest {Checkout(project).manifest(release)}",
+            f"no manifest {Checkout(project).manifest(release)}: releases with one: "
+            f"{', '.join(Checkout(project).known()) or 'none'}",
             next_step=f"decouple manifest fill {release} --write where the release is out; where it is not, "
             f"decouple apply {release} --source PATH: a folder, an archive or REPOSITORY@REVISION",
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
 from decouple.base.mounts import remove_tree
@@ -28,7 +29,11 @@ class Clean(Work, frozen=True):
 
 
 def clean(request: Clean, listener: Listener = QUIET) -> list[Path]:
-    """The folders that were there. Raises DecoupleError while a build runs, and when something is mounted in one."""
+    """The folders that were there.
+
+    Raises UsageError for no release; DecoupleError while a build runs, and when something is mounted in one.
+    """
+    Checkout(request.project).require(request.release)
     places = request.places
 
     def refuse() -> None:

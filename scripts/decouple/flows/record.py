@@ -69,6 +69,7 @@ def record(request: Record) -> Recorded:
     """
     project, release = request.project, request.release
     path, manifest = status.path_of(project, release), load_release(project, release)
+    census = _key_number(request.census, release) if request.census else None
     series = check.load(project, release)
     listed = seriesfile.read(Checkout(project).series(release))
     applies: dict[str, dict[str, str]] = {patch.name: {} for patch in series}
@@ -89,8 +90,8 @@ def record(request: Record) -> Recorded:
         applies=status.AppliesSection(sources, applies),
         proven=_rows(series, proven),
     )
-    if request.census:
-        status.update(path, census=_key_number(request.census, release))
+    if census:
+        status.update(path, census=census)
     return Recorded(path, tuple(sources), applies)
 
 

@@ -27,7 +27,7 @@ from decouple.flows.environment import Work, need_tree, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.release import status
 from decouple.suites import catalog, compare, junit, run, shards, simulate, store, target
-from decouple.suites.store import OUTCOMES, Store, SuiteResult
+from decouple.suites.store import OUTCOMES, ResultStore, SuiteResult
 from decouple.suites.target import Target
 from decouple.verify import checks, venvs
 from decouple.verify.venvs import Workplace
@@ -84,15 +84,15 @@ def suites(
     Raises DecoupleError when the torch cannot be imported, sees no device, or no test was collected: nothing run is no
     success.
     """
-    about = torch.about()
+    about = torch.describe_torch()
     target.check_device(about, torch.device)
     torch.folder.mkdir(parents=True, exist_ok=True)
-    store = Store(torch.folder, about, target.digest(about), again=choice.again)
-    chosen = [suite for suite in catalog.chosen(choice.suites) if suite.devices <= about["devices"]]
-    files = [(suite, file) for suite in chosen for file in suite.found(tests)]
+    store = ResultStore(torch.folder, about, target.hash_identity(about), again=choice.again)
+    chosen = [suite for suite in catalog.select_suites(choice.suites) if suite.devices <= about["devices"]]
+    files = [(suite, file) for suite in chosen for file in suite.find_files(tests)]
     progress.start(f"collecting {len(files)} files", float(len(files)), "files")
     collected = []
-    before = store.collected()
+    before = store.read_collected()
     known: dict[str, list[str]] = {}
     if theirs and choice.slice and not choice.words and not choice.every:
         for one in theirs.values():
@@ -101,18 +101,18 @@ def suites(
         files = [(suite, file) for suite, file in files if file in known]
     for suite, file in files:
         if known:
-            collected.append(run.Collected(suite, file, tuple(known[file])))
+            collected.append(run.CollectionResult(suite, file, tuple(known[file])))
             continue
         words = " and ".join(f"({part})" for part in (suite.select, choice.words) if part)
         patient = replace(suite, select=words, seconds=suite.seconds * choice.patience)
         key = f"{file} {(tests / file).stat().st_mtime_ns} -k {words}"
         if key in before:
-            collected.append(run.Collected(patient, file, tuple(before[key])))
+            collected.append(run.CollectionResult(patient, file, tuple(before[key])))
         else:
-            collected.append(run.collect(torch, patient, file))
+            collected.append(run.collect_tests(torch, patient, file))
             if collected[-1].ids:
                 before[key] = list(collected[-1].ids)
-                store.keep_collected(before)
+                store.write_collected(before)
         progress.advance()
     progress.finish()
     every = [test for one in collected for test in one.ids]
@@ -121,14 +121,14 @@ def suites(
         raise DecoupleError(f"no test was collected ({why})", next_step="other suites, or other words for -k")
     only: Callable[[str], bool] = lambda _: True  # noqa: E731 - replaced below
     if choice.slice:
-        some = shards.slice_of(every, choice.slice, choice.seed, choice.files)
+        some = shards.choose_slice(every, choice.slice, choice.seed, choice.files)
         only = some.__contains__
-    ran = run.run(
+    ran = run.run_tests(
         torch,
         collected,
         store,
         only=only,
-        expected=lambda test: bool(compare.reason(test, "failure", torch.device)),
+        expected=lambda test: bool(compare.find_reason(test, "failure", torch.device)),
         jobs=choice.jobs,
         retries=choice.retries,
         minutes=choice.minutes,
@@ -136,7 +136,7 @@ def suites(
     )
     wanted = {test for test in every if only(test)} | {one.name for one in collected if one.broken}
     results = {test: one for test, one in store.results.items() if test in wanted}
-    junit.write(results.values(), torch.folder / "junit.xml")
+    junit.write_junit(results.values(), torch.folder / "junit.xml")
     return SuiteRun(ran, results, torch.folder)
 
 
@@ -151,7 +151,7 @@ def record(
     """Write figures to the status file: of every suite, and of the comparison with ``against`` when there was one."""
     tally = {
         suite: {name: counts[name] for name in OUTCOMES}
-        for suite, counts in compare.tally(done.results.values()).items()
+        for suite, counts in compare.tally_outcomes(done.results.values()).items()
     }
     other = status.Against(Path(against).name, **found.to_dict()) if found else None
     path = status.path_of(project, release)
@@ -223,7 +223,7 @@ def chosen(
         raise UsageError(f"{tests}: not upstream's test/", next_step=f"nox -s apply-{work.release}, or --tests DIR")
     results = results or checkout.build(work.release) / "verify" / "suites"
     name = label or (word if word in IN_ROOT else "python")
-    kind = target.device_of(device, target.gpu())
+    kind = target.choose_device(device, target.has_gpu())
     return Torch(word, name, kind, results, tests, simulation, recorded=ledger and kind == "gpu")
 
 
@@ -233,7 +233,9 @@ def stored(torch: Torch, other: str, release: str) -> dict[str, SuiteResult]:
     Raises DecoupleError when there are none.
     """
     place = Path(other) if Path(other).exists() else torch.results / f"{other}-{torch.device}"
-    return store.read(store.official(release) if other == "official" and not place.exists() else place)
+    return store.read_results(
+        store.find_official_results(release) if other == "official" and not place.exists() else place
+    )
 
 
 def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
@@ -262,9 +264,11 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     folder.mkdir(parents=True, exist_ok=True)
     simulation = torch.simulation
     if torch.device == "simulated":
-        simulate.share(cache_dir() / "simcuda", places.verify / "simcuda", work.project, listener.say)
+        simulate.share_stand_ins(cache_dir() / "simcuda", places.verify / "simcuda", work.project, listener.say)
         # of a torch that is not installed as a wheel: Debian's folders
-        simulation += simulate.FOLDERS.get(torch.word, ()) + simulate.unset(work.release, names["project"])
+        simulation += simulate.TORCH_FOLDERS.get(torch.word, ()) + simulate.select_unset_table(
+            work.release, names["project"]
+        )
         variables |= {"SIMCUDA_CACHE": f"{names['verify']}/simcuda", "CCACHE_DIR": names["ccache"]}
     return Target(
         label=torch.label,
@@ -274,7 +278,7 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
         folder=folder,
         work=f"{names['verify']}/suites/{folder.name}",
         project=names["project"],
-        variables={**catalog.variables(torch.device), **variables, "HOME": "/tmp"},
+        variables={**catalog.select_variables(torch.device), **variables, "HOME": "/tmp"},
         enter=tuple(environment.argv([], {}, "/")),
         simulation=simulation,
     )
@@ -303,7 +307,8 @@ def here(torch: Torch, project: Path, release: str) -> Target:
         folder=folder,
         work=str(folder),
         project=str(project),
-        variables=catalog.variables(torch.device),
-        simulation=torch.simulation + (simulate.unset(release, str(project)) if torch.device == "simulated" else ()),
+        variables=catalog.select_variables(torch.device),
+        simulation=torch.simulation
+        + (simulate.select_unset_table(release, str(project)) if torch.device == "simulated" else ()),
         recorded=torch.recorded,
     )

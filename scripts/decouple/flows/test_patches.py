@@ -87,7 +87,7 @@ def test_patches(request: PatchTrial, listener: Listener = QUIET) -> PatchTrialR
 def _target(request: PatchTrial, listener: Listener) -> Target:
     """The torch, in a folder that is always there: nothing of upstream's tests is run."""
     places = request.places
-    device = targets.device_of(request.device, targets.gpu())
+    device = targets.choose_device(request.device, targets.has_gpu())
     label = request.label or (request.torch if request.torch in test_cuda.IN_ROOT else "python")
     folder = places.verify / "patches"
     one = test_cuda.Torch(request.torch, label, device, folder, request.project, request.simulation)

@@ -72,7 +72,9 @@ class UpstreamVerdict(Struct, frozen=True):
 
 def to_upstream(request: ToUpstream, listener: Listener = QUIET) -> UpstreamPatches:
     """Make the mails and the letter. Raises NotForUpstream, in one line, where there is nothing to submit."""
-    series, known, source, described = _opened(request, listener)
+    release, series, known = _series(request)
+    forward.refuse(series, request.id, known, _taken(request.project))
+    source, described = _opened(request, listener, release, series, known)
     made = tuple(forward.commits(series, source, request.id, known, _taken(request.project)))
     out = request.out or request.project / "build" / "upstream" / request.id
     if out.exists() and not (out / _LETTER).is_file():
@@ -89,7 +91,8 @@ def to_upstream(request: ToUpstream, listener: Listener = QUIET) -> UpstreamPatc
 
 def verdicts(request: ToUpstream, listener: Listener = QUIET) -> list[UpstreamVerdict]:
     """Of every patch of the series, in order, what it is for upstream."""
-    series, known, source, _ = _opened(request, listener)
+    release, series, known = _series(request)
+    source, _ = _opened(request, listener, release, series, known)
     taken, found = _taken(request.project), []
     for patch in series:
         identity = patch.header.decouple_id or patch.name
@@ -116,16 +119,20 @@ def letter(made: Sequence[UpstreamCommit], described: str) -> str:
     return "\n".join(parts)
 
 
-def _opened(request: ToUpstream, listener: Listener) -> tuple[list[Patch], UpstreamTexts, Source, str]:
+def _series(request: ToUpstream) -> tuple[str, list[Patch], UpstreamTexts]:
     checkout = Checkout(request.project)
     release = request.release or checkout.newest()
-    series = check.load(request.project, release)
-    known = forward.load(checkout.upstream_texts)
+    return release, check.load(request.project, release), forward.load(checkout.upstream_texts)
+
+
+def _opened(
+    request: ToUpstream, listener: Listener, release: str, series: list[Patch], known: UpstreamTexts
+) -> tuple[Source, str]:
     wanted = check.wanted(series) | {text.test.file for text in known.texts.values() if text.test}
     opened, _ = open_named(
         request.project, release, request.source, wanted, offline=request.offline, progress=listener.progress
     )
-    return series, known, opened.source, opened.described
+    return opened.source, opened.described
 
 
 def _taken(project: Path) -> Callable[[str], str]:

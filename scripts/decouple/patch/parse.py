@@ -304,6 +304,7 @@ class _Section(Struct):
 
 _HUNK = re.compile(rb"@@ -(\d{1,19})(?:,(\d{1,19}))? \+(\d{1,19})(?:,(\d{1,19}))? @@")
 _ORPHAN = re.compile(rb"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+_MODES = re.compile(rb"^(old|new) mode [ \t]*([0-7]{1,11})[ \t\r\n]", re.MULTILINE)
 _PREAMBLE = re.compile(rb"(Index: |={20,}\r?\n|diff |Property changes|RCS file: |retrieving revision |index )")
 
 
@@ -516,7 +517,7 @@ class _Scanner:
                 broken = True
                 self._skip_hunk()
         tail, binary = (b"", False) if hunks or broken else self._binary()
-        self._settle(section, hunks, begin, binary=binary, broken=broken)
+        self._settle(section, hunks, begin, raw_header, binary=binary, broken=broken)
         self.files.append(
             FilePatch(
                 **asdict(section),
@@ -531,7 +532,9 @@ class _Scanner:
         )
         self.free = self.at
 
-    def _settle(self, section: _Section, hunks: list[Hunk], begin: int, *, binary: bool, broken: bool) -> None:
+    def _settle(
+        self, section: _Section, hunks: list[Hunk], begin: int, header: bytes, *, binary: bool, broken: bool
+    ) -> None:
         """What the hunks say about creation and deletion; faults that only the whole section shows."""
         removes, adds = any(hunk.old_count for hunk in hunks), any(hunk.new_count for hunk in hunks)
         if section.creates is None and (removes or len(hunks) > 1):
@@ -543,8 +546,8 @@ class _Scanner:
         if section.deletes and adds:
             self._fault(begin, "deleted-file", f"deleted file {section.old_path} still has lines")
         says = section.rename or section.copy or section.creates or section.deletes
-        modes = section.old_mode is not None and section.new_mode is not None and section.old_mode != section.new_mode
-        if not hunks and not binary and not broken and not says and not modes:
+        modes = None not in (section.old_mode, section.new_mode) and section.old_mode != section.new_mode
+        if not hunks and not binary and not broken and not says and not modes and not _writes_two_modes(header):
             self._fault(begin, "no-change", "a file section that changes nothing")
 
     def _skip_hunk(self) -> None:
@@ -681,6 +684,12 @@ _DECODE = "`decouple import` decodes it: import it under another name, and delet
 
 def _missing(old: int, new: int) -> str:
     return f"{max(old, new)} line{'s' if max(old, new) != 1 else ''}"
+
+
+def _writes_two_modes(header: bytes) -> bool:
+    """Whether a section's lines ``old mode`` and ``new mode`` differ: git takes 100144 and 100755, one mode to it."""
+    written = dict(_MODES.findall(header))
+    return len({int(digits, 8) for digits in written.values()}) == 2
 
 
 def _mode(text: bytes, number: int) -> int:

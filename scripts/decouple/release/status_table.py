@@ -77,23 +77,16 @@ def matrix(statuses: Mapping[str, ReleaseStatus]) -> str:
 
 
 def suites(statuses: Mapping[str, ReleaseStatus]) -> str:
-    """The Markdown table of upstream's CUDA suites: a row per release, torch and suite, newest release first."""
-    outcomes = list(
-        dict.fromkeys(name for one in statuses.values() for run in one.suites.values() for name in run.outcomes)
-    )
-    lines = [
-        f"| release | torch | suite | {' | '.join([*outcomes, 'compared'])} |",
-        f"|---{'|---' * (len(outcomes) + 3)}|",
-    ]
-    for release in _newest_first(statuses):
-        for run in _ours_first(statuses[release]):
-            compared = _against(run)  # of all its suites, so it stands once
-            for suite, tally in sorted(run.tally.items()):
-                counts = [str(tally.get(name, 0)) for name in outcomes]
-                lines.append(
-                    f"| {release} | {_whose(run)} ({run.device}) | {suite} | {' | '.join([*counts, compared])} |"
-                )
-                compared = ""
+    """Return the table of upstream's CUDA suites: a row per release and torch, newest release first."""
+    runs = [(release, run) for release in _newest_first(statuses) for run in _ours_first(statuses[release])]
+    outcomes = list(dict.fromkeys(name for _, run in runs for name in run.outcomes))
+    lines = [f"| release | torch | of each suite: {'/'.join(outcomes)} |", "|---|---|---|"]
+    for release, run in runs:
+        counted = [
+            f"{suite} {'/'.join(str(tally.get(name, 0)) for name in outcomes)}"
+            for suite, tally in sorted(run.tally.items())
+        ]
+        lines.append(f"| {release} | {_whose(run)} ({run.device}) | {', '.join(counted)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -121,6 +121,13 @@ def load(folder: Path) -> UpstreamTexts:
     return UpstreamTexts(texts, tuple(toml.read(names, _Names, mend=mend).name) if names.is_file() else ())
 
 
+def refuse(
+    series: Sequence[Patch], identity: str, known: UpstreamTexts, taken: Callable[[str], str] = lambda identity: ""
+) -> None:
+    """Raise NotForUpstream where that is known of the patch ``identity`` without upstream's tree."""
+    _judge(_named(_forms(series), identity), series, known, taken)
+
+
 def commits(
     series: Sequence[Patch],
     source: Source,

@@ -178,6 +178,7 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
         if not Patch(str(path), data, strip).checked().files:
             raise DecoupleError(f"{path} holds no diff", next_step=_NO_DIFF)
         check_kind(Patch(str(path), data, strip))
+        _check_line_ends(path, Patch(str(path), data, strip))
         target = stack.places.patches / full
         if target.exists() and target.read_bytes() != data:
             raise UsageError(f"{target} exists already with other content", next_step="choose another name with -P")
@@ -188,6 +189,21 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
     files[stack.places.series] = series.text().encode()
     stack.transact(Transaction("import", stack.state, files))
     return names
+
+
+def _check_line_ends(path: Path, patch: Patch) -> None:
+    """Raise DecoupleError where ``git am`` makes another tree of the patch than we do, and says nothing.
+
+    It takes the CR off every line of a mail. Where an old line has one, the patch then fails to apply, which is said.
+    """
+    for file in patch.files:
+        for hunk in file.hunks:
+            if not any(line.endswith(b"\r\n") for line in hunk.old_lines) and b"\r\n" in hunk.raw.partition(b"\n")[2]:
+                raise DecoupleError(
+                    f"{path}: adds lines to {file.path} that end in CR LF, and `git am` makes them end in LF",
+                    next_step=f"take the CR off, here and below: sed -i 's/\\r$//' {path}; or, if they must stay, "
+                    "`decouple new`, write the file in the tree, and refresh: `git am --keep-cr` takes that",
+                )
 
 
 def set_header(stack: Stack, name: str, text: str) -> None:

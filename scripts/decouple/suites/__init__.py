@@ -1,1 +1,1 @@
-"""Upstream's CUDA test suites on a torch, test by test; and what two torches did compared."""
+"""Upstream's CUDA test suites: run on a torch, and compared between two builds."""

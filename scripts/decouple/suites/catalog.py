@@ -1,4 +1,4 @@
-"""The suites as data, and the files that they mean in one source tree."""
+"""Load the test suites, and find their files in a source tree."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _FILE = Path(__file__).with_name("suites.toml")
 
 
 class Suite(Struct, frozen=True):
-    """Test files of upstream and how they are run.
+    """Test files of upstream, with how they are run.
 
     ``files`` are names or patterns below ``test/``, ``select`` is pytest's ``-k``, ``process`` the largest number of
-    tests in one process, ``seconds`` the longest that one test may take, ``devices`` how many the suite needs.
+    tests in one process, ``seconds`` the time limit of one test, ``devices`` how many the suite needs.
     """
 
     name: str
@@ -28,8 +28,11 @@ class Suite(Struct, frozen=True):
     seconds: float
     devices: int = 1
 
-    def found(self, tests: Path) -> list[str]:
-        """The files that there are, relative to ``tests``, sorted. Raises DecoupleError when there is none."""
+    def find_files(self, tests: Path) -> list[str]:
+        """Return the files that exist, relative to ``tests``, sorted.
+
+        Raises DecoupleError when there is none.
+        """
         names = {
             str(path.relative_to(tests)) for pattern in self.files for path in tests.glob(pattern) if path.is_file()
         }
@@ -41,32 +44,35 @@ class Suite(Struct, frozen=True):
         return sorted(names)
 
 
-class _File(Struct, frozen=True):
+class _SuiteTable(Struct, frozen=True):
     environment: dict[str, str]
     simulated: dict[str, str]
     suite: tuple[Suite, ...]
 
 
 @cache
-def _file() -> _File:
-    return toml.read(_FILE, _File, mend="git checkout it")
+def _load_table() -> _SuiteTable:
+    return toml.read(_FILE, _SuiteTable, mend="git checkout it")
 
 
-def variables(device: str) -> dict[str, str]:
-    """The environment variables that the suites are run with on a kind of device."""
-    return {**_file().environment, **(_file().simulated if device == "simulated" else {})}
+def select_variables(device: str) -> dict[str, str]:
+    """Return the environment variables of a test run on a kind of device."""
+    return {**_load_table().environment, **(_load_table().simulated if device == "simulated" else {})}
 
 
-def load() -> tuple[Suite, ...]:
-    """Every suite, in order."""
-    return _file().suite
+def load_suites() -> tuple[Suite, ...]:
+    """Return every suite, in order."""
+    return _load_table().suite
 
 
-def chosen(names: Sequence[str]) -> tuple[Suite, ...]:
-    """The suites of these names, all when none is named. Raises UsageError naming those that there are."""
-    every = load()
-    known = {suite.name: suite for suite in every}
+def select_suites(names: Sequence[str]) -> tuple[Suite, ...]:
+    """Return the suites of these names, all when none is named.
+
+    Raises UsageError with the known names when one is unknown.
+    """
+    suites = load_suites()
+    known = {suite.name: suite for suite in suites}
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UsageError(f"no suite {', '.join(unknown)}", next_step=f"choose from {', '.join(known)}")
-    return tuple(known[name] for name in names) if names else every
+    return tuple(known[name] for name in names) if names else suites

@@ -1,4 +1,4 @@
-"""What two torches did with the same tests: outcomes, and what each would have launched."""
+"""Compare two torches by their test outcomes and by what each would have launched."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _COUNTS = ("launches", "copies", "sets", "allocations", "calls", "graphs", "even
 
 
 class Difference(Struct, frozen=True):
-    """A test that is not the same on both: ``what`` is "outcome" or "ledger", ``reason`` stands in ``known.toml``."""
+    """A test that differs: ``what`` is "outcome" or "ledger".
+
+    ``reason`` stands in ``known.toml``, empty when the difference is not known.
+    """
 
     test: str
     suite: str
@@ -33,12 +36,12 @@ class Difference(Struct, frozen=True):
 
 
 class SuiteComparison(Struct, frozen=True):
-    """Tests that both ran, how many ended the same, of how many both have a ledger, and how many of those are the same.
+    """Counts of a comparison of two test runs, and each difference.
 
-    ``exact`` counts ledgers that are the same to the last byte with pointers as (allocation, offset), ``loose`` those
-    that are with all pointers alike; between a real GPU and the simulated device both count launches without their
-    arguments, copies, fills, events and graphs. ``only_ours`` and ``only_theirs`` count tests that the other side did
-    not run.
+    ``tests`` ran on both, ``outcomes`` of them ended the same, ``ledgers`` of them have a ledger on both. ``exact``
+    counts ledgers that are the same to the last byte with pointers as (allocation, offset), ``loose`` those that are
+    with all pointers alike; between a real GPU and the simulated device both count launches without their arguments,
+    copies, fills, events and graphs. ``only_ours`` and ``only_theirs`` count tests that the other side did not run.
     """
 
     tests: int
@@ -48,47 +51,66 @@ class SuiteComparison(Struct, frozen=True):
     loose: int
     only_ours: int
     only_theirs: int
-    found: tuple[Difference, ...]
+    differences: tuple[Difference, ...]
 
     @property
     def ok(self) -> bool:
         """Whether tests were compared and each difference is known."""
-        return self.tests > 0 and all(one.reason for one in self.found)
+        return self.tests > 0 and all(difference.reason for difference in self.differences)
 
     def to_dict(self) -> dict[str, Any]:
-        """For the status file."""
+        """Return the counts and the unknown differences for the status file."""
         numbers = ("tests", "outcomes", "ledgers", "exact", "loose", "only_ours", "only_theirs")
-        unknown = [f"{one.test}: {one.what}: {one.ours}, theirs {one.theirs}" for one in self.found if not one.reason]
+        unknown = [
+            f"{difference.test}: {difference.what}: {difference.ours}, theirs {difference.theirs}"
+            for difference in self.differences
+            if not difference.reason
+        ]
         return {name: getattr(self, name) for name in numbers} | {"unexplained": unknown}
 
 
-def compare(ours: Mapping[str, SuiteResult], theirs: Mapping[str, SuiteResult], sides: str = "") -> SuiteComparison:
-    """Test by test; ``sides`` ("built/official") chooses the known differences.
+def compare_results(
+    ours: Mapping[str, SuiteResult], theirs: Mapping[str, SuiteResult], sides: str = ""
+) -> SuiteComparison:
+    """Compare two builds test by test.
 
-    Raises DecoupleError when the ledgers of a test were taken with different lists of bytes that nobody sets.
+    ``sides`` ("built/official") selects the known differences. Raises DecoupleError when the ledgers of a test were
+    recorded with different lists of bytes that nobody sets.
     """
     both = sorted(ours.keys() & theirs.keys())
-    found: list[Difference] = []
+    differences: list[Difference] = []
     ledgers = exact = loose = same = 0
     for test in both:
-        one, other = ours[test], theirs[test]
-        if one.outcome == other.outcome:
+        our_result, their_result = ours[test], theirs[test]
+        if our_result.outcome == their_result.outcome:
             same += 1
         else:
-            found.append(Difference(test, one.suite, "outcome", _say(one), _say(other)))
-        if one.ledger is None or other.ledger is None:
+            differences.append(
+                Difference(
+                    test, our_result.suite, "outcome", _describe_outcome(our_result), _describe_outcome(their_result)
+                )
+            )
+        if our_result.ledger is None or their_result.ledger is None:
             continue
-        if one.ledger.get("unset") != other.ledger.get("unset") and _digests(one.ledger, other.ledger) != _PLAIN:
+        if (
+            our_result.ledger.get("unset") != their_result.ledger.get("unset")
+            and _choose_digests(our_result.ledger, their_result.ledger) != _PLAIN
+        ):
             raise DecoupleError(
                 f"{test}: its two ledgers leave out other bytes (suites/unset has changed since one of them)",
                 next_step="decouple test-cuda … --again on the older one",
             )
         ledgers += 1
-        to_the_byte, roughly = _digests(one.ledger, other.ledger)
-        exact += one.ledger[to_the_byte] == other.ledger[to_the_byte]
-        loose += one.ledger[roughly] == other.ledger[roughly]
-        if one.outcome == other.outcome and one.ledger[roughly] != other.ledger[roughly]:
-            found.append(Difference(test, one.suite, "ledger", *_counts(one.ledger, other.ledger)))
+        exact_digest, loose_digest = _choose_digests(our_result.ledger, their_result.ledger)
+        exact += our_result.ledger[exact_digest] == their_result.ledger[exact_digest]
+        loose += our_result.ledger[loose_digest] == their_result.ledger[loose_digest]
+        if (
+            our_result.outcome == their_result.outcome
+            and our_result.ledger[loose_digest] != their_result.ledger[loose_digest]
+        ):
+            differences.append(
+                Difference(test, our_result.suite, "ledger", *_describe_counts(our_result.ledger, their_result.ledger))
+            )
     return SuiteComparison(
         tests=len(both),
         outcomes=same,
@@ -97,34 +119,45 @@ def compare(ours: Mapping[str, SuiteResult], theirs: Mapping[str, SuiteResult], 
         loose=loose,
         only_ours=len(ours.keys() - theirs.keys()),
         only_theirs=len(theirs.keys() - ours.keys()),
-        found=tuple(replace(one, reason=reason(one.test, one.what, sides, one.ours)) for one in found),
+        differences=tuple(
+            replace(difference, reason=find_reason(difference.test, difference.what, sides, difference.ours))
+            for difference in differences
+        ),
     )
 
 
-def _digests(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str]:
-    """Which digests are compared: of a real GPU and the simulated one what both are asked for in the same words."""
-    same = ours.get("device") == theirs.get("device")
-    return ("exact", "loose") if same else _PLAIN
+def _choose_digests(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the digests to compare, ours and theirs.
+
+    Between a real GPU and the simulated device only the fields that both record alike are compared.
+    """
+    same_device = ours.get("device") == theirs.get("device")
+    return ("exact", "loose") if same_device else _PLAIN
 
 
-def _say(one: SuiteResult) -> str:
-    return one.outcome + (f" ({one.why.splitlines()[0][:200]})" if one.why else "")
+def _describe_outcome(result: SuiteResult) -> str:
+    return result.outcome + (f" ({result.why.splitlines()[0][:200]})" if result.why else "")
 
 
-def _counts(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str]:
-    """The counts that differ; where all are the same it is the order or the arguments."""
+def _describe_counts(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the counts that differ, per side.
+
+    Where all counts are the same, order or arguments differ.
+    """
     names = [name for name in _COUNTS if ours.get(name) != theirs.get(name)]
     if not names:
         return "the same numbers, other arguments or order", "run both with --simcuda-entries to see them"
-    said = [", ".join(f"{side.get(name)} {name}" for name in names) for side in (ours, theirs)]
-    return said[0], said[1]
+    texts = [", ".join(f"{side.get(name)} {name}" for name in names) for side in (ours, theirs)]
+    return texts[0], texts[1]
 
 
-class Known(Struct, frozen=True):
-    """Tests (a pattern on their ids) of which it is known, and why, that they differ or fail.
+class KnownDifference(Struct, frozen=True):
+    """Tests that are known to differ or to fail, with the reason.
+
+    ``tests`` is a pattern on their ids.
 
     ``what`` is "outcome", "ledger" or "failure"; ``sides`` two builds ("built/official"), or of a failure the devices.
-    ``said`` is a pattern on what the first of the sides said of it: why it skipped the test, for example.
+    ``said`` is a pattern on what the first side reported: why it skipped the test, for example.
     """
 
     tests: re.Pattern[str]
@@ -134,43 +167,43 @@ class Known(Struct, frozen=True):
     said: re.Pattern[str] | None = None
 
 
-class _File(Struct, frozen=True):
-    known: tuple[Known, ...] = ()
+class _KnownTable(Struct, frozen=True):
+    known: tuple[KnownDifference, ...] = ()
 
 
 @cache
-def known() -> tuple[Known, ...]:
-    """The rows of ``known.toml``."""
-    return toml.read(_FILE, _File, mend="git checkout it").known
+def load_known() -> tuple[KnownDifference, ...]:
+    """Return the rows of ``known.toml``."""
+    return toml.read(_FILE, _KnownTable, mend="git checkout it").known
 
 
-def reason(test: str, what: str, sides: str, said: str = "") -> str:
-    """Why ``test`` is known to differ in this way between ``sides``, or why it fails on a device; else empty.
+def find_reason(test: str, what: str, sides: str, observed: str = "") -> str:
+    """Return why ``test`` is known to differ or to fail, else an empty string.
 
-    ``said``: what the first of the sides did, in words.
+    ``sides`` are two builds, or of a failure the device. ``observed``: what the first side reported, in words.
     """
-    for row in known():
+    for row in load_known():
         if (
             what in row.what
             and sides in row.sides
             and row.tests.search(test)
-            and (row.said is None or row.said.search(said))
+            and (row.said is None or row.said.search(observed))
         ):
             return row.reason
     return ""
 
 
-def tally(results: Iterable[SuiteResult]) -> dict[str, dict[str, int]]:
-    """Suite -> outcome -> number, flaky ones counted apart too."""
-    found: dict[str, Counter[str]] = {}
-    for one in results:
-        counts = found.setdefault(one.suite, Counter())
-        counts[one.outcome] += 1
-        counts["flaky"] += one.flaky
-    return {suite: {name: counts[name] for name in (*OUTCOMES, "flaky")} for suite, counts in found.items()}
+def tally_outcomes(results: Iterable[SuiteResult]) -> dict[str, dict[str, int]]:
+    """Count outcomes: suite -> outcome -> number, with flaky tests as well."""
+    by_suite: dict[str, Counter[str]] = {}
+    for result in results:
+        counts = by_suite.setdefault(result.suite, Counter())
+        counts[result.outcome] += 1
+        counts["flaky"] += result.flaky
+    return {suite: {name: counts[name] for name in (*OUTCOMES, "flaky")} for suite, counts in by_suite.items()}
 
 
-def skips(results: Iterable[SuiteResult]) -> Counter[str]:
-    """Why tests were skipped, with how many were for each reason."""
-    first = ((one.why.strip().splitlines() or [""])[0] for one in results if one.outcome == "skipped")
-    return Counter(why.removeprefix("Skipped: ") or "no reason given" for why in first)
+def count_skip_reasons(results: Iterable[SuiteResult]) -> Counter[str]:
+    """Count the skipped tests for each reason."""
+    first_lines = ((result.why.strip().splitlines() or [""])[0] for result in results if result.outcome == "skipped")
+    return Counter(why.removeprefix("Skipped: ") or "no reason given" for why in first_lines)

@@ -1,4 +1,4 @@
-"""Results as JUnit XML, as CI hosts read it."""
+"""Write results as JUnit XML, the format that CI hosts read."""
 
 from __future__ import annotations
 
@@ -11,34 +11,41 @@ from decouple.base.files import write_atomically
 from decouple.suites.store import SuiteResult
 
 
-def write(results: Iterable[SuiteResult], path: Path) -> None:
-    """One ``testsuite`` per suite, one ``testcase`` per test; what XML cannot say is replaced."""
+def write_junit(results: Iterable[SuiteResult], path: Path) -> None:
+    """Write one ``testsuite`` per suite and one ``testcase`` per test.
+
+    Characters that XML cannot hold are replaced.
+    """
     root = ElementTree.Element("testsuites")
-    ordered = sorted(results, key=lambda one: (one.suite, one.id))
-    for suite, members in groupby(ordered, key=lambda one: one.suite):
-        found = list(members)
-        bad = [one for one in found if one.outcome in ("failed", "too slow", "died")]
+    ordered = sorted(results, key=lambda result: (result.suite, result.id))
+    for suite, members in groupby(ordered, key=lambda result: result.suite):
+        suite_results = list(members)
+        failures = [result for result in suite_results if result.outcome in ("failed", "too slow", "died")]
         element = ElementTree.SubElement(
             root,
             "testsuite",
             name=suite,
-            tests=str(len(found)),
-            failures=str(len(bad)),
-            skipped=str(sum(one.outcome in ("skipped", "xfailed") for one in found)),
-            time=f"{sum(one.seconds for one in found):.3f}",
+            tests=str(len(suite_results)),
+            failures=str(len(failures)),
+            skipped=str(sum(result.outcome in ("skipped", "xfailed") for result in suite_results)),
+            time=f"{sum(result.seconds for result in suite_results):.3f}",
         )
-        for one in found:
-            where, _, name = one.id.rpartition("::")
+        for result in suite_results:
+            class_name, _, name = result.id.rpartition("::")
             case = ElementTree.SubElement(
-                element, "testcase", classname=_clean(where), name=_clean(name), time=f"{one.seconds:.3f}"
+                element,
+                "testcase",
+                classname=_replace_unprintable(class_name),
+                name=_replace_unprintable(name),
+                time=f"{result.seconds:.3f}",
             )
-            if one in bad:
-                ElementTree.SubElement(case, "failure", type=one.outcome, message=_clean(one.why))
-            elif one.outcome in ("skipped", "xfailed"):
-                ElementTree.SubElement(case, "skipped", type=one.outcome, message=_clean(one.why))
+            if result in failures:
+                ElementTree.SubElement(case, "failure", type=result.outcome, message=_replace_unprintable(result.why))
+            elif result.outcome in ("skipped", "xfailed"):
+                ElementTree.SubElement(case, "skipped", type=result.outcome, message=_replace_unprintable(result.why))
     ElementTree.indent(root)
     write_atomically(path, ElementTree.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
-def _clean(text: str) -> str:
-    return "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in text)
+def _replace_unprintable(text: str) -> str:
+    return "".join(character if character.isprintable() or character in "\n\t" else "?" for character in text)

@@ -1,4 +1,4 @@
-"""Running tests: collected per file, in processes of their own, again alone where they failed, stored as they end.
+"""Run tests: collect, run in separate processes, retry alone, store each result.
 
 As upstream's ``run_test.py`` does: a failure is tried again in a process of its own, and one that then passes is flaky.
 A test that ends its process, or does not end, is named; those behind it run in another process.
@@ -23,8 +23,8 @@ from msgspec.structs import replace
 
 from decouple.base.progress import SILENT, Progress
 from decouple.suites.catalog import Suite
-from decouple.suites.shards import Shard, cut
-from decouple.suites.store import Store, SuiteResult
+from decouple.suites.shards import Shard, cut_shards
+from decouple.suites.store import ResultStore, SuiteResult
 from decouple.suites.target import Target
 
 #: Seconds that a process may take before its first test, or four times what a test may take: torch is imported and the
@@ -34,8 +34,11 @@ _PYTEST = ("-m", "pytest", "-q", "-c", "/dev/null", "--noconftest", "-p", "no:ca
 _BAD = {"failed", "died", "too slow"}
 
 
-class Collected(Struct, frozen=True):
-    """The tests of one file; ``why`` says why there is none, ``broken`` that pytest could not look."""
+class CollectionResult(Struct, frozen=True):
+    """The tests that pytest collected from one file.
+
+    ``why`` says why there is none, ``broken`` that pytest could not collect.
+    """
 
     suite: Suite
     file: str
@@ -45,12 +48,12 @@ class Collected(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What stands for the file itself among the ids of its tests."""
+        """The id that stands for the file itself among the ids of its tests."""
         return f"{self.file}::(collection)"
 
 
-def collect(target: Target, suite: Suite, file: str) -> Collected:
-    """Ask pytest which tests of ``file`` the suite means, with the torch and the device of ``target``."""
+def collect_tests(target: Target, suite: Suite, file: str) -> CollectionResult:
+    """Ask pytest which tests of ``file`` the suite selects, on ``target``."""
     argv = [
         *_PYTEST,
         "--tb=short",
@@ -62,23 +65,27 @@ def collect(target: Target, suite: Suite, file: str) -> Collected:
         f"{target.tests}/{file}",
     ]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             target.argv(argv), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=4 * START
         )
     except subprocess.TimeoutExpired:
-        return Collected(suite, file, (), f"not collected in {4 * START:.0f} seconds", broken=True)
-    ids = tuple(line for line in done.stdout.splitlines() if line.startswith(f"{file}::"))
-    if ids or done.returncode in (0, 5):  # 5: no test was chosen
-        return Collected(suite, file, ids, "" if ids else "none of its tests is chosen")
-    said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    telling = [line for line in said if line.startswith("E  ")] or said[-1:] or [f"exit status {done.returncode}"]
-    return Collected(suite, file, (), telling[-1].removeprefix("E  ").strip(), broken=True)
+        return CollectionResult(suite, file, (), f"not collected in {4 * START:.0f} seconds", broken=True)
+    ids = tuple(line for line in process.stdout.splitlines() if line.startswith(f"{file}::"))
+    if ids or process.returncode in (0, 5):  # 5: no test was chosen
+        return CollectionResult(suite, file, ids, "" if ids else "none of its tests is chosen")
+    output_lines = [line for line in (process.stdout + process.stderr).splitlines() if line.strip()]
+    error_lines = (
+        [line for line in output_lines if line.startswith("E  ")]
+        or output_lines[-1:]
+        or [f"exit status {process.returncode}"]
+    )
+    return CollectionResult(suite, file, (), error_lines[-1].removeprefix("E  ").strip(), broken=True)
 
 
-def run(
+def run_tests(
     target: Target,
-    collected: Sequence[Collected],
-    store: Store,
+    collected: Sequence[CollectionResult],
+    store: ResultStore,
     *,
     only: Callable[[str], bool] = lambda _: True,
     expected: Callable[[str], bool] = lambda _: False,
@@ -87,18 +94,21 @@ def run(
     minutes: float | None = None,
     progress: Progress = SILENT,
 ) -> int:
-    """Run what ``store`` has no result of, and return how many tests were run.
+    """Run the tests without a stored result, and return how many were run.
 
-    ``only`` chooses tests, ``expected`` says of which a failure is known: it is not tried again. With ``minutes`` no
-    new process starts after that time; the next call goes on.
+    ``only`` selects tests, ``expected`` says of which a failure is known: it is not tried again. With ``minutes`` no
+    new process starts after that time; the next call continues.
     """
     began = time.monotonic()
     shards: list[tuple[Suite, Shard]] = []
-    for one in collected:
-        ids = [test for test in one.ids if only(test) and test not in store.results]
-        shards += [(one.suite, shard) for shard in cut(one.suite.name, one.file, ids, one.suite.process)]
-        if one.broken:
-            store.add([SuiteResult(one.name, "failed", why=one.why, suite=one.suite.name)])
+    for collection in collected:
+        ids = [test for test in collection.ids if only(test) and test not in store.results]
+        shards += [
+            (collection.suite, shard)
+            for shard in cut_shards(collection.suite.name, collection.file, ids, collection.suite.process)
+        ]
+        if collection.broken:
+            store.add([SuiteResult(collection.name, "failed", why=collection.why, suite=collection.suite.name)])
     total = sum(len(shard.ids) for _, shard in shards)
     progress.start(f"CUDA suites on {target.label} ({target.device})", float(total), "tests")
     lock = threading.Lock()
@@ -106,33 +116,41 @@ def run(
 
     stopped = threading.Event()
 
-    def late() -> bool:
+    def is_late() -> bool:
         return stopped.is_set() or (minutes is not None and time.monotonic() - began > 60 * minutes)
 
-    def done(result: SuiteResult) -> None:
+    def store_result(result: SuiteResult) -> None:
         nonlocal ran
         with lock:
             store.add([result])
             ran += 1
             progress.advance()
 
-    def whole(work: tuple[Suite, Shard]) -> None:
-        suite, shard = work
-        left, number = shard.ids, 0
-        while left and not late():
+    def run_shard(task: tuple[Suite, Shard]) -> None:
+        suite, shard = task
+        remaining, number = shard.ids, 0
+        while remaining and not is_late():
             number += 1
-            results = process(target, suite, replace(shard, ids=left, name=f"{shard.name}.{number}"), done, stopped)
-            ended = {one.id for one in results}
-            left = tuple(test for test in left if test not in ended)
-            for one in results:
-                if len(shard.ids) > 1 and one.outcome in _BAD and not one.known and not expected(one.id) and not late():
-                    better = alone(target, suite, shard, one, retries, stopped)
+            results = run_process(
+                target, suite, replace(shard, ids=remaining, name=f"{shard.name}.{number}"), store_result, stopped
+            )
+            ended = {result.id for result in results}
+            remaining = tuple(test for test in remaining if test not in ended)
+            for result in results:
+                if (
+                    len(shard.ids) > 1
+                    and result.outcome in _BAD
+                    and not result.known
+                    and not expected(result.id)
+                    and not is_late()
+                ):
+                    better = retry_alone(target, suite, shard, result, retries, stopped)
                     with lock:
                         store.add([better])
 
-    with _terminated_as_interrupted(), ThreadPoolExecutor(max_workers=jobs) as pool:
+    with _interrupt_on_sigterm(), ThreadPoolExecutor(max_workers=jobs) as pool:
         try:
-            for future in [pool.submit(whole, work) for work in shards]:
+            for future in [pool.submit(run_shard, task) for task in shards]:
                 future.result()
         except BaseException:
             stopped.set()  # ends the processes: they are in sessions of their own, and hear of no interrupt
@@ -143,151 +161,164 @@ def run(
 
 
 @contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """A termination of this process ends the tests as an interrupt does; for the main thread."""
+def _interrupt_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the tests as an interrupt does; for the main thread."""
 
     def stop(number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
     main = threading.current_thread() is threading.main_thread()
-    old = signal.signal(signal.SIGTERM, stop) if main else None
+    previous = signal.signal(signal.SIGTERM, stop) if main else None
     try:
         yield
     finally:
         if main:
-            signal.signal(signal.SIGTERM, old)
+            signal.signal(signal.SIGTERM, previous)
 
 
-def alone(
+def retry_alone(
     target: Target, suite: Suite, shard: Shard, result: SuiteResult, retries: int, stopped: threading.Event
 ) -> SuiteResult:
-    """What became of a test that failed, tried again up to ``retries`` times in processes of its own."""
-    found = result
+    """Run a failed test again up to ``retries`` times, each in its own process.
+
+    Returns the last result; it is flaky when the test passed.
+    """
+    latest = result
     for attempt in range(1, retries + 1):
-        one = replace(shard, ids=(found.id,), name=f"{shard.name}-alone-{attempt}")
-        again = process(target, suite, one, stopped=stopped)
-        if again:
-            better = again[0].outcome not in _BAD
-            found = replace(again[0], attempts=attempt + 1, flaky=better, why=again[0].why or result.why)
-            if better:
+        single = replace(shard, ids=(latest.id,), name=f"{shard.name}-alone-{attempt}")
+        results = run_process(target, suite, single, stopped=stopped)
+        if results:
+            passed = results[0].outcome not in _BAD
+            latest = replace(results[0], attempts=attempt + 1, flaky=passed, why=results[0].why or result.why)
+            if passed:
                 break
-    return found
+    return latest
 
 
-def process(
+def run_process(
     target: Target,
     suite: Suite,
     shard: Shard,
-    heard: Callable[[SuiteResult], None] = lambda result: None,
+    on_result: Callable[[SuiteResult], None] = lambda result: None,
     stopped: threading.Event | None = None,
 ) -> list[SuiteResult]:
-    """Run ``shard`` in one process: a result for each of its tests up to the one that ended the process, if one did.
+    """Run ``shard`` in one process and return a result for each test that ran.
 
-    ``heard`` gets each result as soon as it is known. When ``stopped`` is set the process is ended; the test that
-    it was at has no result.
+    The last result is that of the test that ended the process, if one did. ``on_result`` gets each result as soon as it
+    is known. When ``stopped`` is set the process is ended; the test that it was running has no result.
     """
     folder = target.folder / "shards"
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{shard.name}-{os.getpid()}-{threading.get_ident()}"
-    names, answer, log = (folder / f"{stem}.{kind}" for kind in ("ids", "jsonl", "log"))
-    names.write_text("".join(f"{test}\n" for test in shard.ids), encoding="utf-8")
-    inside = f"{target.work}/shards/{stem}"
+    ids_path, results_path, log = (folder / f"{stem}.{kind}" for kind in ("ids", "jsonl", "log"))
+    ids_path.write_text("".join(f"{test}\n" for test in shard.ids), encoding="utf-8")
+    stem_in_target = f"{target.work}/shards/{stem}"
     argv = [*_PYTEST, "--tb=no", "--rootdir", target.tests, "-p", "simcuda.plugin"]
-    argv += ["--simcuda-results", f"{inside}.jsonl", "--simcuda-only", f"{inside}.ids", f"{target.tests}/{shard.file}"]
-    watched = _Watched(answer, suite.name, set(shard.ids), heard)
+    argv += [
+        "--simcuda-results",
+        f"{stem_in_target}.jsonl",
+        "--simcuda-only",
+        f"{stem_in_target}.ids",
+        f"{target.tests}/{shard.file}",
+    ]
+    reader = _ResultReader(results_path, suite.name, set(shard.ids), on_result)
     with log.open("wb") as out:
         running = subprocess.Popen(
             target.argv(argv), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
         )
-        slow = _wait(running, watched, suite.seconds, stopped)
+        timed_out = _wait_for_end(running, reader, suite.seconds, stopped)
     if stopped is not None and stopped.is_set():
-        return watched.found
-    if watched.begun:
+        return reader.results
+    if reader.running_test:
         code = running.returncode
-        how = f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
-        if slow:
-            ended = SuiteResult(
-                watched.begun, "too slow", suite.seconds, f"not done in {suite.seconds:g} s", suite=suite.name
+        ending = f"its process ended by signal {-code}" if code < 0 else f"its process ended with exit status {code}"
+        if timed_out:
+            result = SuiteResult(
+                reader.running_test, "too slow", suite.seconds, f"not done in {suite.seconds:g} s", suite=suite.name
             )
         else:
-            ended = SuiteResult(watched.begun, "died", why=how, suite=suite.name)
-        watched.add(ended)
-    elif not watched.found:
-        why = f"no test began in {max(START, 4 * suite.seconds):.0f} s" if slow else _last(log)
+            result = SuiteResult(reader.running_test, "died", why=ending, suite=suite.name)
+        reader.add(result)
+    elif not reader.results:
+        why = f"no test began in {max(START, 4 * suite.seconds):.0f} s" if timed_out else _read_last_line(log)
         for test in shard.ids:
-            watched.add(SuiteResult(test, "died", why=f"no test ran: {why}", suite=suite.name))
-    for path in (names, answer, *(() if any(one.outcome in _BAD for one in watched.found) else (log,))):
+            reader.add(SuiteResult(test, "died", why=f"no test ran: {why}", suite=suite.name))
+    for path in (ids_path, results_path, *(() if any(result.outcome in _BAD for result in reader.results) else (log,))):
         path.unlink(missing_ok=True)
-    return watched.found
+    return reader.results
 
 
-class _Watched:
-    """The lines that the plug-in writes, read as they come."""
+class _ResultReader:
+    """Reads the lines that the plug-in writes, as they come."""
 
-    def __init__(self, answer: Path, suite: str, wanted: set[str], heard: Callable[[SuiteResult], None]) -> None:
-        answer.unlink(missing_ok=True)
-        self.found: list[SuiteResult] = []
-        self.begun = ""
-        self._answer, self._suite, self._wanted, self._heard = answer, suite, wanted, heard
-        self._read = 0
+    def __init__(self, path: Path, suite: str, wanted: set[str], on_result: Callable[[SuiteResult], None]) -> None:
+        path.unlink(missing_ok=True)
+        self.results: list[SuiteResult] = []
+        self.running_test = ""
+        self._path, self._suite, self._wanted, self._on_result = path, suite, wanted, on_result
+        self._offset = 0
 
-    def look(self) -> bool:
-        """Read what is new; whether anything was."""
-        if not self._answer.exists():
+    def read_new_lines(self) -> bool:
+        """Read the new lines; return whether there were any."""
+        if not self._path.exists():
             return False
-        with self._answer.open("rb") as file:
-            file.seek(self._read)
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
             text = file.read()
-        whole = text[: text.rfind(b"\n") + 1]  # the last line may still be on its way
-        self._read += len(whole)
-        for line in whole.decode("utf-8", errors="replace").splitlines():
+        complete = text[: text.rfind(b"\n") + 1]  # the last line may still be on its way
+        self._offset += len(complete)
+        for line in complete.decode("utf-8", errors="replace").splitlines():
             with contextlib.suppress(ValueError):
-                self._line(json.loads(line))
-        return bool(whole)
+                self._parse_line(json.loads(line))
+        return bool(complete)
 
-    def _line(self, row: Mapping[str, Any]) -> None:
+    def _parse_line(self, row: Mapping[str, Any]) -> None:
         if row["outcome"] == "started":
-            self.begun = str(row["id"])
+            self.running_test = str(row["id"])
             return
-        self.begun = ""
+        self.running_test = ""
         seconds, why = float(row.get("seconds") or 0.0), str(row.get("why") or "")
         known, ledger = str(row.get("known") or ""), row.get("ledger") or None
         self.add(
-            SuiteResult(str(row["id"]), _outcome(row), seconds, why, suite=self._suite, known=known, ledger=ledger)
+            SuiteResult(
+                str(row["id"]), _parse_outcome(row), seconds, why, suite=self._suite, known=known, ledger=ledger
+            )
         )
 
     def add(self, result: SuiteResult) -> None:
-        """One result more, when it is of a test that was asked for."""
+        """Store a result and report it, when its test belongs to the shard."""
         if result.id in self._wanted:
-            self.found.append(result)
-            self._heard(result)
+            self.results.append(result)
+            self._on_result(result)
 
 
-def _wait(running: subprocess.Popen[bytes], watched: _Watched, seconds: float, stopped: threading.Event | None) -> bool:
-    """Wait for the process; kill it when nothing happened for too long, and say so."""
+def _wait_for_end(
+    process: subprocess.Popen[bytes], reader: _ResultReader, seconds: float, stopped: threading.Event | None
+) -> bool:
+    """Wait for the process; kill it on a timeout and return whether it timed out."""
     last, began = time.monotonic(), False
     try:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                running.wait(timeout=0.5)
+                process.wait(timeout=0.5)
                 return False
             if stopped is not None and stopped.is_set():
                 return False
-            if watched.look():
+            if reader.read_new_lines():
                 last, began = time.monotonic(), True
             if time.monotonic() - last > (seconds if began else max(START, 4 * seconds)):
                 return True
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(running.pid, signal.SIGKILL)  # its children too: workers of a DataLoader, ranks of a DDP test
-        running.wait()
-        watched.look()
+            os.killpg(process.pid, signal.SIGKILL)  # its children too: workers of a DataLoader, ranks of a DDP test
+        process.wait()
+        reader.read_new_lines()
 
 
-def _outcome(row: Mapping[str, Any]) -> str:
+def _parse_outcome(row: Mapping[str, Any]) -> str:
     return "too slow" if "Timeout" in str(row.get("why") or "") and row["outcome"] == "failed" else str(row["outcome"])
 
 
-def _last(log: Path) -> str:
-    said = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return said[-1].strip() if said else "it said nothing"
+def _read_last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "it said nothing"

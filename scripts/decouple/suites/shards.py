@@ -1,4 +1,7 @@
-"""Which tests share a process: those of a class, since a sticky error or a failed capture spoils what comes after."""
+"""Divide tests among processes: those of a class share one.
+
+A sticky error or a failed capture affects the tests that come after it in the same process.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from msgspec import Struct
 
 
 class Shard(Struct, frozen=True):
-    """Tests of one file that run one after another in one process; ``name`` tells shards apart in logs."""
+    """Tests of one file that run one after another in one process.
+
+    ``name`` distinguishes shards in logs.
+    """
 
     suite: str
     file: str
@@ -18,41 +24,42 @@ class Shard(Struct, frozen=True):
     ids: tuple[str, ...]
 
 
-def cut(suite: str, file: str, ids: Sequence[str], most: int) -> list[Shard]:
-    """Shards of at most ``most`` tests, in the order of ``ids``.
+def cut_shards(suite: str, file: str, ids: Sequence[str], most: int) -> list[Shard]:
+    """Return shards of at most ``most`` tests, in the order of ``ids``.
 
-    Small classes that follow each other share a process; a class is cut only where it alone has more than ``most``.
+    Small classes that follow each other share a process; a class is divided only where it alone has more than ``most``.
     """
-    found: list[list[str]] = [[]]
-    for _, members in itertools.groupby(ids, key=class_of):
-        rest = list(members)
-        if found[-1] and len(found[-1]) + len(rest) > most:
-            found.append([])
-        for at in range(0, len(rest), most):
-            if at:
-                found.append([])
-            found[-1] += rest[at : at + most]
+    groups: list[list[str]] = [[]]
+    for _, members in itertools.groupby(ids, key=find_class):
+        tests = list(members)
+        if groups[-1] and len(groups[-1]) + len(tests) > most:
+            groups.append([])
+        for start in range(0, len(tests), most):
+            if start:
+                groups.append([])
+            groups[-1] += tests[start : start + most]
     name = file.removesuffix(".py").replace("/", ".")
     return [
-        Shard(suite, file, f"{name}-{number}", tuple(part))
-        for number, part in enumerate((part for part in found if part), start=1)
+        Shard(suite, file, f"{name}-{number}", tuple(group))
+        for number, group in enumerate((group for group in groups if group), start=1)
     ]
 
 
-def class_of(test: str) -> str:
-    """File and class of a test's id.
+def find_class(test: str) -> str:
+    """Return the file and class of a test's id.
 
-    >>> class_of("test_cuda.py::TestCuda::test_x[a]")
+    >>> find_class("test_cuda.py::TestCuda::test_x[a]")
     'test_cuda.py::TestCuda'
     """
     return test.partition("[")[0].rpartition("::")[0]
 
 
-def slice_of(ids: Iterable[str], count: int, seed: str, files: int = 0) -> set[str]:
-    """``count`` of the tests, chosen by ``seed`` (a commit's hash): the same for the same seed, others for another.
+def choose_slice(ids: Iterable[str], count: int, seed: str, files: int = 0) -> set[str]:
+    """Choose ``count`` of the tests by ``seed`` (a commit's hash).
 
-    With ``files`` they are of at most that many files, chosen by the seed too, each with the same share where it has as
-    many tests: a file costs the start of torch and its collection, however few of its tests are run.
+    The choice is the same for the same seed. With ``files`` the tests are of at most that many files, chosen by the
+    seed too, each with the same share where it has as many tests: a file costs the start of torch and its collection,
+    however few of its tests are run.
     """
 
     def rank(name: str) -> bytes:
@@ -63,6 +70,6 @@ def slice_of(ids: Iterable[str], count: int, seed: str, files: int = 0) -> set[s
         by_file.setdefault(test.partition("::")[0], []).append(test)
     if not files:
         return set(sorted(itertools.chain.from_iterable(by_file.values()), key=rank)[:count])
-    named = sorted(by_file, key=rank)[:files]
-    turns = itertools.chain.from_iterable(itertools.zip_longest(*(by_file[name] for name in named)))
+    chosen_files = sorted(by_file, key=rank)[:files]
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*(by_file[name] for name in chosen_files)))
     return set(itertools.islice(filter(None, turns), count))

@@ -1,4 +1,7 @@
-"""Results on disk: one line of JSON per test, appended as it ends, so that a run that was stopped goes on."""
+"""Store results on disk: one line of JSON per test, appended as it ends.
+
+A run that was stopped continues from them.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ OUTCOMES = ("passed", "xfailed", "skipped", "failed", "too slow", "died")
 
 
 class SuiteResult(Struct, frozen=True):
-    """One test: its id below upstream's ``test/``, what became of it, and the ledger of what it would have launched.
+    """The result of one test: its id below upstream's ``test/`` and its outcome.
 
     ``attempts`` counts the processes it was run in; ``flaky`` is one that failed and then passed alone. ``why`` is the
-    last line of what went wrong, or why it was skipped. ``ledger`` is None on a real GPU. ``known`` is why the
-    simulated device cannot pass it, where its own list says so.
+    last line of what went wrong, or why it was skipped. ``ledger`` is what it would have launched, None on a real GPU
+    without a record. ``known`` is why the simulated device cannot pass it, where its own list says so.
     """
 
     id: str
@@ -36,57 +39,58 @@ class SuiteResult(Struct, frozen=True):
     ledger: Mapping[str, Any] | None = None
 
 
-class Store:
+class ResultStore:
     """The results of one torch on one kind of device, in ``folder``.
 
-    ``about`` says whose they are. Raises UsageError when the folder holds another torch's.
+    ``about`` describes that torch. Raises UsageError when the folder holds the results of another one.
     """
 
     def __init__(self, folder: Path, about: Mapping[str, Any], digest: str, *, again: bool = False) -> None:
         self.folder = folder
         self._file = folder / "results.jsonl"
         self._names = folder / "collected.json"
-        head = folder / "about.json"
+        about_path = folder / "about.json"
         if again:
-            for path in (self._file, self._names, head):
+            for path in (self._file, self._names, about_path):
                 path.unlink(missing_ok=True)
-        if head.exists():
-            before = json.loads(head.read_text(encoding="utf-8"))
-            if before["digest"] != digest:
+        if about_path.exists():
+            stored = json.loads(about_path.read_text(encoding="utf-8"))
+            if stored["digest"] != digest:
                 raise UsageError(
-                    f"{folder}: holds the results of another build ({before['torch']}, {before['device']})",
+                    f"{folder}: holds the results of another build ({stored['torch']}, {stored['device']})",
                     next_step="--again throws them away, --results DIR keeps both",
                 )
         else:
-            write_atomically(head, json.dumps({**about, "digest": digest}, indent=2, sort_keys=True) + "\n")
-        self.results = read(self._file) if self._file.exists() else {}
+            write_atomically(about_path, json.dumps({**about, "digest": digest}, indent=2, sort_keys=True) + "\n")
+        self.results = read_results(self._file) if self._file.exists() else {}
 
-    def add(self, found: Iterable[SuiteResult]) -> None:
-        """Append; a later line of the same test takes the place of an earlier one."""
+    def add(self, results: Iterable[SuiteResult]) -> None:
+        """Append results; a later line of a test replaces an earlier one."""
         with self._file.open("a", encoding="utf-8") as file:
-            for one in found:
-                self.results[one.id] = one
-                file.write(json.dumps(to_builtins(one), sort_keys=True) + "\n")
+            for result in results:
+                self.results[result.id] = result
+                file.write(json.dumps(to_builtins(result), sort_keys=True) + "\n")
 
-    def collected(self) -> dict[str, list[str]]:
-        """What pytest was asked before: which tests of a file are chosen."""
+    def read_collected(self) -> dict[str, list[str]]:
+        """Return the tests that pytest collected before, per file and selection."""
         if not self._names.exists():
             return {}
-        found: dict[str, list[str]] = json.loads(self._names.read_text(encoding="utf-8"))
-        return found
+        collected: dict[str, list[str]] = json.loads(self._names.read_text(encoding="utf-8"))
+        return collected
 
-    def keep_collected(self, found: Mapping[str, list[str]]) -> None:
-        """Remember that for the next run on the same torch."""
-        write_atomically(self._names, json.dumps(found))
+    def write_collected(self, collected: Mapping[str, list[str]]) -> None:
+        """Store what pytest collected for the next run on the same torch."""
+        write_atomically(self._names, json.dumps(collected))
 
 
-def read(path: Path) -> dict[str, SuiteResult]:
-    """Id -> result. Reads ``results.jsonl``, the folder it is in, the same packed with xz, or what the plug-in wrote.
+def read_results(path: Path) -> dict[str, SuiteResult]:
+    """Return id -> result from ``results.jsonl``, its folder or a packed file.
 
-    A last line that was cut off by a kill is left out. Raises DecoupleError when the file is not of this kind.
+    What the plug-in wrote is read too, packed with xz or not. A last line that was cut off by a kill is left out.
+    Raises DecoupleError when the file is not of this kind.
     """
     path = path / "results.jsonl" if path.is_dir() else path
-    found: dict[str, SuiteResult] = {}
+    results: dict[str, SuiteResult] = {}
     try:
         raw = path.read_bytes()
         lines = (lzma.decompress(raw) if raw[:6] == b"\xfd7zXZ\0" else raw).decode().split("\n")
@@ -94,49 +98,52 @@ def read(path: Path) -> dict[str, SuiteResult]:
             if not line:
                 continue
             try:
-                row = _result(json.loads(line))
+                row = _parse_result(json.loads(line))
             except ValueError:
                 if number == len(lines) - 1 and line.startswith("{"):
                     break
                 raise
             if row:
-                found[row.id] = row
+                results[row.id] = row
     except (OSError, ValueError, TypeError, KeyError, lzma.LZMAError) as error:
         raise DecoupleError(
             f"{path}: no results of test-cuda: {error}", next_step="decouple test-cuda RELEASE"
         ) from None
-    return found
+    return results
 
 
-def _result(row: dict[str, Any]) -> SuiteResult | None:
-    """A stored result, or a line of the plug-in's (``simcuda.plugin``); None for one that says that a test began."""
+def _parse_result(row: dict[str, Any]) -> SuiteResult | None:
+    """Parse a stored result or a line of the plug-in (``simcuda.plugin``).
+
+    Returns None for a line that says that a test began.
+    """
     if row["outcome"] == "started":
         return None
-    known = {name: value for name, value in row.items() if name in SuiteResult.__struct_fields__ and value is not None}
-    known["id"] = row["id"].removeprefix("test/")  # when pytest was started above upstream's test/
-    return SuiteResult(**{"suite": known["id"].partition("::")[0], **known})
+    fields = {name: value for name, value in row.items() if name in SuiteResult.__struct_fields__ and value is not None}
+    fields["id"] = row["id"].removeprefix("test/")  # when pytest was started above upstream's test/
+    return SuiteResult(**{"suite": fields["id"].partition("::")[0], **fields})
 
 
-def keep(found: Iterable[SuiteResult], path: Path, *, ledgers: bool = True) -> None:
-    """Write results as a file to compare with later, packed with xz and sorted.
+def write_packed(results: Iterable[SuiteResult], path: Path, *, ledgers: bool = True) -> None:
+    """Write results as one sorted file, packed with xz, to compare with later.
 
     Without ``ledgers`` a small one: outcomes, and whole seconds.
     """
     rows = (
-        json.dumps(to_builtins(one) if ledgers else _brief(one), sort_keys=True)
-        for one in sorted(found, key=lambda one: one.id)
+        json.dumps(to_builtins(result) if ledgers else _abbreviate_result(result), sort_keys=True)
+        for result in sorted(results, key=lambda result: result.id)
     )
     write_atomically(path, lzma.compress("".join(f"{row}\n" for row in rows).encode()))
 
 
-def _brief(one: SuiteResult) -> dict[str, Any]:
-    return {"id": one.id, "outcome": one.outcome, "suite": one.suite, "seconds": round(one.seconds)}
+def _abbreviate_result(result: SuiteResult) -> dict[str, Any]:
+    return {"id": result.id, "outcome": result.outcome, "suite": result.suite, "seconds": round(result.seconds)}
 
 
-def official(release: str) -> Path:
-    """Outcomes of PyPI's official wheel of that release on the simulated device, kept with this code.
+def find_official_results(release: str) -> Path:
+    """Return the path of the stored outcomes of PyPI's official wheel.
 
-    Raises DecoupleError when none were kept.
+    They were taken on the simulated device. Raises DecoupleError when there are none of that release.
     """
     path = Path(__file__).with_name(f"official-{release}.xz")
     if not path.exists():

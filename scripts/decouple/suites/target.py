@@ -1,4 +1,4 @@
-"""The torch whose suites are run: a command line that starts its Python, and what tells it from another one."""
+"""Describe the torch whose suites are run: its command line and its identity."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ class Target(Struct, frozen=True):
     recorded: bool = False
 
     def argv(self, arguments: Sequence[str]) -> list[str]:
-        """The command line that runs this Python with ``arguments``, on its device, in upstream's ``test/``."""
+        """Return the command line that runs this Python with ``arguments``.
+
+        It runs on the target's device, in upstream's ``test/``.
+        """
         path = ":".join(filter(None, [f"{self.project}/scripts", self.variables.get("PYTHONPATH", "")]))
         words = [f"{name}={value}" for name, value in sorted({**self.variables, "PYTHONPATH": path}.items())]
         device = [*self.python, "-m", "simcuda", "run", *self.simulation] if self.device == "simulated" else []
@@ -57,22 +60,27 @@ class Target(Struct, frozen=True):
             device = [*self.python, "-m", "simcuda", "record"]
         return [*self.enter, "env", "-C", self.tests, *words, *device, *self.python, *arguments]
 
-    def about(self) -> dict[str, Any]:
-        """What the torch says of itself, with its device. Raises DecoupleError in the words of a failed import."""
-        done = subprocess.run(self.argv(["-c", _QUESTION]), capture_output=True, text=True, stdin=subprocess.DEVNULL)
-        lines = [line for line in done.stdout.splitlines() if line.startswith("decouple:")]
-        if done.returncode or not lines:
-            said = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit status {done.returncode}"]
+    def describe_torch(self) -> dict[str, Any]:
+        """Return what the torch reports of itself, with its device.
+
+        Raises DecoupleError with the message of a failed import.
+        """
+        process = subprocess.run(self.argv(["-c", _QUESTION]), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        lines = [line for line in process.stdout.splitlines() if line.startswith("decouple:")]
+        if process.returncode or not lines:
+            errors = [line for line in process.stderr.splitlines() if line.strip()] or [
+                f"exit status {process.returncode}"
+            ]
             raise DecoupleError(
-                f"{self.label}: torch cannot be asked: {said[-1].strip()}",
+                f"{self.label}: torch cannot be asked: {errors[-1].strip()}",
                 next_step=" ".join(self.python) + " -c 'import torch'",
             )
-        found: dict[str, Any] = json.loads(lines[-1].removeprefix("decouple:"))
-        return found | {"label": self.label, "device": self.device}
+        description: dict[str, Any] = json.loads(lines[-1].removeprefix("decouple:"))
+        return description | {"label": self.label, "device": self.device}
 
 
 def check_device(about: Mapping[str, Any], wanted: str) -> None:
-    """Raises DecoupleError when the torch does not see the device that its tests need."""
+    """Raise DecoupleError when the torch does not see the device of its tests."""
     if not about["available"]:
         raise DecoupleError(
             f"{about['label']}: torch {about['torch']} sees no CUDA device ({wanted})",
@@ -82,19 +90,25 @@ def check_device(about: Mapping[str, Any], wanted: str) -> None:
         )
 
 
-def gpu(devices: Path = Path("/dev")) -> bool:
-    """Whether this machine has a GPU of NVIDIA's: a node of one, and not only the driver's own (``nvidiactl``)."""
+def has_gpu(devices: Path = Path("/dev")) -> bool:
+    """Return whether this machine has an NVIDIA GPU.
+
+    A device node counts, the driver's own (``nvidiactl``) does not.
+    """
     return any(devices.glob("nvidia[0-9]*"))
 
 
-def device_of(wanted: str, gpu: bool) -> str:
-    """ "gpu" or "simulated" for what the user asked; ``auto`` takes a GPU where there is one."""
+def choose_device(wanted: str, gpu: bool) -> str:
+    """Return "gpu" or "simulated" for ``wanted``; ``auto`` prefers a GPU.
+
+    Raises UsageError for any other word.
+    """
     if wanted not in ("auto", "gpu", "simulated"):
         raise UsageError(f"--device {wanted}: no such device", next_step="choose auto, gpu or simulated")
     return ("gpu" if gpu else "simulated") if wanted == "auto" else wanted
 
 
-def digest(about: Mapping[str, Any]) -> str:
-    """The same for the same torch on the same kind of device: what stored results belong to."""
+def hash_identity(about: Mapping[str, Any]) -> str:
+    """Return a hash of the torch and its device, which stored results belong to."""
     parts = {name: about[name] for name in ("torch", "git", "cuda", "python", "libraries", "device", "devices")}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -82,7 +82,7 @@ def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
         "operators": lambda: ecosystem._operators(tried(other, folder), project),
         "what an import opens": lambda: imports.runs_without([str(other)], ["/none"]),
         "upstream's tests": lambda: upstream_tests.outcomes(tried(other, folder), "/t", [suite], folder / "log"),
-        "stand-ins": lambda: simulate.share(folder / "cache", folder / "shared", ROOT),
+        "stand-ins": lambda: simulate.share_stand_ins(folder / "cache", folder / "shared", ROOT),
         "look at a torch": lambda: torchbuild.look(other),
         "NVIDIA's wheels": lambda: vendor.fetched("nvidia-none==1", folder, None),
     }

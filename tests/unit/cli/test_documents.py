@@ -18,7 +18,21 @@ from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.debian import DebianSource
 
 PROJECT = find_project()
-PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
+PAGES = sorted(
+    path for places in ("*.md", "docs/*.md", "*/README.md", "scripts/*/README.md") for path in PROJECT.glob(places)
+)
+
+
+def page_id(page: Path) -> str:
+    """The page's place in the project."""
+    return str(page.relative_to(PROJECT))
+
+
+def anchors(text: str) -> set[str]:
+    """What a link to a heading of the page may name, as GitHub makes it."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    words = (re.sub(r"\]\([^)]*\)", "]", heading).lower() for heading in re.findall(r"^#+ +(.+?) *$", prose, re.M))
+    return {re.sub(r"[^\w -]", "", heading).replace(" ", "-") for heading in words}
 
 
 def named(text: str) -> tuple[set[str], set[str]]:
@@ -46,19 +60,35 @@ def sessions() -> set[str]:
     return set(re.findall(r"^[*-] (\S+)", menu, re.M)) | others
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_every_command_exists(page: Path) -> None:
     ours, menu = named(page.read_text(encoding="utf-8"))
     assert (ours - verbs(), menu - sessions()) == (set(), set())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_every_file_that_is_linked_or_run_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     linked = [page.parent / name for name in re.findall(r"\]\((?!https?:)([^)#\s]+)", text)]
     run = [PROJECT / name for name in re.findall(r"\bpython3? ((?:scripts|third_device|ci|tests)/[\w./-]+)", text)]
     tests = [PROJECT / name for name in re.findall(r"\btests/[\w/]+(?:\.py)?", text)]
     assert [str(path) for path in (*linked, *run, *tests) if not path.exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_section_that_is_linked_exists(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    lost = [
+        f"{name}#{anchor}"
+        for name, anchor in links
+        if anchor not in anchors((page.parent / name if name else page).read_text(encoding="utf-8"))
+    ]
+    assert lost == []
+
+
+def test_a_heading_is_linked_as_github_names_it() -> None:
+    text = "# Stage 2: `third_device/it`\n\n```\n# no heading\n```\n\n## Upstream's [suites](x.md)\n"
+    assert anchors(text) == {"stage-2-third_deviceit", "upstreams-suites"}
 
 
 def test_a_session_of_a_release_without_a_series_runs_when_it_is_named() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from decouple.cli.menu import VERBS
 from decouple.cli.shown import escaping
 from tests.support.series import World, usual_world
 
-CLOSED = ["0<&-", "1>&-", "2>&-", "0<&- 1>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"]
+CLOSED = ["1>&-", "2>&-", "0<&- 1>&- 2>&-"]
 PLAIN = {"PYTHONIOENCODING": "latin-1"}
 C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
@@ -60,15 +61,33 @@ def test_a_closed_stream_takes_what_is_written_to_it(world: World, redirect: str
     assert not (world.project / "cache" / "faults").exists()
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_no_verb_ends_in_a_fault_without_streams(verb: str, tmp_path: Path) -> None:
-    """Called without arguments, in a checkout with nothing in it, each says what it wants, or does nothing."""
+def test_no_verb_ends_in_a_fault_without_streams(tmp_path: Path) -> None:
+    """Called without arguments, in a checkout with nothing in it, each says what it wants, or does nothing.
+
+    One process whose standard input and output are closed forks for each of them.
+    """
     for name in ("series", "patches", "third_device"):
         (tmp_path / name).mkdir()
+    code = """if True:
+        import os, sys
+        from decouple.cli import main, parser
+        parser()  # loads the modules of all verbs, once
+        for verb in sys.argv[1:]:
+            child = os.fork()
+            if not child:
+                try:
+                    code = main([verb])
+                except SystemExit as ended:
+                    code = ended.code
+                os._exit(code)
+            print(verb, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=sys.stderr, flush=True)
+    """
     said = {"DECOUPLE_PROJECT": str(tmp_path), "DECOUPLE_CACHE": str(tmp_path / "cache")}
-    command = ["bash", "-c", 'exec "$@" 0<&- 1>&-', "bash", sys.executable, "-m", "decouple", verb]
-    done = subprocess.run(command, env={**os.environ, **said}, capture_output=True, cwd=tmp_path, timeout=300)
-    assert done.returncode in (0, 1, 2, 75), done.stderr
+    command = ["bash", "-c", 'exec "$@" 0<&- 1>&-', "bash", sys.executable, "-c", code, *VERBS]
+    done = subprocess.run(command, env={**os.environ, **said}, capture_output=True, cwd=tmp_path, text=True)
+    codes = dict(re.findall(r"^([a-z0-9-]+) (-?\d+)$", done.stderr, re.MULTILINE))
+    assert codes.keys() == VERBS.keys()
+    assert {verb: code for verb, code in codes.items() if code not in ("0", "1", "2", "75")} == {}, done.stderr
     assert not (tmp_path / "cache" / "faults").exists()
 
 
@@ -91,9 +110,7 @@ def test_nothing_is_read_from_a_closed_input(world: World) -> None:
         assert done.returncode in (0, 1, 2) and b"fault of decouple" not in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize(
-    "environment", [PLAIN, C_LOCALE, {"PYTHONIOENCODING": "ascii:strict"}], ids=["latin-1", "C", "ascii"]
-)
+@pytest.mark.parametrize("environment", [PLAIN, C_LOCALE], ids=["latin-1", "C"])
 def test_what_an_encoding_lacks_is_escaped(world: World, environment: dict[str, str]) -> None:
     for words in (["lint", "2.6"], ["series", "2.6"], ["push", "2.6", "-a"], ["status", "2.6"], ["header", "2.6"],
                   ["top", "2.6"], ["show", "2.6"], ["check", "2.6", "--source", f"local:{world.source}"]):  # fmt: skip

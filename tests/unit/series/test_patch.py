@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from scripts.bench.fuzz import Files
 
 from decouple.base.errors import DecoupleError
 from decouple.patch import parse as patch
+from decouple.patch.apply import File, Tree, apply
+from tests.support import reference
 
 HUNK = b"@@ -1,3 +1,3 @@ int main()\n a\n-b\n+B\n c\n"
 GIT = (
@@ -155,6 +158,7 @@ def test_a_mail_signature_is_a_trailer() -> None:
         (b"diff --git a/f b/f\nnew file mode 100644\n--- /dev/null\n+++ b/f\n" + HUNK, "new-file"),
         (b"diff --git a/f b/f\ndeleted file mode 100644\n--- a/f\n+++ /dev/null\n" + HUNK, "deleted-file"),
         (b"diff --git a/f b/f\nindex 1..2 100644\n", "no-change"),
+        (b"diff --git a/f b/f\nold mode 100644\nnew mode 100644\n", "no-change"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_its_line(data: bytes, code: str) -> None:
@@ -162,6 +166,16 @@ def test_what_cannot_be_read_is_told_with_its_line(data: bytes, code: str) -> No
     with pytest.raises(DecoupleError, match=r"^p:\d+: ") as caught:
         patch.parse(data, name="p")
     assert caught.value.next_step
+
+
+@pytest.mark.parametrize(("old", "new"), [("100144", "100755"), ("100640", "100644"), ("100755", "100744")])
+@pytest.mark.parametrize("mode", [0o100644, 0o100755])
+def test_two_spellings_of_a_mode_do_what_they_do_to_git(old: str, new: str, mode: int) -> None:
+    data, files = f"diff --git a/f b/f\nold mode {old}\nnew mode {new}\n".encode(), {"f": File(mode, b"a\n")}
+    theirs = reference.git_apply(data, files)
+    ours = apply(patch.parse(data, name="p"), Tree(Files(files)))
+    assert theirs.applied and not any(file.failure for file in ours.files)
+    assert {**files, **ours.changes} == theirs.files
 
 
 def test_a_broken_hunk_does_not_hide_the_rest() -> None:

@@ -206,7 +206,7 @@ def results(built: Path, folder: Path, fault: str) -> Mapping[str, Any]:
     variables = {**os.environ, "LD_LIBRARY_PATH": str(built), "LD_PRELOAD": str(built / "libcudart.so.12")}
     variables |= {"PYTHONPATH": str(SCRIPTS), "FAULT": fault, "SIMCUDA_MEMORY": str(64 << 20)}
     subprocess.run(command, env=variables, capture_output=True, timeout=300)
-    return store.read(out)
+    return store.read_results(out)
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,8 @@ def test_the_plug_in_writes_an_outcome_and_a_ledger_per_test(good: Mapping[str, 
 def test_a_fault_is_found_by_the_name_of_its_test(
     built: Path, tmp_path: Path, good: Mapping[str, Any], fault: str
 ) -> None:
-    found = compare.compare(results(built, tmp_path, fault), good)
-    named = {one.test.rpartition("::test_")[2] for one in found.found}
+    found = compare.compare_results(results(built, tmp_path, fault), good)
+    named = {one.test.rpartition("::test_")[2] for one in found.differences}
     if fault == "pointer":  # which allocation it is the exact digest tells, not the one with all pointers alike
         assert (found.loose, found.exact) == (7, 6)
     else:

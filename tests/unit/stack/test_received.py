@@ -51,6 +51,8 @@ new file mode 100644
 +x = 1
 +é = '='
 """
+ADDED = "+int f5(int);"
+NEW_IN_CR_LF = NEW.replace("\n+x = 1\n+é = '='\n", "\n+x = 1\r\n+é = '='\r\n")
 MIME = "MIME-Version: 1.0\nContent-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: {encoding}\n"
 FOLDED = (
     "Subject: [PATCH] A title so long that git format-patch folds it, as every mail\n program does with its fields\n"
@@ -159,6 +161,9 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
     "two mails": (ONE + DIFF + "-- \n2\n\n" + ONE + NEW, "mailsplit"),
     "a letter and a mail": (ENVELOPE + FROM + SUBJECT + "\nAll.\n\n" + ONE + NEW, "mailsplit"),
     "all of it in CR LF": ((FROM + SUBJECT + BODY + DIFF).replace("\n", "\r\n"), "CR LF"),
+    "a new file in CR LF": (FROM + SUBJECT + BODY + NEW_IN_CR_LF, "sed"),
+    "a new file with one line in CR LF": (FROM + SUBJECT + BODY + NEW_IN_CR_LF.replace("\r", "", 1), "sed"),
+    "a line in CR LF among others": (FROM + SUBJECT + BODY + DIFF.replace(ADDED, ADDED + "\r"), "sed"),
     "a NUL": (FROM.replace("Ada", "A\0da") + SUBJECT + BODY + DIFF, "take it out"),
     "UTF-16": (("\ufeff" + FROM + SUBJECT + BODY + DIFF).encode("utf-16-le"), "iconv"),
     "gzip": (b"\x1f\x8b\x08\x00" + bytes(20), "gunzip"),

@@ -26,7 +26,7 @@ from decouple.cli import test_cuda as cli_test_cuda
 from decouple.flows import test_cuda as flow
 from decouple.suites import catalog, compare, junit, run, shards, simulate, store, target
 from decouple.suites.catalog import Suite
-from decouple.suites.store import Store, SuiteResult
+from decouple.suites.store import ResultStore, SuiteResult
 from decouple.suites.target import Target
 
 TESTS = """
@@ -68,17 +68,17 @@ def here(tmp_path: Path) -> Target:
 
 
 def test_collecting_asks_pytest_and_says_why_there_is_nothing(here: Target) -> None:
-    assert len(run.collect(here, SUITE, "test_things.py").ids) == 8
-    chosen = run.collect(here, structs.replace(SUITE, select="TestGood"), "test_things.py").ids
+    assert len(run.collect_tests(here, SUITE, "test_things.py").ids) == 8
+    chosen = run.collect_tests(here, structs.replace(SUITE, select="TestGood"), "test_things.py").ids
     assert chosen == ("test_things.py::TestGood::test_one", "test_things.py::TestGood::test_two")
     Path(here.tests, "test_broken.py").write_text("import nothing_of_that_name\n")
-    assert "nothing_of_that_name" in run.collect(here, SUITE, "test_broken.py").why
+    assert "nothing_of_that_name" in run.collect_tests(here, SUITE, "test_broken.py").why
 
 
 @needs_plugin
 def test_each_test_has_an_outcome_whatever_the_one_before_did(here: Target) -> None:
-    kept = Store(here.folder, ABOUT, "d")
-    assert run.run(here, [run.collect(here, SUITE, "test_things.py")], kept) == 8
+    kept = ResultStore(here.folder, ABOUT, "d")
+    assert run.run_tests(here, [run.collect_tests(here, SUITE, "test_things.py")], kept) == 8
     found = {name.rpartition("::")[2]: one for name, one in kept.results.items()}
     assert {name: one.outcome for name, one in found.items()} == {
         "test_one": "passed",
@@ -93,17 +93,17 @@ def test_each_test_has_an_outcome_whatever_the_one_before_did(here: Target) -> N
     assert "two is not three" in found["test_a_fails"].why and found["test_a_fails"].attempts == 2
     assert (found["test_b_flaky"].flaky, found["test_b_flaky"].attempts) == (True, 2)
     assert found["test_d_dies"].why == "its process ended by signal 11"
-    assert compare.tally(kept.results.values())["things"]["flaky"] == 1
+    assert compare.tally_outcomes(kept.results.values())["things"]["flaky"] == 1
 
 
 @needs_plugin
 def test_a_run_goes_on_where_it_was_stopped(here: Target) -> None:
-    collected = [run.collect(here, structs.replace(SUITE, select="TestGood"), "test_things.py")]
-    assert run.run(here, collected, Store(here.folder, ABOUT, "d"), only=lambda test: "two" in test) == 1
+    collected = [run.collect_tests(here, structs.replace(SUITE, select="TestGood"), "test_things.py")]
+    assert run.run_tests(here, collected, ResultStore(here.folder, ABOUT, "d"), only=lambda test: "two" in test) == 1
     (here.folder / "results.jsonl").open("a").write('{"id": "cut o')  # the line that a kill left
-    again = Store(here.folder, ABOUT, "d")
-    assert run.run(here, collected, again) == 1
-    assert run.run(here, collected, again) == 0
+    again = ResultStore(here.folder, ABOUT, "d")
+    assert run.run_tests(here, collected, again) == 1
+    assert run.run_tests(here, collected, again) == 0
 
 
 @pytest.mark.tools("pgrep")
@@ -117,28 +117,28 @@ def test_an_interrupt_ends_the_tests_and_keeps_what_was_done(here: Target, numbe
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     patient = structs.replace(SUITE, select="test_c_skipped or test_e_hangs", seconds=500.0)
-    collected = [run.collect(here, patient, "test_things.py")]
+    collected = [run.collect_tests(here, patient, "test_things.py")]
     threading.Thread(target=interrupt, daemon=True).start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            run.run(here, collected, Store(here.folder, ABOUT, "d"))
+            run.run_tests(here, collected, ResultStore(here.folder, ABOUT, "d"))
     finally:
         signal.signal(signal.SIGINT, before)
-    assert [name.rpartition("::")[2] for name in Store(here.folder, ABOUT, "d").results] == ["test_c_skipped"]
+    assert [name.rpartition("::")[2] for name in ResultStore(here.folder, ABOUT, "d").results] == ["test_c_skipped"]
     left = subprocess.run(["pgrep", "-f", str(here.folder)], capture_output=True, text=True).stdout.split()
     assert left == []
 
 
 def test_results_of_another_build_are_not_mixed_in(tmp_path: Path) -> None:
-    Store(tmp_path, ABOUT, "one")
+    ResultStore(tmp_path, ABOUT, "one")
     with pytest.raises(UsageError, match="results of another build"):
-        Store(tmp_path, ABOUT, "two")
-    assert Store(tmp_path, ABOUT, "two", again=True).results == {}
+        ResultStore(tmp_path, ABOUT, "two")
+    assert ResultStore(tmp_path, ABOUT, "two", again=True).results == {}
 
 
 def test_what_is_a_device_of_its_own_has_a_digest_of_its_own() -> None:
-    assert target.digest(ABOUT) != target.digest({**ABOUT, "device": "simulated"})
-    assert target.digest(ABOUT) != target.digest({**ABOUT, "libraries": {"libtorch_cuda.so": 5}})
+    assert target.hash_identity(ABOUT) != target.hash_identity({**ABOUT, "device": "simulated"})
+    assert target.hash_identity(ABOUT) != target.hash_identity({**ABOUT, "libraries": {"libtorch_cuda.so": 5}})
 
 
 def test_a_python_without_torch_is_told_in_its_own_words(here: Target) -> None:
@@ -146,21 +146,21 @@ def test_a_python_without_torch_is_told_in_its_own_words(here: Target) -> None:
     with pytest.raises(
         DecoupleError, match="here: torch cannot be asked: ModuleNotFoundError: No module named 'torch'"
     ):
-        bare.about()
+        bare.describe_torch()
 
 
 def test_auto_takes_a_gpu_where_there_is_one() -> None:
-    assert (target.device_of("auto", True), target.device_of("auto", False)) == ("gpu", "simulated")
-    assert target.device_of("simulated", True) == "simulated"
+    assert (target.choose_device("auto", True), target.choose_device("auto", False)) == ("gpu", "simulated")
+    assert target.choose_device("simulated", True) == "simulated"
     with pytest.raises(DecoupleError, match="sees no CUDA device"):
         target.check_device({**ABOUT, "label": "x", "available": False}, "gpu")
 
 
 def test_the_node_of_a_driver_alone_is_no_gpu(tmp_path: Path) -> None:
     (tmp_path / "nvidiactl").touch()
-    assert not target.gpu(tmp_path)
+    assert not target.has_gpu(tmp_path)
     (tmp_path / "nvidia0").touch()
-    assert target.gpu(tmp_path)
+    assert target.has_gpu(tmp_path)
 
 
 def test_what_the_simulated_device_cannot_pass_is_known_by_its_own_list(
@@ -168,7 +168,7 @@ def test_what_the_simulated_device_cannot_pass_is_known_by_its_own_list(
 ) -> None:
     row = {"id": "t.py::A::x", "outcome": "failed", "why": "no network", "known": "network: fetched", "ledger": None}
     (here.folder / "rows").write_text(f"{json.dumps(row)}\n")
-    found = store.read(here.folder / "rows")
+    found = store.read_results(here.folder / "rows")
     assert cli_test_cuda._print(found, "simulated", None)
     assert "1 failures are known" in capsys.readouterr().out
     unknown = {"t.py::A::x": structs.replace(found["t.py::A::x"], known="")}
@@ -177,38 +177,38 @@ def test_what_the_simulated_device_cannot_pass_is_known_by_its_own_list(
 
 
 def test_values_are_computed_by_one_thread_per_job_on_the_simulated_device_only() -> None:
-    assert catalog.variables("simulated")["OMP_NUM_THREADS"] == "1"
-    assert "OMP_NUM_THREADS" not in catalog.variables("gpu")
+    assert catalog.select_variables("simulated")["OMP_NUM_THREADS"] == "1"
+    assert "OMP_NUM_THREADS" not in catalog.select_variables("gpu")
 
 
 def test_small_classes_share_a_process_and_a_large_one_is_cut() -> None:
     ids = [f"t.py::{name}::test_{number}" for name, count in (("A", 2), ("B", 2), ("C", 7)) for number in range(count)]
-    cut = shards.cut("s", "t.py", ids, 4)
+    cut = shards.cut_shards("s", "t.py", ids, 4)
     assert [len(one.ids) for one in cut] == [4, 4, 3]
     assert [test for one in cut for test in one.ids] == ids
 
 
 def test_a_slice_is_the_same_for_a_commit_and_another_for_the_next() -> None:
     ids = [f"test_{number}" for number in range(1000)]
-    assert shards.slice_of(ids, 50, "abc") == shards.slice_of(reversed(ids), 50, "abc")
-    assert len(shards.slice_of(ids, 50, "abc") & shards.slice_of(ids, 50, "abd")) < 15
+    assert shards.choose_slice(ids, 50, "abc") == shards.choose_slice(reversed(ids), 50, "abc")
+    assert len(shards.choose_slice(ids, 50, "abc") & shards.choose_slice(ids, 50, "abd")) < 15
 
 
 def test_a_slice_of_few_files_has_as_many_tests_of_each() -> None:
     ids = [f"{file}.py::A::test_{number}" for file in "abcdef" for number in range(100 if file != "a" else 3)]
-    some = [shards.slice_of(ids, 30, seed, files=3) for seed in ("x", "y", "z", "abc")]
+    some = [shards.choose_slice(ids, 30, seed, files=3) for seed in ("x", "y", "z", "abc")]
     assert {len(one) for one in some} == {30} and {len({test[0] for test in one}) for one in some} == {3}
     assert len({frozenset(test[0] for test in one) for one in some}) > 1
     shares = [sorted(Counter(test[0] for test in one).values()) for one in some]
     assert all(share in ([10, 10, 10], [3, 13, 14]) for share in shares)
-    assert shards.slice_of(ids, 30, "x", files=3) == shards.slice_of(reversed(ids), 30, "x", files=3)
+    assert shards.choose_slice(ids, 30, "x", files=3) == shards.choose_slice(reversed(ids), 30, "x", files=3)
 
 
 @needs_plugin
 def test_a_test_that_this_torch_does_not_have_has_failed_and_the_others_run(here: Target) -> None:
     asked = ("test_things.py::TestGood::test_two", "test_things.py::TestGood::test_three")
-    kept = Store(here.folder, ABOUT, "d")
-    assert run.run(here, [run.Collected(SUITE, "test_things.py", asked)], kept, retries=0) == 2
+    kept = ResultStore(here.folder, ABOUT, "d")
+    assert run.run_tests(here, [run.CollectionResult(SUITE, "test_things.py", asked)], kept, retries=0) == 2
     found = {name.rpartition("::")[2]: (one.outcome, one.why) for name, one in kept.results.items()}
     assert found == {"test_two": ("passed", ""), "test_three": ("failed", "there is no such test")}
 
@@ -216,9 +216,9 @@ def test_a_test_that_this_torch_does_not_have_has_failed_and_the_others_run(here
 def test_a_slice_of_what_another_build_ran_is_quick_and_collects_nothing(
     here: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Target, "about", lambda _: ABOUT | {"available": True})
-    monkeypatch.setattr(catalog, "chosen", lambda _: (SUITE,))
-    monkeypatch.setattr(run, "collect", lambda *_: pytest.fail("collected"))
+    monkeypatch.setattr(Target, "describe_torch", lambda _: ABOUT | {"available": True})
+    monkeypatch.setattr(catalog, "select_suites", lambda _: (SUITE,))
+    monkeypatch.setattr(run, "collect_tests", lambda *_: pytest.fail("collected"))
     theirs = {
         f"{file}.py::{test}": SuiteResult(f"{file}.py::{test}", outcome, seconds)
         for file, test, outcome, seconds in (
@@ -231,7 +231,9 @@ def test_a_slice_of_what_another_build_ran_is_quick_and_collects_nothing(
     choice = flow.SuiteChoice(slice=10, files=4, seed="x")
     done = flow.suites(here, Path(here.tests), choice, theirs=theirs)
     assert {name: one.outcome for name, one in done.results.items()} == {"test_things.py::TestGood::test_one": "passed"}
-    monkeypatch.setattr(run, "collect", lambda *_: run.Collected(SUITE, "test_things.py", tuple(theirs)[:2]))
+    monkeypatch.setattr(
+        run, "collect_tests", lambda *_: run.CollectionResult(SUITE, "test_things.py", tuple(theirs)[:2])
+    )
     every = flow.suites(here, Path(here.tests), structs.replace(choice, every=True), theirs=theirs)
     assert set(every.results) == set(tuple(theirs)[:2])
 
@@ -243,8 +245,8 @@ def test_a_file_that_cannot_be_collected_is_a_failure_and_one_without_a_chosen_t
     Path(here.tests, "test_broken.py").write_text("import nothing_of_that_name\n")
     Path(here.tests, "test_other.py").write_text("def test_of_the_cpu(): pass\n")
     files = ("test_things.py", "test_broken.py", "test_other.py")
-    monkeypatch.setattr(Target, "about", lambda _: ABOUT | {"available": True})
-    monkeypatch.setattr(catalog, "chosen", lambda _: (structs.replace(SUITE, files=files, select="TestGood"),))
+    monkeypatch.setattr(Target, "describe_torch", lambda _: ABOUT | {"available": True})
+    monkeypatch.setattr(catalog, "select_suites", lambda _: (structs.replace(SUITE, files=files, select="TestGood"),))
     done = flow.suites(here, Path(here.tests), flow.SuiteChoice())
     found = {name.rpartition("::")[2]: one.outcome for name, one in done.results.items()}
     assert found == {"test_one": "passed", "test_two": "passed", "(collection)": "failed"}
@@ -274,8 +276,15 @@ def ledger(**changed: Any) -> dict[str, Any]:
 
 
 def test_two_builds_that_did_the_same() -> None:
-    found = compare.compare(results(), results())
-    assert (found.tests, found.outcomes, found.ledgers, found.exact, found.found, found.ok) == (2, 2, 1, 1, (), True)
+    found = compare.compare_results(results(), results())
+    assert (found.tests, found.outcomes, found.ledgers, found.exact, found.differences, found.ok) == (
+        2,
+        2,
+        1,
+        1,
+        (),
+        True,
+    )
 
 
 @pytest.mark.parametrize(
@@ -297,65 +306,69 @@ def test_two_builds_that_did_the_same() -> None:
     ],
 )
 def test_an_outcome_or_a_launch_that_differs_is_found_by_name(changed: dict[str, Any], told: tuple[str, ...]) -> None:
-    (fault,) = compare.compare(results(**changed), results()).found
+    (fault,) = compare.compare_results(results(**changed), results()).differences
     assert (fault.test, (fault.what, fault.ours, fault.theirs)) == ("t.py::A::x", told)
 
 
 def test_between_a_gpu_and_the_simulated_device_only_what_both_are_asked_for_counts() -> None:
     gpu = results(ledger=ledger(exact="7", loose="8", plain="p", device="gpu", calls=0))
     simulated = results(ledger=ledger(plain="p", device="simulated"))
-    assert compare.compare(gpu, simulated).ok
-    (fault,) = compare.compare(gpu, results(ledger=ledger(plain="q", device="simulated", launches=9))).found
+    assert compare.compare_results(gpu, simulated).ok
+    (fault,) = compare.compare_results(
+        gpu, results(ledger=ledger(plain="q", device="simulated", launches=9))
+    ).differences
     assert (fault.what, fault.theirs.split(",")[0]) == ("ledger", "9 launches")
 
 
 def test_ledgers_that_leave_out_different_bytes_are_not_compared() -> None:
     """They differ, or are the same, for a reason that is no build's: one was taken before the list grew."""
     with pytest.raises(DecoupleError, match=r"t\.py::A::x: its two ledgers leave out other bytes"):
-        compare.compare(results(ledger=ledger(unset="2")), results(ledger=ledger(unset="1")))
-    assert compare.compare(results(ledger=ledger(unset="2")), results(ledger=ledger(unset="2"))).ok
+        compare.compare_results(results(ledger=ledger(unset="2")), results(ledger=ledger(unset="1")))
+    assert compare.compare_results(results(ledger=ledger(unset="2")), results(ledger=ledger(unset="2"))).ok
 
 
 def test_nothing_in_common_is_not_a_pass() -> None:
-    assert not compare.compare(results(), {}).ok
+    assert not compare.compare_results(results(), {}).ok
 
 
 def test_a_known_difference_has_its_reason_and_only_between_its_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = compare.Known(re.compile("A::x$"), ("outcome",), ("built/official",), "no MAGMA")
-    monkeypatch.setattr(compare, "known", lambda: [row])
+    row = compare.KnownDifference(re.compile("A::x$"), ("outcome",), ("built/official",), "no MAGMA")
+    monkeypatch.setattr(compare, "load_known", lambda: [row])
     failed = results(outcome="failed")
-    assert compare.compare(failed, results(), "built/official").ok
-    assert not compare.compare(failed, results(), "monolith/official").ok
+    assert compare.compare_results(failed, results(), "built/official").ok
+    assert not compare.compare_results(failed, results(), "monolith/official").ok
 
 
 @pytest.mark.parametrize(("why", "known"), [("no MAGMA library detected", True), ("no cuDNN", False)])
 def test_a_known_difference_can_be_what_one_build_says_of_itself(
     monkeypatch: pytest.MonkeyPatch, why: str, known: bool
 ) -> None:
-    row = compare.Known(re.compile(""), ("outcome",), ("built/official",), "made without", said=re.compile("no MAGMA"))
-    monkeypatch.setattr(compare, "known", lambda: [row])
-    assert compare.compare(results(outcome="skipped", why=why), results(), "built/official").ok == known
+    row = compare.KnownDifference(
+        re.compile(""), ("outcome",), ("built/official",), "made without", said=re.compile("no MAGMA")
+    )
+    monkeypatch.setattr(compare, "load_known", lambda: [row])
+    assert compare.compare_results(results(outcome="skipped", why=why), results(), "built/official").ok == known
 
 
 def test_results_are_kept_as_one_file(tmp_path: Path) -> None:
-    store.keep(results().values(), tmp_path / "kept.xz")
-    assert store.read(tmp_path / "kept.xz") == results()
-    store.keep(results().values(), tmp_path / "small.xz", ledgers=False)
-    small = store.read(tmp_path / "small.xz")
+    store.write_packed(results().values(), tmp_path / "kept.xz")
+    assert store.read_results(tmp_path / "kept.xz") == results()
+    store.write_packed(results().values(), tmp_path / "small.xz", ledgers=False)
+    small = store.read_results(tmp_path / "small.xz")
     assert {name: one.outcome for name, one in small.items()} == {"t.py::A::x": "passed", "t.py::A::y": "skipped"}
-    assert compare.compare(results(), small).ledgers == 0
+    assert compare.compare_results(results(), small).ledgers == 0
     (tmp_path / "other").write_text("hello")
     with pytest.raises(DecoupleError, match="no results of test-cuda"):
-        store.read(tmp_path / "other")
+        store.read_results(tmp_path / "other")
 
 
 def test_the_official_wheels_outcomes_are_kept_and_are_of_known_suites() -> None:
-    kept = store.read(store.official("2.6"))
-    files = {file for suite in catalog.load() for file in suite.files}
+    kept = store.read_results(store.find_official_results("2.6"))
+    files = {file for suite in catalog.load_suites() for file in suite.files}
     assert len(kept) > 800 and {name.partition("::")[0] for name in kept} <= files
     assert {one.outcome for one in kept.values()} <= set(store.OUTCOMES)
     with pytest.raises(DecoupleError, match="no outcomes of the official wheel are kept"):
-        store.official("1.0")
+        store.find_official_results("1.0")
 
 
 def test_what_the_plug_in_wrote_is_compared_on_the_command_line(
@@ -377,11 +390,11 @@ def test_skips_are_counted_by_their_reason() -> None:
     rows = [
         SuiteResult(f"t::{n}", "skipped", why=why) for n, why in enumerate(("Skipped: no SciPy\nx", "no SciPy", ""))
     ]
-    assert compare.skips([*rows, SuiteResult("t::p", "passed")]) == {"no SciPy": 2, "no reason given": 1}
+    assert compare.count_skip_reasons([*rows, SuiteResult("t::p", "passed")]) == {"no SciPy": 2, "no reason given": 1}
 
 
 def test_junit_says_what_failed(tmp_path: Path) -> None:
-    junit.write(results(outcome="too slow", why="\x1b[1mnot done").values(), tmp_path / "junit.xml")
+    junit.write_junit(results(outcome="too slow", why="\x1b[1mnot done").values(), tmp_path / "junit.xml")
     (suite,) = ElementTree.parse(tmp_path / "junit.xml").getroot()
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("2", "1", "1")
     failure = suite.find("testcase/failure")
@@ -389,19 +402,22 @@ def test_junit_says_what_failed(tmp_path: Path) -> None:
 
 
 def test_the_suites_are_well_formed_and_a_wrong_name_names_them() -> None:
-    assert len({suite.name for suite in catalog.load()}) == len(catalog.load())
+    assert len({suite.name for suite in catalog.load_suites()}) == len(catalog.load_suites())
     with pytest.raises(UsageError, match="no suite cudaa"):
-        catalog.chosen(["cudaa"])
+        catalog.select_suites(["cudaa"])
 
 
 def test_a_suite_without_a_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match=r"suite things: .* has none of test_things\.py"):
-        SUITE.found(tmp_path)
+        SUITE.find_files(tmp_path)
 
 
 def test_bytes_that_nobody_sets_are_left_out_where_they_were_learned() -> None:
-    assert simulate.unset("2.6", "/in/there") == ("--unset", "/in/there/scripts/decouple/suites/unset/2.6.txt")
-    assert simulate.unset("2.99", "/in/there") == ()
+    assert simulate.select_unset_table("2.6", "/in/there") == (
+        "--unset",
+        "/in/there/scripts/decouple/suites/unset/2.6.txt",
+    )
+    assert simulate.select_unset_table("2.99", "/in/there") == ()
     lines = (Path(simulate.__file__).with_name("unset") / "2.6.txt").read_text().splitlines()
     for line in lines:
         kernel, argument, first, last = line.split()

@@ -339,7 +339,7 @@ class HostStaged final : public c10d::Backend {
     inner_->monitoredBarrier(options, wait_all_ranks);
   }
 
-  bool supportsCoalescing() const override { return true; }
+  bool supportsCoalescing() const TD_SINCE(2.7) { return true; }
   void startCoalescing() override {
     TORCH_CHECK(!coalescing_, "startCoalescing was called twice without endCoalescing");
     coalescing_ = true;
