@@ -75,6 +75,7 @@ GENERAL: dict[str, str] = {
     "status-table": "put the tables of ci/status/*.json into README.md and docs/proofs.md",
     "burn-down": "how much is left, release by release",
     "forecast": "a patch x release matrix, without a checkout",
+    "upstream-watch": "the series on upstream's main of today, and what changed (-- --source PATH --state FILE)",
     "rebase": "carry the newest series to another upstream release: -- 2.7.0",
 }
 

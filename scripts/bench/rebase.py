@@ -68,7 +68,7 @@ def _git_am(repo: Path, commit: str, project: Path, patches: list[str], folder: 
     subprocess.run([*git, "clone", "-q", "--shared", "--no-checkout", str(repo), str(tree)], check=True)
     subprocess.run([*git, "checkout", "-q", commit], cwd=tree, check=True, capture_output=True)
     files = [str(Checkout(project).patches / name) for name in patches]
-    spent = _seconds([*git, "am", "-q", "-3", *files], tree, check=True)
+    spent = _seconds([*git, "am", "-q", "-3", *files], tree)
     shutil.rmtree(tree)
     return spent
 
@@ -94,9 +94,10 @@ class Spent(NamedTuple):
     cpu: float
 
 
-def _seconds(command: list[str], folder: Path, *, check: bool = False) -> Spent:
+def _seconds(command: list[str], folder: Path) -> Spent:
+    """Raises CalledProcessError for a command that fails: what did nothing took no time."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, cwd=folder, check=check, capture_output=True)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
     wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     return Spent(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 

@@ -43,6 +43,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "rebase": ("rebase", "carry a series to another upstream release"),
     "upstream": ("upstream", "one patch as a commit that upstream could take, with a test and a pull request's text"),
     "forecast": ("forecast", "a patch x release matrix, without a checkout"),
+    "upstream-watch": ("upstream_watch", "the series on upstream's main of today, and what changed since the last run"),
     "record": ("record", "write what is proven of a series without building it to ci/status/"),
     "manifest": ("manifest", "the facts of a release in series/<release>.toml"),
     "build": ("build", "build both wheels of a release into dist/<release>/ (resumes)"),
@@ -100,6 +101,6 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     ("publish", ("split", "thin", "pair", "variants", "explain", "index", "wheels")),
-    ("other releases", ("forecast", "range-diff", "manifest")),
+    ("other releases", ("forecast", "range-diff", "manifest", "upstream-watch")),
     ("devices", ("new-device", "contract", "reuse", "contract-table")),
 )

@@ -188,6 +188,8 @@ def _start(request: Rebase, listener: Listener) -> Waiting:
 def _between(project: Path, old: str, new: str, via: tuple[str, ...]) -> list[Leg]:
     """The releases on the way, in order. Raises UsageError for one that does not lie between."""
     named = [word.partition("=")[::2] for word in via]
+    if not named:
+        return []  # backwards, and to itself, is no step by step
     legs = [Leg(_release(project, name), source or "auto") for name, source in named]
     versions = [Version(load_release(project, one).version) for one in (old, *(leg.release for leg in legs), new)]
     for before, after, leg in zip(versions, versions[1:], [*legs, Leg(new)], strict=False):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
@@ -77,7 +77,18 @@ def judge(request: Judge, listener: Listener = QUIET) -> SeriesVerdict:
     project, release = request.project, request.release
     faults = _new_faults(project, release)
     tree = pristine.tree(request, listener)
-    rules = also.load(request.also).rules(load()) if request.also else load()
+    found = judge_trees(project, release, tree, Checkout(project).tree(release), request.also, listener)
+    return structs.replace(found, faults=faults)
+
+
+def judge_trees(
+    project: Path, release: str, tree: Path, applied: Path, own: Path | None = None, listener: Listener = QUIET
+) -> SeriesVerdict:
+    """Ask stage 2's lists of ``tree``, and the census of ``applied``, which is ``tree`` with the series of ``release``.
+
+    ``own``: words, macros and rules of this tree alone. What cannot be asked is said in ``unasked``.
+    """
+    rules = also.load(own).rules(load()) if own else load()
     unasked: list[str] = []
     sources: tuple[str, ...] = ()
     couplings: tuple[str, ...] = ()
@@ -88,12 +99,7 @@ def judge(request: Judge, listener: Listener = QUIET) -> SeriesVerdict:
             sources = stage2.check(tree, plan.mapping, project).faults
         else:
             unasked.append(f"stage2-sources: this checkout has no {lists}")
-        taken = census(
-            TakeCensus(
-                project, release, request.source, tree=tree, applied=Checkout(project).tree(release), also=request.also
-            ),
-            listener,
-        )
+        taken = census(TakeCensus(project, release, tree=tree, applied=applied, also=own), listener)
         found = taken.after.needing_cuda if taken.after else []
         couplings = tuple(f"{one.path}:{one.line}: {one.category} {one.symbol}: {one.detail}" for one in found)
         sources = (
@@ -103,7 +109,7 @@ def judge(request: Judge, listener: Listener = QUIET) -> SeriesVerdict:
         )
     except DecoupleError as error:
         unasked.append(f"couplings: {error.what}")
-    return SeriesVerdict(faults, sources, couplings, tuple(unasked))
+    return SeriesVerdict((), sources, couplings, tuple(unasked))
 
 
 def _new_faults(project: Path, release: str) -> tuple[str, ...]:

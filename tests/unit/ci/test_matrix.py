@@ -249,6 +249,7 @@ def test_a_row_has_what_the_workflow_asks_of_it() -> None:
     [
         ("vendor.github-workflows", "github.yml"),
         ("vendor.github-workflows", "github-stage.yml"),
+        ("vendor.github-workflows", "../../.github/workflows/upstream-watch.yml"),
         ("vendor.gitlab-ci", "gitlab.yml"),
         ("vendor.gitlab-ci", "child pipeline"),
     ],

@@ -48,6 +48,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     shutil.rmtree(source / ".git")
     shutil.copytree(source, newer)
     (newer / "torch/core.py").write_text("a line above\n" + LINES)
+    (newer / "version.txt").write_text("2.7.0a0\n")
     applied = World(tmp_path / "applied", {"setup.py": "", "core.txt": LINES})
     applied.patch("0001-nine", {"core.txt": LINES.replace("line 9\n", "line nine\n")})
     applied.patch("0002-seven", {"core.txt": LINES.replace("line 7\n", "line seven\n")})

@@ -80,6 +80,12 @@ def test_what_an_earlier_run_came_to_is_not_carried_anew(project: Project) -> No
     assert (project.root / "series/1.1").stat().st_mtime_ns == before
 
 
+def test_a_release_onto_itself_needs_no_way(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    here = f"local:{project.sources['1.0']}"
+    assert project.decouple("1.0", "1.0", f"--source={here}", f"--from-source={here}", "--report") == 0
+    assert "3 unmodified" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [(["--via=1.0"], "not newer"), (["--via=1.1,1.1"], "not newer"), (["--via=1.1", "--report"], "writes nothing")],

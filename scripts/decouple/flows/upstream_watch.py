@@ -1,0 +1,169 @@
+"""The series on upstream's main of today, and what that changed since the last time.
+
+>>> from decouple.flows.upstream_watch import Watch, watch
+>>> found = watch(Watch(project, source=str(newer), from_source=f"local:{source}"))
+>>> found.now.patches
+{'0001-relocate.patch': 'unmodified', '0002-hooks.patch': 'offset', '0003-split.patch': 'unmodified'}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from msgspec import Struct, to_builtins
+
+from decouple.base.checkout import Checkout
+from decouple.base.errors import UsageError
+from decouple.base.files import write_atomically
+from decouple.base.git import Repository
+from decouple.base.outside import read_json
+from decouple.base.paths import cache_dir
+from decouple.flows.carry import nearest
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.rebase import Rebase, rebase
+from decouple.flows.verdict import SeriesVerdict, judge_trees
+from decouple.rebase import report
+from decouple.release.render import render
+from decouple.upstream import words
+from decouple.upstream.fetching import fetch
+from decouple.upstream.fill_other import of_local, of_repository
+from decouple.upstream.providers.github import GITHUB
+
+NAME = "upstream-main"
+"""What the tree is called while it is judged; no series of that name is written."""
+_LINE = re.compile(r":\d+: ")
+
+
+class Watch(Struct, frozen=True):
+    """Which tree is judged, and what was known before."""
+
+    project: Path
+    source: str = ""
+    """A tree, an archive or REPOSITORY@REVISION; "": ``ref`` of ``url`` is fetched."""
+    url: str = f"{GITHUB}.git"
+    ref: str = "main"
+    """A tag, a branch or a commit."""
+    from_source: str = "auto"
+    """Where the source of the series' own release comes from."""
+    state: Path | None = None
+    """What the last run came to, as JSON; written anew. None: everything is new."""
+    also: Path | None = None
+    """Words, macros and rules of this tree alone; see ``decouple.census.also``."""
+
+
+class WatchState(Struct, frozen=True):
+    """What a run came to. Places have no line numbers: those change every day."""
+
+    schema: int = 1
+    series: str = ""
+    version: str = ""
+    commit: str | None = None
+    patches: Mapping[str, str] = {}
+    """Name of a patch without its folder -> verdict."""
+    sources: tuple[str, ...] = ()
+    """CUDA files that no rule places, units and lists of stage 2 that do not agree."""
+    couplings: tuple[str, ...] = ()
+    """What in the core needs CUDA at compile time after the series."""
+
+
+class Watched(Struct, frozen=True):
+    """What became of the series today, and the lines that say what is other than it was."""
+
+    now: WatchState
+    changes: tuple[str, ...]
+    report: str
+    """Markdown: the changes, each patch, every finding."""
+
+
+def watch(request: Watch, listener: Listener = QUIET) -> Watched:
+    """Carry the series of the nearest release, judge the result, compare. Only ``request.state`` is written.
+
+    Raises UsageError for a source that is none, DecoupleError where it cannot be fetched.
+    """
+    checkout = Checkout(request.project)
+    before = _read(request.state)
+    path = words.local(request.source) if request.source else None
+    if request.source and path is None:
+        raise UsageError(
+            f"{request.source}: no file or folder", next_step="name a folder, an archive or REPOSITORY@REVISION"
+        )
+    manifest = of_local(NAME, path, cache_dir()) if path else of_repository(NAME, request.url, request.ref)
+    write_atomically(checkout.read_off(NAME), render(manifest))
+    source = request.source or "auto"
+    try:
+        old = nearest(request.project, NAME)
+        asked = Rebase(request.project, (old, NAME), source, from_source=request.from_source, report=True)
+        outcome = rebase(asked, listener).outcome
+        tree = fetch(manifest, source, progress=listener.progress).path
+        with tempfile.TemporaryDirectory(dir=checkout.rebase, prefix="watched-") as folder:
+            applied = Path(folder) / "src"
+            _lay(Repository(checkout.rebase / "objects"), outcome.tips[-1], applied, Path(folder) / "index")
+            verdict = judge_trees(request.project, old, tree, applied, request.also, listener)
+    finally:
+        checkout.read_off(NAME).unlink(missing_ok=True)
+    now = WatchState(
+        series=old,
+        version=manifest.version,
+        commit=manifest.commit,
+        patches={PurePosixPath(one.name).name: one.verdict.value for one in outcome.carried},
+        sources=tuple(sorted(set(verdict.sources))),
+        couplings=tuple(sorted({_LINE.sub(": ", one, count=1) for one in verdict.couplings})),
+    )
+    changes = _changes(before, now)
+    if request.state:
+        write_atomically(request.state, _as_json(now))
+    what = f"{manifest.version}, commit {manifest.commit[:12]}" if manifest.commit else manifest.version
+    text = _report(changes, report.markdown(outcome.carried, f"Series {old}", f"upstream {what}"), verdict)
+    return Watched(now, changes, text)
+
+
+def _read(path: Path | None) -> WatchState | None:
+    if path is None or not path.exists():
+        return None
+    return read_json(path, WatchState, mend="delete it: the next run then tells everything as new")
+
+
+def _as_json(state: WatchState) -> str:
+    return json.dumps(to_builtins(state), indent=1, sort_keys=True) + "\n"
+
+
+def _lay(repository: Repository, commit: str, folder: Path, index: Path) -> None:
+    """The files of ``commit`` in ``folder``, no repository."""
+    folder.mkdir()
+    repository.run("read-tree", commit, index=index)
+    repository.run("checkout-index", "-a", f"--prefix={folder}/", index=index)
+
+
+def _changes(before: WatchState | None, now: WatchState) -> tuple[str, ...]:
+    if before is None:
+        return ("the first run: all of this is new",)
+    lines = []
+    if before.series != now.series:
+        lines.append(f"series {now.series}, and it was {before.series}")
+    for name in sorted(before.patches.keys() | now.patches.keys()):
+        was, is_now = before.patches.get(name, "no patch"), now.patches.get(name, "no patch")
+        if was != is_now:
+            lines.append(f"{name}: {is_now}, and it was {was}")
+    for title, was_there, there in (
+        ("source", before.sources, now.sources),
+        ("coupling", before.couplings, now.couplings),
+    ):
+        lines += [f"new {title}: {one}" for one in there if one not in was_there]
+        lines += [f"no more a {title}: {one}" for one in was_there if one not in there]
+    return tuple(lines)
+
+
+def _report(changes: tuple[str, ...], carried: str, verdict: SeriesVerdict) -> str:
+    head, _, rest = carried.partition("\n\n")
+    told = "".join(f"* {line}\n" for line in changes) or "Nothing.\n"
+    findings = (
+        ("CUDA files that no rule places, and stage 2's lists", verdict.sources),
+        ("What in the core still needs CUDA", verdict.couplings),
+        ("Not asked", verdict.unasked),
+    )
+    lists = "".join(f"\n## {title}\n\n" + "".join(f"* {one}\n" for one in found) for title, found in findings if found)
+    return f"{head}\n\n## Changed since the last run\n\n{told}\n## Each patch\n\n{rest}{lists}"
