@@ -27,7 +27,7 @@ from typing import Any
 from decouple.base.paths import find_project
 from decouple.census import cpp, python, taxonomy
 from decouple.census.context import make_context
-from decouple.census.scan import files_of, scan
+from decouple.census.scan import list_tree_files, scan_tree
 from decouple.inventory.rules import RuleFile, load
 from decouple.relocate.plan import make_plan, unclassified
 from decouple.upstream.fetching import fetch
@@ -64,8 +64,8 @@ def half_tree(tree: Path, rules: RuleFile, files: list[str]) -> Iterator[Path]:
 def measure(tree: Path, rounds: int = 3) -> dict[str, Any]:
     """Seconds of each side and the ratios aimed at. Raises DecoupleError, CalledProcessError."""
     rules = load()
-    words = taxonomy.load(undefined=rules.stage1.undefined)
-    files = files_of(tree)
+    words = taxonomy.load_taxonomy(undefined=rules.stage1.undefined)
+    files = list_tree_files(tree)
     half = files[::2]
     moves = make_plan(tree, rules).mapping
     context = make_context(tree, rules, moves)
@@ -76,19 +76,19 @@ def measure(tree: Path, rounds: int = 3) -> dict[str, Any]:
 
     def whole() -> None:
         plan = make_plan(tree, rules)
-        scan(make_context(tree, rules, plan.mapping, plan.stage1), words)
+        scan_tree(make_context(tree, rules, plan.mapping, plan.stage1), words)
 
     result: dict[str, Any] = {
         "files": len(files),
         "git grep -c cuda": timed(grep, rounds),
         "relocation plan": timed(lambda: make_plan(tree, rules), rounds),
         "census": timed(whole, rounds),
-        "scan, whole tree": timed(lambda: scan(context, words, files=files), rounds),
-        "scan, half the tree": timed(lambda: scan(context, words, files=half), rounds),
+        "scan, whole tree": timed(lambda: scan_tree(context, words, files=files), rounds),
+        "scan, half the tree": timed(lambda: scan_tree(context, words, files=half), rounds),
     }
     for kind, suffixes in (("C++", cpp.SUFFIXES), ("Python", python.SUFFIXES)):
         some = [name for name in files if name.endswith(suffixes)]
-        result[f"scan, {kind} files"] = timed(partial(scan, context, words, files=some), rounds)
+        result[f"scan, {kind} files"] = timed(partial(scan_tree, context, words, files=some), rounds)
     result["share of the census's cpu"] = {
         part: round(result[part]["cpu_s"] / result["census"]["cpu_s"], 2)
         for part in ("relocation plan", "scan, C++ files", "scan, Python files")

@@ -13,8 +13,8 @@ from decouple.build import preflight
 from decouple.census import taxonomy as taxonomies
 from decouple.census.context import make_context
 from decouple.census.finding import Census
-from decouple.census.report import files_of_category
-from decouple.census.scan import scan
+from decouple.census.report import count_files_by_category
+from decouple.census.scan import scan_tree
 from decouple.cli import main
 from decouple.flows.environment import Work, need_tree
 from decouple.flows.listener import QUIET
@@ -60,7 +60,7 @@ def moves(pristine: Path) -> dict[str, str]:
 def take(tree: Path, moves: dict[str, str]) -> Census:
     rules = rule_files.load()
     context = make_context(tree, rules, moves)
-    return scan(context, taxonomies.load(undefined=rules.stage1.undefined))
+    return scan_tree(context, taxonomies.load_taxonomy(undefined=rules.stage1.undefined))
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_the_guide_says_what_the_census_finds(census: Census) -> None:
     page = " ".join((find_project() / "docs/census.md").read_text(encoding="utf-8").split())
     assert f"2.6.0: {len(census.needing_cuda)} before the series, 0 after." in page
     assert f"one tree of {census.files:,} files" in page
-    assert f"the {files_of_category(census)['python']} Python files that reach a binding" in page
+    assert f"the {count_files_by_category(census)['python']} Python files that reach a binding" in page
 
 
 def test_what_is_planted_is_found_with_its_category_and_the_control_is_clean(

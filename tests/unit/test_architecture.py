@@ -15,7 +15,7 @@ from decouple.base.paths import find_project
 from decouple.build import settings
 from decouple.census import taxonomy
 from decouple.census.context import make_context
-from decouple.census.scan import scan
+from decouple.census.scan import scan_tree
 from decouple.device import items
 from decouple.inventory.rules import load as load_rules
 from decouple.patch import faults
@@ -58,7 +58,7 @@ def test_a_made_up_macro_is_one_name_in_one_file(tmp_path: Path) -> None:
     def found() -> set[str]:
         rules = load_rules()
         context = make_context(tree, rules, {}, {"torch/a.cpp": None})
-        counted = scan(context, taxonomy.load(words, undefined=rules.stage1.undefined), jobs=1)
+        counted = scan_tree(context, taxonomy.load_taxonomy(words, undefined=rules.stage1.undefined), jobs=1)
         return {finding.symbol for finding in counted.findings if finding.category == "macro"}
 
     words.write_text(before, encoding="utf-8")

@@ -1,5 +1,5 @@
 """Every place where a tree knows of CUDA: its kind, and what becomes of it.
 
-Knows nothing of patches: its caller says which patch touches which file.
-Entry point: :func:`decouple.census.scan.scan`.
+Knows nothing of patches: its caller says which patch touches which file. Entry point:
+:func:`decouple.census.scan.scan_tree`.
 """

@@ -1,4 +1,4 @@
-"""Build files: branches and lines that know of CUDA, in CMake, Starlark and setup.py."""
+"""Scan build files for CUDA: branches and lines in CMake, Starlark and setup.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from decouple.census.finding import Raw
+from decouple.census.finding import RawFinding
 from decouple.census.taxonomy import Taxonomy
 from decouple.syntax.build_lists import CMakeCommand, read_cmake
 
@@ -22,7 +22,7 @@ _BINDING = frozenset({"add_subdirectory", "enable_language", "find_package", "pr
 
 
 def is_build_file(path: str) -> bool:
-    """Whether ``path`` is one by name."""
+    """Return whether ``path`` is a build file by name."""
     name = path.rpartition("/")[2]
     return (
         name == "CMakeLists.txt"
@@ -33,124 +33,150 @@ def is_build_file(path: str) -> bool:
     )
 
 
-def is_of_every_build(path: str) -> bool:
-    """Whether every build of PyTorch reads ``path``; of a component, only where something adds it."""
+def is_in_every_build(path: str) -> bool:
+    """Return whether every build of PyTorch reads ``path``.
+
+    The files of a component are read only where something adds it.
+    """
     if path.startswith(_COMPONENTS):
         return False
     return path.rpartition("/")[2] == "CMakeLists.txt" or path == "cmake/Dependencies.cmake"
 
 
-def scan(path: str, text: str, taxonomy: Taxonomy) -> list[Raw]:
-    """One finding per branch whose condition names CUDA, and one per CUDA variable or target outside such a branch."""
+def scan_build_file(path: str, text: str, taxonomy: Taxonomy) -> list[RawFinding]:
+    """Find the branches and lines of a build file that name CUDA.
+
+    One finding per branch whose condition names CUDA, and one per CUDA variable or target outside such a branch.
+    """
     name = path.rpartition("/")[2]
     if name == "CMakeLists.txt" or name.endswith((".cmake", ".cmake.in")):
-        return list(_cmake(path, text, taxonomy))
-    return list(_python_syntax(path, text, taxonomy))
+        return list(_scan_cmake(path, text, taxonomy))
+    return list(_scan_python_syntax(path, text, taxonomy))
 
 
-def _cmake(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Raw]:
+def _scan_cmake(path: str, text: str, taxonomy: Taxonomy) -> Iterator[RawFinding]:
     # (condition, line, whether CUDA decides it) of each open if; a branch ends at its sibling or at endif
     stack: list[list[tuple[str, int, bool]]] = []
     loose: dict[str, list[int]] = {}
-    depth = last = 0
+    depth = last_line = 0
     for command in read_cmake(text):
-        last = command.end_line
+        last_line = command.end_line
         if command.name == "if":
-            stack.append([_condition(command, taxonomy)])
+            stack.append([_parse_condition(command, taxonomy)])
         elif command.name in ("elseif", "else") and stack:
-            stack[-1].append(_condition(command, taxonomy))
+            stack[-1].append(_parse_condition(command, taxonomy))
         elif command.name == "endif" and stack:
-            yield from _branch(path, stack.pop(), command.end_line)
+            yield from _report_branch(path, stack.pop(), command.end_line)
         elif command.name in ("function", "macro", "endfunction", "endmacro"):
             depth += 1 if command.name in ("function", "macro") else -1
-        elif not (stack or depth) and command.name in _BINDING and (asked := _needs(command, taxonomy)):
+        elif not (stack or depth) and command.name in _BINDING and (argument := _find_cuda_argument(command, taxonomy)):
             detail = f"{UNCONDITIONAL}: {command.name} in every build"
-            yield Raw("build", _short(asked), path, command.line, command.end_line, 1, 1, True, detail)
+            yield RawFinding("build", _shorten(argument), path, command.line, command.end_line, 1, 1, True, detail)
         elif not any(decided for group in stack for _, _, decided in group):
             for word in command.arguments:
                 if taxonomy.build_variables.search(word):
-                    loose.setdefault(_short(word), []).append(command.line)
+                    loose.setdefault(_shorten(word), []).append(command.line)
     while stack:
-        yield from _branch(path, stack.pop(), last)
+        yield from _report_branch(path, stack.pop(), last_line)
     for symbol, lines in loose.items():
-        yield Raw("build", symbol, path, lines[0], lines[0], 1, len(lines), False, "outside any CUDA branch")
+        yield RawFinding("build", symbol, path, lines[0], lines[0], 1, len(lines), False, "outside any CUDA branch")
 
 
-def _needs(command: CMakeCommand, taxonomy: Taxonomy) -> str:
-    """The argument that brings CUDA into the build; empty for a command that does not."""
+def _find_cuda_argument(command: CMakeCommand, taxonomy: Taxonomy) -> str:
+    """Return the argument that brings CUDA into the build.
+
+    Empty for a command that does not.
+    """
     words = command.arguments
     if command.name == "target_link_libraries":
         words = words[1:]
     if command.name in ("add_subdirectory", "find_package"):
         words = words[:1]
-    below = (_BELOW.sub("", word) for word in words)
-    plain = (word for word in below if "$" not in word)  # what a variable holds is decided elsewhere
-    return next((word for word in plain if taxonomy.build_variables.search(word)), "")
+    relative = (_BELOW.sub("", word) for word in words)
+    literal = (word for word in relative if "$" not in word)  # what a variable holds is decided elsewhere
+    return next((word for word in literal if taxonomy.build_variables.search(word)), "")
 
 
-def _condition(command: CMakeCommand, taxonomy: Taxonomy) -> tuple[str, int, bool]:
+def _parse_condition(command: CMakeCommand, taxonomy: Taxonomy) -> tuple[str, int, bool]:
     text = " ".join(command.arguments) if command.name != "else" else ""
     return text, command.line, taxonomy.build_variables.search(text) is not None
 
 
-def _branch(path: str, group: list[tuple[str, int, bool]], end: int) -> Iterator[Raw]:
-    asked = [text for text, _, decided in group if decided]
-    if not asked:
+def _report_branch(path: str, group: list[tuple[str, int, bool]], end: int) -> Iterator[RawFinding]:
+    conditions = [text for text, _, decided in group if decided]
+    if not conditions:
         return
     begin = group[0][1]
     ends = [line for _, line, _ in group[1:]] + [end]
-    inside = sum(stop - line - 1 for (_, line, decided), stop in zip(group, ends, strict=True) if decided)
-    yield Raw("build", _short(" | ".join(asked)), path, begin, end, max(inside, 0), 1, False, "branch")
+    line_count = sum(end_line - line - 1 for (_, line, decided), end_line in zip(group, ends, strict=True) if decided)
+    yield RawFinding(
+        "build", _shorten(" | ".join(conditions)), path, begin, end, max(line_count, 0), 1, False, "branch"
+    )
 
 
-def _short(text: str, limit: int = 80) -> str:
-    """One line of at most ``limit`` characters, so that a symbol stays readable."""
+def _shorten(text: str, limit: int = 80) -> str:
+    """Shorten to one line of at most ``limit`` characters, so that it stays readable."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def _python_syntax(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Raw]:
-    """setup.py and Starlark: both parse as Python; what does not is read line by line."""
+def _scan_python_syntax(path: str, text: str, taxonomy: Taxonomy) -> Iterator[RawFinding]:
+    """Scan setup.py or Starlark: both parse as Python.
+
+    What does not parse is read line by line.
+    """
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError):
-        yield from _lines(path, text, taxonomy)
+        yield from _scan_lines(path, text, taxonomy)
         return
     nodes = list(ast.walk(tree))
     covered: set[int] = set()
     for node in nodes:
         if isinstance(node, ast.If | ast.IfExp):
-            asked = _names(node.test, taxonomy)
-            if not asked or node.lineno in covered:
+            names = _find_names(node.test, taxonomy)
+            if not names or node.lineno in covered:
                 continue
             end = node.end_lineno or node.lineno
             body = node.body if isinstance(node.body, list) else [node.body]
-            inside = (body[-1].end_lineno or body[-1].lineno) - body[0].lineno + 1
+            line_count = (body[-1].end_lineno or body[-1].lineno) - body[0].lineno + 1
             covered.update(range(node.lineno, end + 1))
-            yield Raw("build", _short(" | ".join(asked)), path, node.lineno, end, inside, 1, False, "branch")
+            yield RawFinding(
+                "build", _shorten(" | ".join(names)), path, node.lineno, end, line_count, 1, False, "branch"
+            )
     loose: dict[str, list[int]] = {}
     for node in nodes:
         line = getattr(node, "lineno", 0)
         if line in covered or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             continue
-        for name in _own_names(node, taxonomy):
+        for name in _find_own_names(node, taxonomy):
             loose.setdefault(name, []).append(line)
-    documentation = _documentation(nodes)
+    documentation = _find_documentation(nodes)
     for symbol, lines in loose.items():
-        where = [line for line in lines if line not in documentation]
-        if where:
-            yield Raw("build", symbol, path, where[0], where[0], 1, len(where), False, "outside any CUDA branch")
+        code_lines = [line for line in lines if line not in documentation]
+        if code_lines:
+            yield RawFinding(
+                "build",
+                symbol,
+                path,
+                code_lines[0],
+                code_lines[0],
+                1,
+                len(code_lines),
+                False,
+                "outside any CUDA branch",
+            )
 
 
-def _documentation(nodes: list[ast.AST]) -> set[int]:
-    out: set[int] = set()
+def _find_documentation(nodes: list[ast.AST]) -> set[int]:
+    lines: set[int] = set()
     for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            out.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return out
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return lines
 
 
-def _own_names(node: ast.AST, taxonomy: Taxonomy) -> Iterator[str]:
+def _find_own_names(node: ast.AST, taxonomy: Taxonomy) -> Iterator[str]:
     if isinstance(node, ast.Name):
         text = node.id
     elif isinstance(node, ast.Attribute):
@@ -162,21 +188,21 @@ def _own_names(node: ast.AST, taxonomy: Taxonomy) -> Iterator[str]:
     else:
         return
     if taxonomy.build_variables.search(text):
-        yield _short(text)
+        yield _shorten(text)
 
 
-def _names(node: ast.AST, taxonomy: Taxonomy) -> list[str]:
-    return list(dict.fromkeys(name for child in ast.walk(node) for name in _own_names(child, taxonomy)))
+def _find_names(node: ast.AST, taxonomy: Taxonomy) -> list[str]:
+    return list(dict.fromkeys(name for child in ast.walk(node) for name in _find_own_names(child, taxonomy)))
 
 
 _COMMENT = re.compile(r"#[^\n]*")
 
 
-def _lines(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Raw]:
+def _scan_lines(path: str, text: str, taxonomy: Taxonomy) -> Iterator[RawFinding]:
     loose: dict[str, list[int]] = {}
     for number, line in enumerate(_COMMENT.sub("", text).splitlines(), 1):
         for word in re.findall(r"[\w./:-]+", line):
             if taxonomy.build_variables.search(word):
-                loose.setdefault(_short(word), []).append(number)
+                loose.setdefault(_shorten(word), []).append(number)
     for symbol, lines in loose.items():
-        yield Raw("build", symbol, path, lines[0], lines[0], 1, len(lines), False, "line")
+        yield RawFinding("build", symbol, path, lines[0], lines[0], 1, len(lines), False, "line")

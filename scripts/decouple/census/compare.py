@@ -1,4 +1,7 @@
-"""Two censuses of one release, before and after the series, as one list: what became of each coupling."""
+"""Compare two censuses of one release, before and after the series.
+
+The result is one list that says what became of each coupling.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,17 @@ COUPLINGS = ("inter-file", "macro", "include", "name", "python", "build")
 
 
 class Removal(Struct, frozen=True):
-    """One patch's effect on one file: which lines' text it takes away."""
+    """The lines' text that one patch removes from one file."""
 
     patch: str
     removed: tuple[str, ...]
 
 
 class ModuleCount(Struct, frozen=True):
-    """Couplings of one module that stand in the core, and of these the ones that need CUDA at compile time."""
+    """Couplings of one module in the core.
+
+    The last two fields count those that need CUDA at compile time.
+    """
 
     module: str
     before: int
@@ -40,22 +46,22 @@ class CensusComparison(Struct, frozen=True):
     findings: tuple[Finding, ...]
     """Those of before with what became of them, then those that only the tree after the series has (verdict new)."""
 
-    def modules(self) -> list[ModuleCount]:
-        """The table of the terminal and of the bars, by module."""
-        before = Counter(f.module for f in self.before.findings if is_coupling(f))
-        need = Counter(f.module for f in self.before.findings if is_needing(f))
-        after = Counter(f.module for f in self.after.findings if in_core(f)) if self.after else None
-        left = Counter(f.module for f in self.after.needing_cuda) if self.after else None
+    def count_modules(self) -> list[ModuleCount]:
+        """Return the table of the terminal and of the bars, by module."""
+        before = Counter(finding.module for finding in self.before.findings if is_coupling(finding))
+        needing_before = Counter(finding.module for finding in self.before.findings if needs_cuda_in_build(finding))
+        after = Counter(finding.module for finding in self.after.findings if in_core(finding)) if self.after else None
+        needing_after = Counter(finding.module for finding in self.after.needing_cuda) if self.after else None
         names = sorted(set(before) | set(after or ()))
         return [
             ModuleCount(
-                m,
-                before[m],
-                after[m] if after is not None else None,
-                need[m],
-                left[m] if left else (0 if left is not None else None),
+                module,
+                before[module],
+                after[module] if after is not None else None,
+                needing_before[module],
+                needing_after[module] if needing_after else (0 if needing_after is not None else None),
             )
-            for m in names
+            for module in names
         ]
 
     @property
@@ -70,43 +76,49 @@ class CensusComparison(Struct, frozen=True):
 
 
 def is_coupling(finding: Finding) -> bool:
-    """Whether the finding ties something to CUDA (dispatch and mentions do not, nor does a compiler macro)."""
+    """Return whether the finding ties something to CUDA.
+
+    Dispatch and mentions do not, nor does a compiler macro.
+    """
     return finding.category in COUPLINGS and (finding.category != "macro" or finding.needs_cuda)
 
 
 def in_core(finding: Finding) -> bool:
-    """A coupling outside the relocated tree."""
+    """Return whether it is a coupling outside the relocated tree."""
     return is_coupling(finding) and finding.verdict != "moved"
 
 
-def is_needing(finding: Finding) -> bool:
-    """A coupling of the key number, moved or not judged yet."""
+def needs_cuda_in_build(finding: Finding) -> bool:
+    """Return whether it is a coupling of the key number, moved or not judged yet."""
     return finding.needs_cuda and finding.stage in IN_BUILD and finding.verdict not in ("stays", "moved")
 
 
-def compare(
+def compare_censuses(
     release: str, before: Census, after: Census | None, edits: Mapping[str, Sequence[Removal]]
 ) -> CensusComparison:
-    """Join by id. ``edits`` tells for each path (old or new) which patches change it and what they remove."""
+    """Join two censuses by id.
+
+    ``edits`` tells for each path (old or new) which patches change it and what they remove.
+    """
     if after is None:
         return CensusComparison(release, before, None, before.findings)
     later = {finding.id: finding for finding in after.findings}
     joined = []
     for finding in before.findings:
-        now = later.pop(finding.id, None)
-        if now is not None:
-            joined.append(replace(finding, path=now.path, verdict=now.verdict, reason=now.reason))
+        current = later.pop(finding.id, None)
+        if current is not None:
+            joined.append(replace(finding, path=current.path, verdict=current.verdict, reason=current.reason))
         else:
-            joined.append(replace(finding, verdict="cut", reason=_cut_by(finding, edits)))
+            joined.append(replace(finding, verdict="cut", reason=_explain_cut(finding, edits)))
     new = [
         replace(finding, verdict="new" if finding.verdict == "open" else finding.verdict) for finding in later.values()
     ]
     return CensusComparison(release, before, after, (*joined, *new))
 
 
-def _cut_by(finding: Finding, edits: Mapping[str, Sequence[Removal]]) -> str:
-    touching = [*edits.get(finding.origin, ()), *edits.get(finding.path, ())]
+def _explain_cut(finding: Finding, edits: Mapping[str, Sequence[Removal]]) -> str:
+    path_edits = [*edits.get(finding.origin, ()), *edits.get(finding.path, ())]
     words = finding.symbol.split("+") if finding.category == "macro" else [finding.symbol.strip('"')]
-    exact = [edit.patch for edit in touching if any(word in line for word in words for line in edit.removed)]
-    names = list(dict.fromkeys(exact or [edit.patch for edit in touching]))
+    removing = [edit.patch for edit in path_edits if any(word in line for word in words for line in edit.removed)]
+    names = list(dict.fromkeys(removing or [edit.patch for edit in path_edits]))
     return f"cut by {', '.join(names)}" if names else "gone: the applied tree has no such place, and no patch says so"

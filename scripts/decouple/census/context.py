@@ -1,4 +1,7 @@
-"""What the census must know of a tree besides its text: which files relocation moves and which stage 1 needs."""
+"""What the census needs of a tree besides its text.
+
+That is: which files relocation moves and which stage 1 needs.
+"""
 
 from __future__ import annotations
 
@@ -30,30 +33,33 @@ class ScannedTree(Struct, frozen=True):
     membership: Mapping[str, str] = {}
     """Suspects of this tree (old path) and what makes them one: directory, file-name, suffix or build-list."""
 
-    def origin(self, path: str) -> str:
-        """The path before relocation."""
+    def find_origin(self, path: str) -> str:
+        """Return the path before relocation."""
         return self.origins.get(path, path)
 
-    def keeps(self, origin: str) -> str | None:
-        """Why a file that is CUDA's by name stays: the rule's reason, or that stage 1 needs it."""
+    def find_keep_reason(self, origin: str) -> str | None:
+        """Return why a file that is CUDA's by name stays, None when it does not.
+
+        The reason is the rule's, or that stage 1 needs the file.
+        """
         for keep in self.rules.keeps:
             if matches(origin, keep.match):
                 return keep.reason
         return "stage 1 compiles or includes it" if origin in self.stage1 else None
 
-    def moves(self, path: str) -> bool:
-        """Whether relocation moves the file, or has moved it."""
+    def is_moved(self, path: str) -> bool:
+        """Return whether relocation moves the file, or has moved it."""
         return path in self.targets or path in self.origins or path.startswith(self.rules.root + "/")
 
 
 def make_context(
     tree: Path, rules: RuleFile, moves: Mapping[str, str], stage1: Mapping[str, Edge | None] | None = None
 ) -> ScannedTree:
-    """Read what is needed of ``tree``. ``moves`` is the plan of the pristine tree, old path to new path.
+    """Read what is needed of ``tree``.
 
-    ``stage1`` is the plan's include closure, if ``tree`` is the tree it was made for; else it is computed.
-
-    Raises DecoupleError as the include closure does, OSError.
+    ``moves`` is the plan of the pristine tree, old path to new path. ``stage1`` is the plan's include closure, if
+    ``tree`` is the tree it was made for; else it is computed. Raises DecoupleError as the include closure does,
+    OSError.
     """
     files = list_files(tree, rules.scope.folders)
     present = frozenset(files)
@@ -63,7 +69,7 @@ def make_context(
     membership = {}
     for path in sorted(present | {old for new, old in moved_here.items()}):
         if path in listed or is_suspect(path, rules) or path in moves:
-            membership[path] = _kind(path, path in listed, rules)
+            membership[path] = _classify_file(path, path in listed, rules)
     headers = {
         name for old in moves if old.endswith(HEADER_SUFFIXES) for name in include_names(old, rules.header_folders)
     }
@@ -80,8 +86,8 @@ def make_context(
     )
 
 
-def _kind(path: str, listed: bool, rules: RuleFile) -> str:
-    """The first of four ways to see that a file is CUDA's."""
+def _classify_file(path: str, listed: bool, rules: RuleFile) -> str:
+    """Return the first of four ways to see that a file is CUDA's."""
     for kind in ("directory", "suffix", "file-name"):
         if any(rule.kind == kind and rule.place(path) and matches(path, rule.match) for rule in rules.rules):
             return kind

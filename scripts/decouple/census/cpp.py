@@ -1,4 +1,4 @@
-"""C++ and CUDA sources: conditionals on CUDA macros, includes of CUDA headers, CUDA-named code."""
+"""Scan C++ and CUDA sources for CUDA: conditionals, includes and names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from decouple.census.finding import Raw
+from decouple.census.finding import RawFinding
 from decouple.census.taxonomy import Taxonomy
 from decouple.syntax.conditions import Macros, evaluate, names_in
 from decouple.syntax.preprocessor import Branch, Directive, Spans, branches, directives, hidden, is_live
@@ -20,46 +20,49 @@ _DEFINING = ("define", "cmakedefine")
 _INCLUDE = re.compile(r"""[<"]([^>"]+)[>"]""")
 
 
-def scan(path: str, text: str, taxonomy: Taxonomy, moved_headers: frozenset[str], *, names: bool) -> list[Raw]:
-    """Every coupling of one file. ``moved_headers`` are include names that relocation moves.
+def scan_cpp(
+    path: str, text: str, taxonomy: Taxonomy, moved_headers: frozenset[str], *, names: bool
+) -> list[RawFinding]:
+    """Find every coupling of one file.
 
-    ``names=False`` leaves CUDA-named code out: a file that is CUDA's as a whole consists of it.
+    ``moved_headers`` are include names that relocation moves. ``names=False`` leaves CUDA-named code out: a file that
+    is CUDA's as a whole consists of it.
     """
-    candidates = [found.span() for found in (taxonomy.words if names else taxonomy.macro_words).finditer(text)]
+    candidates = [match.span() for match in (taxonomy.words if names else taxonomy.macro_words).finditer(text)]
     covered = hidden(text) if candidates else None
     lines = list(directives(text, covered))
     spans = branches(lines, text.count("\n") + 1)
-    out = list(_conditionals(path, spans, taxonomy))
-    out += _includes(path, lines, spans, taxonomy, moved_headers)
+    findings = list(_scan_conditionals(path, spans, taxonomy))
+    findings += _scan_includes(path, lines, spans, taxonomy, moved_headers)
     if covered is not None:
-        out += _words(path, text, candidates, covered, lines, spans, taxonomy, names=names)
-    return out
+        findings += _scan_words(path, text, candidates, covered, lines, spans, taxonomy, names=names)
+    return findings
 
 
 @lru_cache(maxsize=512)
-def _without(names: frozenset[str]) -> Macros:
+def _undefine(names: frozenset[str]) -> Macros:
     return Macros(undefined=names)
 
 
-def _conditionals(path: str, spans: list[Branch], taxonomy: Taxonomy) -> Iterator[Raw]:
-    """One finding for each ``#if`` … ``#endif`` group of which any branch asks for a CUDA macro."""
+def _scan_conditionals(path: str, spans: list[Branch], taxonomy: Taxonomy) -> Iterator[RawFinding]:
+    """Return one finding for each ``#if`` … ``#endif`` group that tests a CUDA macro."""
     groups: dict[int, list[Branch]] = {}
     for branch in spans:
         groups.setdefault(branch.opened, []).append(branch)
-    for opened, group in groups.items():
-        asked = [name for branch in group for name in names_in(branch.own) if taxonomy.macro_family(name)]
-        if not asked:
+    for first_line, group in groups.items():
+        macros = [name for branch in group for name in names_in(branch.own) if taxonomy.macro_family(name)]
+        if not macros:
             continue
-        asked = list(dict.fromkeys(asked))
-        families = {taxonomy.macro_family(name) for name in asked}
-        without = _without(frozenset(asked))
+        macros = list(dict.fromkeys(macros))
+        families = {taxonomy.macro_family(name) for name in macros}
+        without = _undefine(frozenset(macros))
         dead = [branch for branch in group if evaluate(branch.condition, without) is False]
         detail = "; ".join(f"{b.word} {b.own}".strip() + f" [{b.line}-{b.end}]" for b in group)
-        yield Raw(
+        yield RawFinding(
             category="macro",
-            symbol="+".join(sorted(asked)),
+            symbol="+".join(sorted(macros)),
             path=path,
-            line=opened,
+            line=first_line,
             end_line=group[-1].end,
             lines=sum(branch.end - branch.line - 1 for branch in dead),
             needs_cuda="build" in families,
@@ -67,29 +70,29 @@ def _conditionals(path: str, spans: list[Branch], taxonomy: Taxonomy) -> Iterato
         )
 
 
-def _includes(
+def _scan_includes(
     path: str, lines: list[Directive], spans: list[Branch], taxonomy: Taxonomy, moved_headers: frozenset[str]
-) -> Iterator[Raw]:
+) -> Iterator[RawFinding]:
     macros = taxonomy.at_stage1
     for directive in lines:
         if directive.word not in ("include", "include_next"):
             continue
-        found = _INCLUDE.match(directive.rest)
-        if not found:
+        match = _INCLUDE.match(directive.rest)
+        if not match:
             continue
-        name = found[1]
+        name = match[1]
         moved = name in moved_headers
         if not moved and not taxonomy.is_external_header(name):
             continue
-        around = innermost(spans, directive.line)
-        live = is_live(around, macros)
-        guard = " && ".join(around.conditions()) if around else ""
+        branch = find_innermost(spans, directive.line)
+        live = is_live(branch, macros)
+        guard = " && ".join(branch.conditions()) if branch else ""
         if live is not False:
             detail = f"guarded: {guard}" if guard else "unguarded"
         else:
-            nvcc = is_live(around, taxonomy.without_nvcc) is False
+            nvcc = is_live(branch, taxonomy.without_nvcc) is False
             detail = f"{NVCC_ONLY if nvcc else CONFIGURED}: {guard}"
-        yield Raw(
+        yield RawFinding(
             category="include",
             symbol=name,
             path=path,
@@ -101,17 +104,20 @@ def _includes(
         )
 
 
-def _dead_lines(spans: list[Branch], macros: Macros) -> frozenset[int]:
-    """The lines that are never compiled under ``macros``, whatever the others are."""
-    out: set[int] = set()
+def _find_dead_lines(spans: list[Branch], macros: Macros) -> frozenset[int]:
+    """Return the lines that are never compiled under ``macros``.
+
+    Other macros have no influence on it.
+    """
+    lines: set[int] = set()
     for branch in spans:
         if evaluate(branch.condition, macros) is False:
-            out.update(range(branch.line + 1, branch.end))
-    return frozenset(out)
+            lines.update(range(branch.line + 1, branch.end))
+    return frozenset(lines)
 
 
-def innermost(spans: list[Branch], line: int) -> Branch | None:
-    """The smallest branch whose body holds ``line``."""
+def find_innermost(spans: list[Branch], line: int) -> Branch | None:
+    """Return the smallest branch whose body holds ``line``."""
     best: Branch | None = None
     for branch in spans:
         if branch.line < line < branch.end and (best is None or branch.line >= best.line):
@@ -119,7 +125,7 @@ def innermost(spans: list[Branch], line: int) -> Branch | None:
     return best
 
 
-def _words(
+def _scan_words(
     path: str,
     text: str,
     candidates: Spans,
@@ -129,72 +135,83 @@ def _words(
     taxonomy: Taxonomy,
     *,
     names: bool,
-) -> Iterator[Raw]:
-    """CUDA macros used outside conditionals, CUDA-named code and string literals: one finding per name and file.
+) -> Iterator[RawFinding]:
+    """Find CUDA macros outside conditionals, CUDA-named code and string literals.
 
-    Candidates come first, from the text as it is, and where each of them stands is asked then: few files have many.
-    Directives that define nothing have findings of their own. A name cannot reach into a comment or a string, so that
-    none is cut off or grows by what is hidden beside it.
+    One finding per name and file. Candidates come first, from the text as it is, and where each of them stands is
+    determined then: few files have many. Directives that define nothing have findings of their own. A name cannot reach
+    into a comment or a string, so that none is cut off or grows by what is hidden beside it.
     """
     uses: dict[str, list[int]] = {}
     quoted: dict[str, list[int]] = {}
-    taken = _other_lines(lines)
-    end = nth = 0
-    line, counted = 1, 0
-    handled = -1
-    for at, stop in candidates:
-        if at < end:
+    directive_lines = _find_directive_lines(lines)
+    end = covered_index = 0
+    line, counted_to = 1, 0
+    handled_index = -1
+    for start, stop in candidates:
+        if start < end:
             continue
-        while nth < len(covered) and covered[nth][1] <= at:
-            nth += 1
-        if nth < len(covered) and covered[nth][0] <= at:
-            if nth != handled and names:
-                content = _literal(text, *covered[nth])
+        while covered_index < len(covered) and covered[covered_index][1] <= start:
+            covered_index += 1
+        if covered_index < len(covered) and covered[covered_index][0] <= start:
+            if covered_index != handled_index and names:
+                content = _parse_literal(text, *covered[covered_index])
                 if content is not None and taxonomy.string_pattern.search(content):
-                    where = text.count("\n", 0, covered[nth][0]) + 1
-                    quoted.setdefault(content, []).append(where)
-            handled = nth
+                    literal_line = text.count("\n", 0, covered[covered_index][0]) + 1
+                    quoted.setdefault(content, []).append(literal_line)
+            handled_index = covered_index
             continue
-        line += text.count("\n", counted, at)
-        counted = at
-        if line in taken:
+        line += text.count("\n", counted_to, start)
+        counted_to = start
+        if line in directive_lines:
             continue
-        begin, end = _qualified(text, at, stop)
+        begin, end = _widen_name(text, start, stop)
         uses.setdefault(text[begin:end], []).append(line)
     dead: tuple[frozenset[int], frozenset[int]] | None = None
     for name, where_used in uses.items():
         first, count = where_used[0], len(where_used)
         family = taxonomy.macro_family(name)
         if family:
-            yield Raw("macro", name, path, first, first, 1, count, family == "build", f"{family} macro used")
+            yield RawFinding("macro", name, path, first, first, 1, count, family == "build", f"{family} macro used")
         elif names and taxonomy.name_words.search(name):
             judged, reason = taxonomy.judge(name)
-            dead = dead or (_dead_lines(spans, taxonomy.without_nvcc), _dead_lines(spans, taxonomy.at_stage1))
+            dead = dead or (_find_dead_lines(spans, taxonomy.without_nvcc), _find_dead_lines(spans, taxonomy.at_stage1))
             if dead[0].issuperset(where_used):
                 reason = f"{NVCC_ONLY}: {reason}"
             elif dead[1].issuperset(where_used):
                 reason = f"{CONFIGURED}: {reason}"
-            yield Raw(judged, name, path, first, first, 1, count, False, reason)
+            yield RawFinding(judged, name, path, first, first, 1, count, False, reason)
     for content, where_quoted in quoted.items():
         first = where_quoted[0]
-        yield Raw("dispatch", f'"{content}"', path, first, first, 1, len(where_quoted), False, "names the device")
+        yield RawFinding(
+            "dispatch", f'"{content}"', path, first, first, 1, len(where_quoted), False, "names the device"
+        )
 
 
-def _other_lines(lines: list[Directive]) -> frozenset[int]:
-    """The lines of all directives but ``#define`` and CMake's form of it, which asks the configuration for a macro."""
+def _find_directive_lines(lines: list[Directive]) -> frozenset[int]:
+    """Return the lines of all directives but ``#define`` and ``#cmakedefine``.
+
+    The latter, CMake's form of it, asks the configuration for a macro.
+    """
     return frozenset(
-        line for found in lines if found.word not in _DEFINING for line in range(found.line, found.end_line + 1)
+        line
+        for directive in lines
+        if directive.word not in _DEFINING
+        for line in range(directive.line, directive.end_line + 1)
     )
 
 
-def _literal(text: str, begin: int, end: int) -> str | None:
-    """What stands between the quotes of the string at [begin, end); None for a comment or a character."""
+def _parse_literal(text: str, begin: int, end: int) -> str | None:
+    """Return what stands between the quotes of the string at [begin, end).
+
+    None for a comment or a character.
+    """
     if text[begin] == "/" or text[end - 1] != '"':
         return None
     return text[text.index('"', begin) + 1 : end - 1]
 
 
-def _qualified(code: str, begin: int, end: int) -> tuple[int, int]:
+def _widen_name(code: str, begin: int, end: int) -> tuple[int, int]:
     """Widen [begin, end) to the whole name with its ``::`` qualifiers."""
     while begin > 0 and (code[begin - 1].isalnum() or code[begin - 1] in "_:"):
         begin -= 1

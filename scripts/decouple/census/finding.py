@@ -1,4 +1,4 @@
-"""What the census finds: one record per coupling, with an id that holds from release to release."""
+"""The records of the census: one per coupling, with an id stable across releases."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ IN_BUILD = ("stage-1", "codegen", "build")
 """The stages whose couplings can be in the key number; the others: stage-2, python, test, neither."""
 
 
-class Raw(Struct, frozen=True):
-    """A finding as a scanner sees it, before it has a module, a stage and a verdict."""
+class RawFinding(Struct, frozen=True):
+    """A finding of a scanner, before it has a module, a stage and a verdict."""
 
     category: str
     symbol: str
@@ -37,7 +37,7 @@ class Raw(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """A Raw with everything the report says about it."""
+    """A finding with everything the report says about it."""
 
     id: str
     category: str
@@ -58,7 +58,7 @@ class Finding(Struct, frozen=True):
     reason: str
 
     def as_json(self) -> dict[str, Any]:
-        """For the report; keys in the order of the fields."""
+        """Return the record for the report; keys in the order of the fields."""
         return asdict(self)
 
 
@@ -72,26 +72,33 @@ class Census(Struct, frozen=True):
 
     @property
     def in_core(self) -> list[Finding]:
-        """What lies outside the relocated tree."""
+        """The findings outside the relocated tree."""
         return [finding for finding in self.findings if finding.verdict != "moved"]
 
     @property
     def needing_cuda(self) -> list[Finding]:
-        """The key number's findings: in the core, in stage 1's build, different with CUDA configured."""
-        return [f for f in self.in_core if f.needs_cuda and f.stage in IN_BUILD and f.verdict != "stays"]
+        """The findings of the key number.
+
+        They are in the core, in stage 1's build, and different with CUDA configured.
+        """
+        return [
+            finding
+            for finding in self.in_core
+            if finding.needs_cuda and finding.stage in IN_BUILD and finding.verdict != "stays"
+        ]
 
 
-def identify(found: Sequence[tuple[Raw, str]]) -> list[str]:
-    """An id for each (finding, origin path): twelve hex digits of what it is, not of the line it stands on.
+def identify_findings(findings: Sequence[tuple[RawFinding, str]]) -> list[str]:
+    """Return an id for each (finding, origin path): twelve hex digits.
 
-    Equal findings of one file are told apart by their order in it, so that a census of the next release gives the
-    same ids to what did not change.
+    The id depends on what the finding is, not on the line it stands on. Equal findings of one file are told apart by
+    their order in it, so that a census of the next release gives the same ids to what did not change.
     """
-    seen: Counter[tuple[str, str, str]] = Counter()
-    out = []
-    for raw, origin in found:
+    occurrences: Counter[tuple[str, str, str]] = Counter()
+    ids = []
+    for raw, origin in findings:
         key = (raw.category, origin, raw.symbol)
-        seen[key] += 1
-        text = "\0".join((*key, str(seen[key])))
-        out.append(hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12])
-    return out
+        occurrences[key] += 1
+        text = "\0".join((*key, str(occurrences[key])))
+        ids.append(hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12])
+    return ids

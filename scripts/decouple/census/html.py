@@ -1,4 +1,7 @@
-"""The report for a browser: one file, nothing loaded from elsewhere. Data here, drawing in ``report.html``."""
+"""Render the report for a browser: one file that loads nothing from elsewhere.
+
+The data is made here, the drawing in ``report.html``.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +13,34 @@ from typing import Any
 from decouple.base.outside import written_json
 from decouple.census.compare import CensusComparison
 from decouple.census.finding import Finding
-from decouple.census.report import summary
+from decouple.census.report import summarize_census
 
 TEMPLATE = Path(__file__).with_name("report.html")
 MARK = "/*CENSUS*/null"
 
 
-def as_html(comparison: CensusComparison) -> str:
-    """The page. Repeated words are sent once, as tables that the rows index."""
+def render_html(comparison: CensusComparison) -> str:
+    """Render the page.
+
+    Repeated words are sent once, as tables that the rows index.
+    """
     tables: dict[str, list[str]] = {"category": [], "module": [], "stage": [], "verdict": [], "reason": []}
-    known: dict[str, dict[str, int]] = {name: {} for name in tables}
+    indexes: dict[str, dict[str, int]] = {name: {} for name in tables}
 
-    def number(table: str, word: str) -> int:
-        places = known[table]
-        if word not in places:
-            places[word] = len(tables[table])
+    def index_word(table: str, word: str) -> int:
+        table_indexes = indexes[table]
+        if word not in table_indexes:
+            table_indexes[word] = len(tables[table])
             tables[table].append(word)
-        return places[word]
+        return table_indexes[word]
 
-    rows = [_row(finding, number) for finding in comparison.findings]
-    data = {"summary": summary(comparison), "tables": tables, "rows": rows}
-    return TEMPLATE.read_text(encoding="utf-8").replace(MARK, _in_script(data))
+    rows = [_encode_row(finding, index_word) for finding in comparison.findings]
+    data = {"summary": summarize_census(comparison), "tables": tables, "rows": rows}
+    return TEMPLATE.read_text(encoding="utf-8").replace(MARK, _escape_for_script(data))
 
 
-def _in_script(data: object) -> str:
-    """``data`` as JSON that may stand in a ``script`` element, whatever words of others are in it.
+def _escape_for_script(data: object) -> str:
+    """Return ``data`` as JSON that may stand in a ``script`` element.
 
     Not only ``</script`` ends one: behind ``<!--<script`` the next ``</script>`` does not.
     """
@@ -43,7 +49,7 @@ def _in_script(data: object) -> str:
     return written_json(text)
 
 
-def _row(finding: Finding, number: Callable[[str, str], int]) -> list[Any]:
+def _encode_row(finding: Finding, number: Callable[[str, str], int]) -> list[Any]:
     return [
         finding.id,
         finding.origin,

@@ -1,4 +1,7 @@
-"""Python sources: every reach for a CUDA binding through ``torch._C``, found in the syntax tree."""
+"""Scan Python sources for CUDA bindings that are accessed through ``torch._C``.
+
+They are found in the syntax tree.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from decouple.census.finding import Raw
+from decouple.census.finding import RawFinding
 from decouple.census.taxonomy import Taxonomy
 from decouple.syntax.globs import matches
 
@@ -35,10 +38,11 @@ _BEHIND = re.compile(rb"\s+(?:(?P<alias>as)\s|import\s*(?P<imported>\([^)]*\)|(?
 _WORD = re.compile(rb"\w+")
 
 
-def may_reach(data: bytes, taxonomy: Taxonomy) -> bool:
-    """Whether a Python file can reach a binding at all: much cheaper than parsing, and never wrong when it says no.
+def may_access_binding(data: bytes, taxonomy: Taxonomy) -> bool:
+    """Return whether a Python file can access a binding at all.
 
-    Most Python of a PyTorch tree names ``torch._C`` and CUDA somewhere; few files bring the two together.
+    Much cheaper than parsing, and never wrong when it says no. Most Python of a PyTorch tree names ``torch._C`` and
+    CUDA somewhere; few files bring the two together.
     """
     if b"_C" not in data:
         return False
@@ -64,8 +68,10 @@ def may_reach(data: bytes, taxonomy: Taxonomy) -> bool:
     return False
 
 
-def scan(path: str, text: str, taxonomy: Taxonomy) -> list[Raw]:
-    """One finding per binding, form and file. A file that is no Python (a template) has none.
+def scan_python(path: str, text: str, taxonomy: Taxonomy) -> list[RawFinding]:
+    """Return one finding per binding, form and file.
+
+    A file that is no Python (a template) has none.
 
     Forms: ``torch._C.name`` also through any import alias; ``from torch._C import name``; ``import torch._C.name``;
     ``getattr``, ``hasattr`` and ``setattr`` of torch._C with a constant name; a string that is a dotted path below
@@ -78,21 +84,21 @@ def scan(path: str, text: str, taxonomy: Taxonomy) -> list[Raw]:
             tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return []
-    nodes = _Nodes(tree)
-    found: dict[tuple[str, str], list[int]] = {}
-    for name, form, line in _reaches(nodes, _aliases(nodes)):
+    nodes = _NodesByType(tree)
+    lines_by_access: dict[tuple[str, str], list[int]] = {}
+    for name, form, line in _find_accesses(nodes, _find_aliases(nodes)):
         if taxonomy.bindings.match(name):
-            found.setdefault((name, form), []).append(line)
-    out = []
-    for (name, form), lines in found.items():
-        flag = matches(name, taxonomy.in_cpu_build) is not None
-        detail = f"{form}; {'a CPU build has it, too' if flag else 'only a CUDA build has it'}"
-        out.append(Raw("python", name, path, min(lines), min(lines), 1, len(lines), False, detail))
-    return out
+            lines_by_access.setdefault((name, form), []).append(line)
+    findings = []
+    for (name, form), lines in lines_by_access.items():
+        in_cpu_build = matches(name, taxonomy.in_cpu_build) is not None
+        detail = f"{form}; {'a CPU build has it, too' if in_cpu_build else 'only a CUDA build has it'}"
+        findings.append(RawFinding("python", name, path, min(lines), min(lines), 1, len(lines), False, detail))
+    return findings
 
 
-class _Nodes:
-    """The nodes of a tree that can tell anything, by their type.
+class _NodesByType:
+    """The nodes of a syntax tree that the scanner needs, by their type.
 
     ``ast.walk`` takes several times as long, and this is most of the work: here a node is asked only for what its type
     can hold, and what is no node has no fields.
@@ -108,7 +114,7 @@ class _Nodes:
         self.constants: list[ast.Constant] = []
         self.expressions: list[ast.Expr] = []
         self.assignments: list[ast.Assign] = []
-        wanted: dict[type, list[Any]] = {
+        lists_by_type: dict[type, list[Any]] = {
             ast.Attribute: self.attributes,
             ast.Import: self.imports,
             ast.ImportFrom: self.from_imports,
@@ -117,16 +123,16 @@ class _Nodes:
             ast.Expr: self.expressions,
             ast.Assign: self.assignments,
         }
-        known = self._fields
+        fields_by_type = self._fields
         stack: list[Any] = [tree]
         while stack:
             node = stack.pop()
             kind = type(node)
-            if kind in wanted:
-                wanted[kind].append(node)
-            fields = known.get(kind)
+            if kind in lists_by_type:
+                lists_by_type[kind].append(node)
+            fields = fields_by_type.get(kind)
             if fields is None:  # a word or a number has none either
-                fields = known[kind] = tuple(name for name in getattr(kind, "_fields", ()) if name != "ctx")
+                fields = fields_by_type[kind] = tuple(name for name in getattr(kind, "_fields", ()) if name != "ctx")
             for name in fields:
                 value = getattr(node, name, None)
                 if type(value) is list:
@@ -135,27 +141,34 @@ class _Nodes:
                     stack.append(value)
 
 
-def _aliases(nodes: _Nodes) -> dict[str, str]:
-    """Names of this file that mean ``torch``, ``torch._C`` or a module below, in any scope."""
-    known = {"torch": "torch"}
+def _find_aliases(nodes: _NodesByType) -> dict[str, str]:
+    """Return the names of this file that mean ``torch`` or ``torch._C``.
+
+    A module below torch._C counts too; of any scope.
+    """
+    aliases = {"torch": "torch"}
     for plain in nodes.imports:
         for item in plain.names:
             if item.asname and (item.name == "torch" or item.name.startswith(MODULE)):
-                known[item.asname] = item.name
-    for found in nodes.from_imports:
-        if found.module and not found.level:
-            for item in found.names:
-                whole = f"{found.module}.{item.name}"
-                if whole == MODULE or whole.startswith(MODULE + "."):
-                    known[item.asname or item.name] = whole
+                aliases[item.asname] = item.name
+    for from_import in nodes.from_imports:
+        if from_import.module and not from_import.level:
+            for item in from_import.names:
+                path = f"{from_import.module}.{item.name}"
+                if path == MODULE or path.startswith(MODULE + "."):
+                    aliases[item.asname or item.name] = path
     for node in nodes.assignments:  # C = torch._C
-        if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and _dotted(node.value, known) == MODULE:
-            known[node.targets[0].id] = MODULE
-    return known
+        if (
+            len(node.targets) == 1
+            and isinstance(node.targets[0], ast.Name)
+            and _resolve_path(node.value, aliases) == MODULE
+        ):
+            aliases[node.targets[0].id] = MODULE
+    return aliases
 
 
-def _dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
-    """``torch._C.x`` as text, with aliases resolved; None for anything else."""
+def _resolve_path(node: ast.expr, aliases: dict[str, str]) -> str | None:
+    """Return ``torch._C.x`` as text, with aliases resolved; None for anything else."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -165,22 +178,22 @@ def _dotted(node: ast.expr, aliases: dict[str, str]) -> str | None:
     return ".".join([aliases[node.id], *reversed(parts)])
 
 
-def _reaches(nodes: _Nodes, aliases: dict[str, str]) -> Iterator[tuple[str, str, int]]:
-    """Each (name, form, line) by which a member of torch._C is reached."""
+def _find_accesses(nodes: _NodesByType, aliases: dict[str, str]) -> Iterator[tuple[str, str, int]]:
+    """Return each (name, form, line) by which a member of torch._C is accessed."""
     for attribute in nodes.attributes:
-        dotted = _dotted(attribute, aliases)
+        dotted = _resolve_path(attribute, aliases)
         if dotted and dotted.startswith(MODULE + "."):  # of torch._C.a.b both are asked for, each by its own node
             yield dotted.rpartition(".")[2], "attribute", attribute.lineno
-    for found in nodes.from_imports:
-        module = found.module or ""
-        if found.level:
+    for from_import in nodes.from_imports:
+        module = from_import.module or ""
+        if from_import.level:
             continue
         if module == MODULE:
-            for item in found.names:
-                yield item.name, "from-import", found.lineno
+            for item in from_import.names:
+                yield item.name, "from-import", from_import.lineno
         elif module.startswith(MODULE + "."):
-            for part in (*module.split(".")[2:], *(item.name for item in found.names)):
-                yield part, "from-import", found.lineno
+            for part in (*module.split(".")[2:], *(item.name for item in from_import.names)):
+                yield part, "from-import", from_import.lineno
     for plain in nodes.imports:
         for item in plain.names:
             if item.name.startswith(MODULE + "."):
@@ -192,7 +205,7 @@ def _reaches(nodes: _Nodes, aliases: dict[str, str]) -> Iterator[tuple[str, str,
         name = call.args[1] if len(call.args) >= 2 else None
         if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
             continue
-        if _dotted(call.args[0], aliases) == MODULE:
+        if _resolve_path(call.args[0], aliases) == MODULE:
             yield name.value, "getattr", call.lineno
     documentation = {id(node.value) for node in nodes.expressions}
     for constant in nodes.constants:

@@ -1,4 +1,7 @@
-"""The census as JSON (diffable: one finding a line, stable ids, sorted) and as plain rows for a terminal."""
+"""Render the census as JSON and as plain rows for a terminal.
+
+The JSON is diffable: one finding a line, stable ids, sorted.
+"""
 
 from __future__ import annotations
 
@@ -15,40 +18,52 @@ from decouple.census.finding import Census
 SCHEMA = 1
 
 
-def summary(comparison: CensusComparison) -> dict[str, Any]:
-    """The numbers: key number, per module, per category and verdict."""
+def summarize_census(comparison: CensusComparison) -> dict[str, Any]:
+    """Return the numbers: key number, per module, per category and verdict."""
     after = comparison.after
     return {
         "release": comparison.release,
         "files": comparison.before.files,
-        "files_of_category": files_of_category(comparison.before),
+        "files_of_category": count_files_by_category(comparison.before),
         "only_after": len(comparison.findings) - len(comparison.before.findings) if after else None,
         "key_number": {"before": comparison.key_before, "after": comparison.key_after},
-        "modules": to_builtins(comparison.modules()),
-        "categories": dict(sorted(Counter(f.category for f in comparison.before.findings).items())),
-        "categories_in_core_after": dict(sorted(Counter(f.category for f in after.in_core).items())) if after else None,
-        "verdicts": dict(sorted(Counter(f.verdict for f in comparison.findings).items())),
-        "remaining": remaining(after) if after else None,
+        "modules": to_builtins(comparison.count_modules()),
+        "categories": dict(sorted(Counter(finding.category for finding in comparison.before.findings).items())),
+        "categories_in_core_after": dict(sorted(Counter(finding.category for finding in after.in_core).items()))
+        if after
+        else None,
+        "verdicts": dict(sorted(Counter(finding.verdict for finding in comparison.findings).items())),
+        "remaining": count_remaining(after) if after else None,
     }
 
 
-def files_of_category(census: Census) -> dict[str, int]:
-    """How many files hold a finding of each category."""
+def count_files_by_category(census: Census) -> dict[str, int]:
+    """Return how many files hold a finding of each category."""
     pairs = {(finding.category, finding.path) for finding in census.findings}
     return dict(sorted(Counter(category for category, _ in pairs).items()))
 
 
-def remaining(census: Census) -> list[dict[str, Any]]:
-    """What stays in the core, as (category, reason) with a count; the reasons are the answer to "why is it there"."""
-    counts = Counter((f.category, f.reason or "OPEN: no reason given") for f in census.findings if in_core(f))
+def count_remaining(census: Census) -> list[dict[str, Any]]:
+    """Count what stays in the core by (category, reason).
+
+    The reasons are the answer to "why is it there".
+    """
+    counts = Counter(
+        (finding.category, finding.reason or "OPEN: no reason given") for finding in census.findings if in_core(finding)
+    )
     return [{"category": c, "reason": reason, "count": n} for (c, reason), n in sorted(counts.items())]
 
 
-def as_json(comparison: CensusComparison) -> str:
-    """The whole census. No times, no absolute paths: two runs on the same trees give the same bytes."""
-    head = json.dumps(summary(comparison), indent=1, sort_keys=True, ensure_ascii=False)
+def render_json(comparison: CensusComparison) -> str:
+    """Render the whole census as JSON.
+
+    No times, no absolute paths: two runs on the same trees give the same bytes.
+    """
+    head = json.dumps(summarize_census(comparison), indent=1, sort_keys=True, ensure_ascii=False)
     lines = ",\n".join(
         json.dumps(finding.as_json(), ensure_ascii=False, separators=(",", ":"))
-        for finding in sorted(comparison.findings, key=lambda f: (f.origin, f.line, f.category, f.id))
+        for finding in sorted(
+            comparison.findings, key=lambda finding: (finding.origin, finding.line, finding.category, finding.id)
+        )
     )
     return written_json(f'{{"schema": {SCHEMA},\n"summary": {head},\n"findings": [\n{lines}\n]}}\n')

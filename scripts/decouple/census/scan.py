@@ -1,4 +1,7 @@
-"""One census: every file of the tree is read once, those that can matter are parsed, in two processes."""
+"""Scan a tree: read every file once, parse those that can matter.
+
+Two processes do it.
+"""
 
 from __future__ import annotations
 
@@ -13,40 +16,42 @@ from decouple.base.git import ask, names
 from decouple.base.progress import SILENT, Progress
 from decouple.census import build_files, cpp, python
 from decouple.census.context import ScannedTree
-from decouple.census.finding import Census, Finding, Raw, identify
+from decouple.census.finding import Census, Finding, RawFinding, identify_findings
 from decouple.census.taxonomy import Taxonomy
 
 SKIPPED = (".git", "__pycache__", "build", "node_modules")
 CHUNK = 120  # files per task: small enough that both processes end together
 
 
-def files_of(tree: Path) -> list[str]:
-    """The files of ``tree``: what git tracks, or all of them outside build folders when it is no git work tree.
+def list_tree_files(tree: Path) -> list[str]:
+    """Return the files of ``tree``: those that git tracks, or all of them.
 
-    A link to a folder is none, nor is a pipe, whose reader may wait for ever.
+    All of them outside build folders where it is no git work tree. A link to a folder is none, nor is a pipe, whose
+    reader may wait for ever. Raises DecoupleError when there are none.
     """
-    found: list[str] = []
+    listed: list[str] = []
     if (tree / ".git").exists():
         listing = ask("ls-files", "-z", cwd=tree)
         if listing.status == 0 and listing.out:
-            found = names(listing.out)
-    found = found or [name for name, _ in walk(tree, lambda folder: folder.rpartition("/")[2] not in SKIPPED)]
-    out = [name for name in found if not unreadable(f"{tree}/{name}")]
-    if not out:
+            listed = names(listing.out)
+    listed = listed or [name for name, _ in walk(tree, lambda folder: folder.rpartition("/")[2] not in SKIPPED)]
+    files = [name for name in listed if not unreadable(f"{tree}/{name}")]
+    if not files:
         raise DecoupleError(f"{tree}: no files", next_step="give the root of a PyTorch tree")
-    return sorted(out)
+    return sorted(files)
 
 
-def _belongs(path: str, context: ScannedTree) -> bool:
-    """Whether the census looks at ``path``: what the project itself lays over the tree is no coupling of upstream's.
+def _is_in_scope(path: str, context: ScannedTree) -> bool:
+    """Return whether the census looks at ``path``.
 
-    Except ``third_device/added_to_core``, which the core wheel ships.
+    What the project itself lays over the tree is no coupling of upstream's, except ``third_device/added_to_core``,
+    which the core wheel ships.
     """
-    ours, shipped = path.startswith("third_device/"), path.startswith("third_device/added_to_core/")
-    return not ours or shipped or path in context.origins
+    is_overlay, is_shipped = path.startswith("third_device/"), path.startswith("third_device/added_to_core/")
+    return not is_overlay or is_shipped or path in context.origins
 
 
-def scan(
+def scan_tree(
     context: ScannedTree,
     taxonomy: Taxonomy,
     *,
@@ -54,43 +59,49 @@ def scan(
     jobs: int = 2,
     progress: Progress = SILENT,
 ) -> Census:
-    """Find, classify and judge every coupling of the tree. ``files`` limits it to some (for tests and measuring).
+    """Find, classify and judge every coupling of the tree.
 
-    Raises DecoupleError when the tree is empty; files that cannot be read are no sources and are passed over.
+    ``files`` limits it to some (for tests and measuring). Raises DecoupleError when the tree is empty; files that
+    cannot be read are no sources and are passed over.
     """
-    paths = [path for path in (files if files is not None else files_of(context.tree)) if _belongs(path, context)]
-    chunks = [paths[at : at + CHUNK] for at in range(0, len(paths), CHUNK)]
+    paths = [
+        path for path in (files if files is not None else list_tree_files(context.tree)) if _is_in_scope(path, context)
+    ]
+    chunks = [paths[start : start + CHUNK] for start in range(0, len(paths), CHUNK)]
     progress.start("census", float(len(paths)), "files")
-    raws: list[Raw] = []
-    worker = _Worker(context, taxonomy)
+    raws: list[RawFinding] = []
+    worker = _ChunkScanner(context, taxonomy)
     if jobs <= 1 or len(chunks) <= 1:
         for chunk in chunks:
             raws += worker(chunk)
             progress.advance(len(chunk))
     else:
-        with ProcessPoolExecutor(jobs, initializer=_adopt, initargs=(worker,)) as pool:
-            for chunk, found in zip(chunks, pool.map(_run, chunks), strict=True):
-                raws += found
+        with ProcessPoolExecutor(jobs, initializer=_initialize_worker, initargs=(worker,)) as pool:
+            for chunk, chunk_findings in zip(chunks, pool.map(_scan_chunk, chunks), strict=True):
+                raws += chunk_findings
                 progress.advance(len(chunk))
-    known = frozenset(paths)
-    raws += _inter_file(context, known)
-    findings = _judged(raws, context, taxonomy)
+    present = frozenset(paths)
+    raws += _report_whole_files(context, present)
+    findings = _judge_findings(raws, context, taxonomy)
     progress.finish(f"{len(findings)} findings in {len(paths)} files")
     return Census(str(context.tree), findings, len(paths))
 
 
-class _Worker:
-    """Scans chunks of files; holds what does not change, so that a task is only a list of paths."""
+class _ChunkScanner:
+    """Scans chunks of files.
+
+    It holds what does not change, so that a task is only a list of paths.
+    """
 
     def __init__(self, context: ScannedTree, taxonomy: Taxonomy) -> None:
         self._context = context
         self._taxonomy = taxonomy
 
-    def __call__(self, paths: Iterable[str]) -> list[Raw]:
-        out: list[Raw] = []
+    def __call__(self, paths: Iterable[str]) -> list[RawFinding]:
+        findings: list[RawFinding] = []
         root = f"{self._context.tree}/"
         for path in paths:
-            kind = _kind(path)
+            kind = _find_scanner(path)
             if kind is None:
                 continue
             try:
@@ -98,39 +109,42 @@ class _Worker:
                     data = file.read()
             except OSError:
                 continue
-            if kind == "python" and not python.may_reach(data, self._taxonomy):
+            if kind == "python" and not python.may_access_binding(data, self._taxonomy):
                 continue
-            if not self._taxonomy.interesting(data):
+            if not self._taxonomy.may_hold_finding(data):
                 continue
             text = data.decode("utf-8", "replace")
             if kind == "cpp":
-                names = not self._context.moves(path)
-                out += cpp.scan(path, text, self._taxonomy, self._context.moved_headers, names=names)
+                names = not self._context.is_moved(path)
+                findings += cpp.scan_cpp(path, text, self._taxonomy, self._context.moved_headers, names=names)
             elif kind == "python":
-                out += python.scan(path, text, self._taxonomy)
+                findings += python.scan_python(path, text, self._taxonomy)
             else:
-                out += build_files.scan(path, text, self._taxonomy)
-                if path.endswith(".py") and python.may_reach(data, self._taxonomy):
-                    out += python.scan(path, text, self._taxonomy)
-        return out
+                findings += build_files.scan_build_file(path, text, self._taxonomy)
+                if path.endswith(".py") and python.may_access_binding(data, self._taxonomy):
+                    findings += python.scan_python(path, text, self._taxonomy)
+        return findings
 
 
-_worker: _Worker | None = None
+_worker: _ChunkScanner | None = None
 
 
-def _adopt(worker: _Worker) -> None:
-    """What a new process does first. Syntax trees hold no cycles, so looking for some would only slow their making."""
+def _initialize_worker(worker: _ChunkScanner) -> None:
+    """Initialize a new process.
+
+    Syntax trees hold no cycles, so looking for some would only slow their making.
+    """
     global _worker
     _worker = worker
     gc.disable()
 
 
-def _run(paths: list[str]) -> list[Raw]:
+def _scan_chunk(paths: list[str]) -> list[RawFinding]:
     assert _worker is not None
     return _worker(paths)
 
 
-def _kind(path: str) -> str | None:
+def _find_scanner(path: str) -> str | None:
     if build_files.is_build_file(path):
         return "build"
     if path.endswith(cpp.SUFFIXES):
@@ -140,24 +154,24 @@ def _kind(path: str) -> str | None:
     return None
 
 
-def _inter_file(context: ScannedTree, paths: frozenset[str]) -> list[Raw]:
-    """One finding for each file that is CUDA's as a whole, where it stands now."""
-    here = {old: new for new, old in context.origins.items()}
-    out = []
+def _report_whole_files(context: ScannedTree, paths: frozenset[str]) -> list[RawFinding]:
+    """Return one finding for each file that is CUDA's as a whole, at its path now."""
+    current_paths = {old: new for new, old in context.origins.items()}
+    findings = []
     for origin, kind in context.membership.items():
-        path = here.get(origin, origin)
+        path = current_paths.get(origin, origin)
         if path in paths:
-            out.append(Raw("inter-file", kind, path, 1, 1, 1, detail="the file as a whole is CUDA's"))
-    return out
+            findings.append(RawFinding("inter-file", kind, path, 1, 1, 1, detail="the file as a whole is CUDA's"))
+    return findings
 
 
-def _judged(raws: list[Raw], context: ScannedTree, taxonomy: Taxonomy) -> tuple[Finding, ...]:
-    ordered = sorted(raws, key=lambda raw: (context.origin(raw.path), raw.line, raw.category, raw.symbol))
-    pairs = [(raw, context.origin(raw.path)) for raw in ordered]
-    out = []
-    for (raw, origin), ident in zip(pairs, identify(pairs), strict=True):
-        verdict, reason = _verdict(raw, origin, context, taxonomy)
-        out.append(
+def _judge_findings(raws: list[RawFinding], context: ScannedTree, taxonomy: Taxonomy) -> tuple[Finding, ...]:
+    ordered = sorted(raws, key=lambda raw: (context.find_origin(raw.path), raw.line, raw.category, raw.symbol))
+    pairs = [(raw, context.find_origin(raw.path)) for raw in ordered]
+    findings = []
+    for (raw, origin), ident in zip(pairs, identify_findings(pairs), strict=True):
+        verdict, reason = _find_verdict(raw, origin, context, taxonomy)
+        findings.append(
             Finding(
                 id=ident,
                 category=raw.category,
@@ -170,18 +184,18 @@ def _judged(raws: list[Raw], context: ScannedTree, taxonomy: Taxonomy) -> tuple[
                 count=raw.count,
                 needs_cuda=raw.needs_cuda,
                 detail=raw.detail,
-                module=taxonomy.module(origin),
-                stage=stage(raw.path, context),
+                module=taxonomy.find_module(origin),
+                stage=find_stage(raw.path, context),
                 verdict=verdict,
                 reason=reason,
             )
         )
-    return tuple(out)
+    return tuple(findings)
 
 
-def stage(path: str, context: ScannedTree) -> str:
-    """Who compiles or runs the file."""
-    if context.moves(path):
+def find_stage(path: str, context: ScannedTree) -> str:
+    """Return who compiles or runs the file."""
+    if context.is_moved(path):
         return "stage-2" if not path.endswith(".py") else "python"
     if path in context.stage1:
         return "codegen" if "/templates/" in path else "stage-1"
@@ -192,15 +206,15 @@ def stage(path: str, context: ScannedTree) -> str:
     return "python" if path.endswith((".py", ".pyi")) else "neither"
 
 
-def _verdict(raw: Raw, origin: str, context: ScannedTree, taxonomy: Taxonomy) -> tuple[str, str]:
-    if context.moves(raw.path):
-        where = context.targets.get(raw.path, raw.path)
-        return "moved", f"stands below {where.rpartition('/')[0]}"
+def _find_verdict(raw: RawFinding, origin: str, context: ScannedTree, taxonomy: Taxonomy) -> tuple[str, str]:
+    if context.is_moved(raw.path):
+        target = context.targets.get(raw.path, raw.path)
+        return "moved", f"stands below {target.rpartition('/')[0]}"
     if raw.category == "inter-file":
-        keep = context.keeps(origin)
-        if keep:
-            return "stays", keep
-    if raw.category == "build" and raw.needs_cuda and build_files.is_of_every_build(origin):
+        keep_reason = context.find_keep_reason(origin)
+        if keep_reason:
+            return "stays", keep_reason
+    if raw.category == "build" and raw.needs_cuda and build_files.is_in_every_build(origin):
         return "open", ""
     for rule in taxonomy.stays:
         if rule.covers(raw, origin):

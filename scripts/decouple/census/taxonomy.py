@@ -1,4 +1,7 @@
-"""The census's data file: what to look for, how to judge it, why it stays. Data in ``taxonomy.toml``, types here."""
+"""The census's data file: what to find, how to judge it, why it stays.
+
+The data is in ``taxonomy.toml``, the types are here.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from decouple.base import toml
-from decouple.census.finding import CATEGORIES, Raw
+from decouple.census.finding import CATEGORIES, RawFinding
 from decouple.syntax.conditions import Macros
 from decouple.syntax.globs import matches
 
@@ -28,7 +31,7 @@ class NameRule(Struct, frozen=True):
 
     @property
     def category(self) -> str:
-        """The category of a finding that is judged so."""
+        """The category of a finding that this rule judges."""
         return JUDGEMENTS[self.judged]
 
 
@@ -43,11 +46,14 @@ class StayRule(Struct, frozen=True):
     detail: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if wrong := [name for name in self.category if name not in CATEGORIES]:
-            raise ValueError(f"stays {self.name!r}: no category {wrong[0]!r}, one of {CATEGORIES}")
+        if unknown := [name for name in self.category if name not in CATEGORIES]:
+            raise ValueError(f"stays {self.name!r}: no category {unknown[0]!r}, one of {CATEGORIES}")
 
-    def covers(self, raw: Raw, origin: str) -> bool:
-        """Whether each condition that the rule has holds. ``symbol`` must match every macro of a conditional."""
+    def covers(self, raw: RawFinding, origin: str) -> bool:
+        """Return whether each condition that the rule has holds.
+
+        ``symbol`` must match every macro of a conditional.
+        """
         return (
             (not self.category or raw.category in self.category)
             and (not self.symbol or all(matches(symbol, self.symbol) for symbol in raw.symbol.split("+")))
@@ -84,12 +90,15 @@ class Taxonomy(Struct, frozen=True, dict=True):
 
     @cached_property
     def without_nvcc(self) -> Macros:
-        """Only what every compiler but nvcc has: of ``undefined``, the macros that a compiler sets by itself."""
+        """The macros of every compiler but nvcc.
+
+        Of ``undefined``, those that a compiler sets by itself.
+        """
         return Macros(undefined=frozenset(name for name in self.undefined if name.startswith("__")))
 
     @cached_property
     def macro_family(self) -> Callable[[str], str | None]:
-        """Of a macro: build, compiler, export or version; None for one that is not watched."""
+        """Of a macro: build, compiler, export or version; None when it is not watched."""
         return cache(lambda name: next((family for family, names in self.macros if matches(name, names)), None))
 
     @cached_property
@@ -105,18 +114,18 @@ class Taxonomy(Struct, frozen=True, dict=True):
     @cached_property
     def judge(self) -> Callable[[str], tuple[str, str]]:
         """The category of a CUDA-named piece of code and the reason."""
-        return cache(self._judged)
+        return cache(self._judge_name)
 
-    def _judged(self, name: str) -> tuple[str, str]:
-        found = (rule for rule in self.names if rule.pattern.fullmatch(name))
-        return next(((rule.category, rule.reason) for rule in found), ("mention", "a name of the core's own"))
+    def _judge_name(self, name: str) -> tuple[str, str]:
+        rules = (rule for rule in self.names if rule.pattern.fullmatch(name))
+        return next(((rule.category, rule.reason) for rule in rules), ("mention", "a name of the core's own"))
 
-    def module(self, origin: str) -> str:
-        """The row of the tables that the file counts in."""
+    def find_module(self, origin: str) -> str:
+        """Return the row of the tables that the file counts in."""
         return next(module for prefix, module in self.modules if origin.startswith(prefix))
 
-    def interesting(self, data: bytes) -> bool:
-        """Whether a file can hold any finding at all; cheap."""
+    def may_hold_finding(self, data: bytes) -> bool:
+        """Return whether a file can hold any finding at all; cheap."""
         lowered = data.lower()
         return any(word in lowered for word in self.prefilter)
 
@@ -150,7 +159,7 @@ class _Build(Struct, frozen=True):
     variables: re.Pattern[str]
 
 
-class _File(Struct, frozen=True):
+class _TaxonomyTable(Struct, frozen=True):
     """The keys of the file, which explains them."""
 
     prefilter: tuple[str, ...]
@@ -165,17 +174,20 @@ class _File(Struct, frozen=True):
     stays: tuple[StayRule, ...]
 
 
-def load(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset()) -> Taxonomy:
-    """Read the data file. Raises DecoupleError naming the key that is missing or malformed; OSError."""
-    file = toml.read(path, _File, mend="see its comments")
+def load_taxonomy(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset()) -> Taxonomy:
+    """Read the data file.
+
+    Raises DecoupleError naming the key that is missing or malformed; OSError.
+    """
+    file = toml.read(path, _TaxonomyTable, mend="see its comments")
     candidates = {*file.names.words, *file.names.macro_words}
     return Taxonomy(
         prefilter=tuple(word.lower().encode() for word in file.prefilter),
         modules=tuple(sorted(file.modules.items(), key=lambda item: -len(item[0]))),
         macros=tuple((macro.family, macro.names) for macro in file.macro),
         external_headers=file.includes.external,
-        words=any_of(candidates),
-        macro_words=any_of({word for word in candidates if word == word.upper()}),
+        words=join_words(candidates),
+        macro_words=join_words({word for word in candidates if word == word.upper()}),
         name_words=re.compile("|".join(file.names.words)),
         names=file.name,
         string_pattern=file.strings.dispatch,
@@ -187,8 +199,11 @@ def load(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset()) -> Ta
     )
 
 
-def any_of(words: Iterable[str]) -> re.Pattern[str]:
-    """Any of ``words``; those with one first letter stand together, so that a letter is compared once."""
+def join_words(words: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern that matches any of ``words``.
+
+    Those with one first letter stand together, so that a letter is compared once.
+    """
     groups: dict[str, list[str]] = {}
     for word in sorted(words):
         groups.setdefault(word[0], []).append(re.escape(word[1:]))

@@ -12,8 +12,8 @@ from rich.table import Table
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import write_atomically
 from decouple.census.compare import CensusComparison
-from decouple.census.html import as_html
-from decouple.census.report import as_json, summary
+from decouple.census.html import render_html
+from decouple.census.report import render_json, summarize_census
 from decouple.cli import output
 from decouple.cli.request import asked
 from decouple.cli.shown import bare
@@ -42,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     request = asked(TakeCensus, arguments)
     taken = census(request, output.listener())
     if arguments.json:
-        write_atomically(arguments.json, as_json(taken.comparison))
+        write_atomically(arguments.json, render_json(taken.comparison))
     if arguments.html:
-        write_atomically(arguments.html, as_html(taken.comparison))
+        write_atomically(arguments.html, render_html(taken.comparison))
     if arguments.couplings:
         for finding in (taken.after or taken.before).needing_cuda:
             print(f"{finding.path}:{finding.line}: {finding.category} {finding.symbol}: {finding.detail}")
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(comparison: CensusComparison) -> None:
-    numbers = summary(comparison)
+    numbers = summarize_census(comparison)
     console = Console(file=bare(sys.stdout))
     table = Table(title=f"PyTorch {comparison.release}: couplings to CUDA outside third_device", title_justify="left")
     for name in ("module", "before", "after", "need CUDA at compile time", "after"):

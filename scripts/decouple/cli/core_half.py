@@ -36,10 +36,10 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.backend and not arguments.python:
         raise UsageError("--backend: goes into a virtual environment", next_step="add --python")
     if arguments.python:
-        python = core_half.environment(arguments.python, arguments.folder, arguments.backend)
+        python = core_half.make_environment(arguments.python, arguments.folder, arguments.backend)
         print(f"{python}: torch {arguments.release} without kernels")
         return OK
-    pair, progress = pairing.pair_of(arguments.release), output.progress()
-    received = core_half.make(pair, arguments.folder, Downloader(cache_dir(), progress=progress), progress)
+    pair, progress = pairing.load_pair(arguments.release), output.progress()
+    received = core_half.make_core_half(pair, arguments.folder, Downloader(cache_dir(), progress=progress), progress)
     print(f"{arguments.folder}: {pair.wheel.name} without kernels, {received / (1 << 20):.0f} MiB fetched")
     return OK

@@ -15,7 +15,7 @@ from decouple.flows import pristine
 from decouple.flows.pristine import Pristine
 from decouple.flows.stage2_symbols import Stage2Symbols, look
 from decouple.inventory.rules import load
-from decouple.prebuilt.symbols import SymbolReport, origin_of
+from decouple.prebuilt.symbols import SymbolReport, find_origin
 from decouple.relocate import stage2
 from decouple.relocate.plan import make_plan
 
@@ -88,7 +88,7 @@ def _print(release: str, report: SymbolReport, received: int, limit: int | None)
         verdict = f"{len(lacking)} lacking" if lacking else "all there"
         print(f"  {provider:<11} {count} asked, {verdict}")
         if lacking:
-            print(f"              from {origin_of(provider)}")
+            print(f"              from {find_origin(provider)}")
         for lack in lacking[:limit]:
             print(f"              {lack.symbol} (for {lack.library})")
         if limit is not None and len(lacking) > limit:

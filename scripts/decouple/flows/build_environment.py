@@ -30,8 +30,8 @@ def opened(request: Build, listener: Listener = QUIET) -> tuple[Environment, Pro
     layers = list(dict.fromkeys(one for n in request.stages for one in makings.layers_of(n, choices, request.env)))
     need_tree(request, places, listener, layers)
     if request.against == "official":
-        halves = official_halves(pairing.pair_of(request.release), listener)
-        choices = replace(choices, wheels=(halves.origin()["wheel"],))
+        halves = official_halves(pairing.load_pair(request.release), listener)
+        choices = replace(choices, wheels=(halves.read_origin()["wheel"],))
     places.make()
     environment = open_environment(request, places, layers, listener)
     known = provenance(places)

@@ -80,7 +80,7 @@ class Build(Work, frozen=True):
             names = (self.kind, *(["built"] if self.against == "built" else []), *self._elsewhere)
             return replace(places.beside("-".join(names)), dist=places.dist)
         if self.against == "official":  # a trial on a test bed: its wheel is named as one for the patched core
-            core = folder.place(pairing.pair_of(self.release), cache_dir())
+            core = folder.locate_halves(pairing.load_pair(self.release), cache_dir())
             return replace(places.beside(HALF), core=core)
         return places.beside(SMOKE) if self.part != "all" else places
 

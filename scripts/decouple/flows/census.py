@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
-from decouple.census import also, taxonomy
-from decouple.census.compare import CensusComparison, Removal, compare
+from decouple.census import additions, taxonomy
+from decouple.census.compare import CensusComparison, Removal, compare_censuses
 from decouple.census.context import make_context
 from decouple.census.finding import Census
-from decouple.census.scan import scan
+from decouple.census.scan import scan_tree
 from decouple.flows import pristine
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.pristine import Pristine
@@ -41,7 +41,7 @@ class TakeCensus(Pristine, frozen=True):
     """Fail unless the applied tree is there."""
     jobs: int = 2
     also: Path | None = None
-    """Words, macros and rules of this tree alone; see ``decouple.census.also``."""
+    """Words, macros and rules of this tree alone; see ``decouple.census.additions``."""
 
 
 class Taken(Struct, frozen=True):
@@ -55,8 +55,8 @@ class Taken(Struct, frozen=True):
 def census(request: TakeCensus, listener: Listener = QUIET) -> Taken:
     """Count. Raises UsageError when an applied tree is asked for and not there."""
     project, release = request.project, request.release
-    more = also.load(request.also) if request.also else also.Also()
-    rules = more.rules(load())
+    more = additions.load_additions(request.also) if request.also else additions.TaxonomyAdditions()
+    rules = more.extend_rules(load())
     tree = pristine.tree(request, listener)
     plan = make_plan(tree, rules, strict=False)
     if plan.unplaced:
@@ -69,20 +69,20 @@ def census(request: TakeCensus, listener: Listener = QUIET) -> Taken:
     elif request.after or request.applied:
         raise UsageError(f"{applied}: no such tree", next_step=f"decouple apply {release}")
     edits = _edits(project, release) if after else {}
-    return Taken(before, after, compare(release, before, after, edits))
+    return Taken(before, after, compare_censuses(release, before, after, edits))
 
 
 def _census(
     request: TakeCensus,
     tree: Path,
     rules: RuleFile,
-    more: also.Also,
+    more: additions.TaxonomyAdditions,
     moves: dict[str, str],
     listener: Listener,
     stage1: Mapping[str, Edge | None] | None = None,
 ) -> Census:
-    words = more.taxonomy(taxonomy.load(undefined=rules.stage1.undefined))
-    return scan(make_context(tree, rules, moves, stage1), words, jobs=request.jobs, progress=listener.progress)
+    words = more.extend_taxonomy(taxonomy.load_taxonomy(undefined=rules.stage1.undefined))
+    return scan_tree(make_context(tree, rules, moves, stage1), words, jobs=request.jobs, progress=listener.progress)
 
 
 def _edits(project: Path, release: str) -> dict[str, Sequence[Removal]]:

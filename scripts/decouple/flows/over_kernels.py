@@ -43,7 +43,7 @@ def build_over_kernels(request: Build, listener: Listener) -> StageWheel:
             f"--core official --kernels {request.kernels}: that half goes with its own kernels, or with compiled ones",
             next_step="add --kernels official",
         )
-    pair = pairing.pair_of(request.release)
+    pair = pairing.load_pair(request.release)
     choices, places = choices_of(request), request.places
     if request.against == "built":
         _need_core(request, places)
@@ -54,7 +54,7 @@ def build_over_kernels(request: Build, listener: Listener) -> StageWheel:
     refuse_if_too_small(costs, folder=places.dist, memory=available_memory(), root=root)
     need_tree(request, places, listener)
     halves = _kernels(request, pair, listener)
-    origin = halves.origin()
+    origin = halves.read_origin()
     places = replace(places, kernels=halves.kernels)
     if request.against == "official":
         places = replace(places, core=halves.folder)
@@ -65,11 +65,14 @@ def build_over_kernels(request: Build, listener: Listener) -> StageWheel:
     )
     core = core_folder(environment, provenance(places).version, request.against)
     offered = (
-        *official.of_folder(core, official.CORE),
-        *(installed.beside(core) if request.against == "stock" else ()),
+        *official.read_folder_symbols(core, official.CORE),
+        *(installed.read_third_parties(core) if request.against == "stock" else ()),
     )
-    taken = (*official.of_folder(halves.kernels, official.KERNELS), *installed.beside(halves.kernels / "lib"))
-    symbols.refuse(symbols.compare(taken, offered), origin["wheel"]["name"])
+    taken = (
+        *official.read_folder_symbols(halves.kernels, official.KERNELS),
+        *installed.read_third_parties(halves.kernels / "lib"),
+    )
+    symbols.refuse_mismatch(symbols.compare_symbols(taken, offered), origin["wheel"]["name"])
     choices = replace(choices, wheels=(origin["wheel"],), archs=tuple(origin["arch_list"]))
     known = provenance(places)
     if request.env == portable.KIND:
@@ -108,14 +111,16 @@ def _kernels(request: Build, pair: pairing.Pair, listener: Listener) -> folder.H
             f"--kernels {request.kernels}: no such folder",
             next_step="compiled, official, monolith, or the folder of a torch that has CUDA",
         )
-    halves = installed.make(source, pair, cache_dir(), downloader, listener.progress)
+    halves = installed.make_halves(source, pair, cache_dir(), downloader, listener.progress)
     listener.say(f"kernels: those of {source}")
     return halves
 
 
 def official_halves(pair: pairing.Pair, listener: Listener) -> folder.Halves:
     """The official wheel as two halves, fetched unless it is there."""
-    halves = folder.make(pair, cache_dir(), Downloader(cache_dir(), progress=listener.progress), listener.progress)
+    halves = folder.make_halves(
+        pair, cache_dir(), Downloader(cache_dir(), progress=listener.progress), listener.progress
+    )
     fetched = f"{halves.received / (1 << 20):.0f} MiB fetched" if halves.received else "as fetched before"
     listener.say(f"official wheel: {pair.wheel.name}, {fetched}")
     return halves

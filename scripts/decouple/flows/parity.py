@@ -31,7 +31,7 @@ from decouple.flows.build_request import Build
 from decouple.flows.environment import Work
 from decouple.flows.listener import QUIET, Listener
 from decouple.index import dependencies
-from decouple.prebuilt.pairing import RemoteWheel, pair_of
+from decouple.prebuilt.pairing import RemoteWheel, load_pair
 from decouple.release.wheel_name import WheelName
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
@@ -161,7 +161,7 @@ def _said(python: Path, *arguments: str) -> str:
 
 def _official(request: WholeParity, listener: Listener) -> Path:
     """A virtual environment in the cache with the official wheel, whose SHA-256 is known, and what it requires."""
-    wheel = pair_of(request.release).wheel
+    wheel = load_pair(request.release).wheel
     folder = cache_dir() / "official" / wheel.sha256[:16]
     environment, mark = folder / "environment", folder / "content"
     python = environment / "bin" / "python"

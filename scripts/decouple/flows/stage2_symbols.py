@@ -16,7 +16,7 @@ from decouple.base.errors import DecoupleError
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
 from decouple.prebuilt import official, symbols
-from decouple.prebuilt.official import Faces
+from decouple.prebuilt.official import LibrarySymbols
 from decouple.prebuilt.symbols import SymbolReport
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
@@ -52,19 +52,19 @@ def look(request: Stage2Symbols, listener: Listener = QUIET) -> Looked:
 
     Raises DecoupleError when there is no such library, or the release has no wheel.
     """
-    core = official.of_folder(request.core, official.CORE) if request.core else ()
-    kernels = official.of_folder(request.kernels, official.KERNELS) if request.kernels else ()
+    core = official.read_folder_symbols(request.core, official.CORE) if request.core else ()
+    kernels = official.read_folder_symbols(request.kernels, official.KERNELS) if request.kernels else ()
     if core and kernels:
-        return Looked(symbols.compare(kernels, core))
+        return Looked(symbols.compare_symbols(kernels, core))
     faces = _of_wheel(request, listener)
-    return Looked(symbols.compare(kernels or faces.kernels, core or faces.core), faces.received)
+    return Looked(symbols.compare_symbols(kernels or faces.kernels, core or faces.core), faces.received)
 
 
-def _of_wheel(request: Stage2Symbols, listener: Listener) -> Faces:
+def _of_wheel(request: Stage2Symbols, listener: Listener) -> LibrarySymbols:
     named = of_manifest(load_release(request.project, request.release))
     if named is None:
         raise DecoupleError(
             f"{request.release}: its manifest names no wheel", next_step=f"decouple manifest fill {request.release}"
         )
     wheel = RemoteZip(named, Downloader(cache_dir(), progress=listener.progress))
-    return official.of_wheel(wheel, core=request.core is None)
+    return official.read_wheel_symbols(wheel, core=request.core is None)

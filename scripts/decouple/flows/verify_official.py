@@ -132,7 +132,7 @@ def _half(places: Places, python: Path, wheel: Path) -> Path:
         remove_tree(folder)
         mark.unlink(missing_ok=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        core_half.environment(python, folder, wheel)
+        core_half.make_environment(python, folder, wheel)
         mark.write_text(content)
     return folder / "bin" / "python"
 

@@ -1,1 +1,1 @@
-"""Others' compiled kernels under our own bindings: what they need, and taking them."""
+"""Others' compiled kernels under our own bindings: their symbols and files."""

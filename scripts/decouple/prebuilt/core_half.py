@@ -1,8 +1,8 @@
-"""The CPU half of an official wheel as a core to try torch_cuda on: the same bytes, with CUDA's taken away.
+"""Make a test core of the CPU half of an official wheel.
 
 Libraries with kernels are left out, ``torch.version.cuda`` is None, and the CUDA bindings inside the wheel's own
 libtorch_python are kept out of ``torch._C`` by a small library that is asked before them (``half/without_cuda.cpp``).
-It is a test bed and no core for anybody: that libtorch_python does not load without libtorch_cuda.
+It is for tests of torch_cuda only: that libtorch_python does not load without libtorch_cuda.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ENTRY = f"[torch.backends.preload]\ncuda_core_half = {PACKAGE}:preload\n"
 _CUDA = re.compile(r"^cuda: Optional\[str\] = '[\d.]+'$", re.MULTILINE)
 
 
-def make(pair: Pair, folder: Path, downloader: Downloader, progress: Progress = SILENT) -> int:
-    """Make ``folder``, laid out as site-packages; the bytes fetched for it. Raises DecoupleError, UsageError.
+def make_core_half(pair: Pair, folder: Path, downloader: Downloader, progress: Progress = SILENT) -> int:
+    """Make ``folder``, laid out as site-packages; return the bytes fetched for it.
 
-    ``folder`` appears when it is whole.
+    ``folder`` appears when it is complete. Raises DecoupleError, UsageError.
     """
     if folder.exists():
         raise UsageError(f"{folder}: is there already", next_step="name a new folder")
@@ -43,38 +43,41 @@ def make(pair: Pair, folder: Path, downloader: Downloader, progress: Progress = 
             base = name.rpartition("/")[2]
             return None if name.startswith("torch/lib/") and official.KERNELS.fullmatch(base) else site / name
 
-        _, received = fetch.members(pair.wheel, place, downloader, progress)
-        finish(site)
+        _, received = fetch.fetch_members(pair.wheel, place, downloader, progress)
+        finish_core(site)
         site.rename(folder)
     return received
 
 
-def environment(python: Path, folder: Path, backend: Path | None = None) -> Path:
-    """A virtual environment ``folder`` of a Python that has the official torch: that torch without kernels, and the
-    wheel ``backend`` on it. What else that Python has is on its path. Returns the new Python.
+def make_environment(python: Path, folder: Path, backend: Path | None = None) -> Path:
+    """Make a virtual environment with the official torch without its kernels.
 
-    Files are linked, not copied, where the file system allows it. Raises DecoupleError, UsageError.
+    That torch is the one of ``python``, whose other packages are on the path too; the wheel ``backend`` is unpacked
+    beside it. Files are linked, not copied, where the file system allows it. Returns the new Python. Raises
+    DecoupleError, UsageError.
     """
     if folder.exists():
         raise UsageError(f"{folder}: is there already", next_step="name a new folder")
-    asked = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
-    done = run_elsewhere([str(python), "-c", asked])
-    torch = Path(done.stdout.strip())
-    if done.returncode or not (torch / "lib/libtorch_cuda.so").is_file():
+    question = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+    process = run_elsewhere([str(python), "-c", question])
+    torch = Path(process.stdout.strip())
+    if process.returncode or not (torch / "lib/libtorch_cuda.so").is_file():
         raise UsageError(
             f"{python}: has no torch with CUDA in it", next_step="name a Python that has the official wheel"
         )
     try:
-        made = run_elsewhere([str(python), "-m", "venv", "--without-pip", str(folder.absolute())])
-        if made.returncode:
+        venv = run_elsewhere([str(python), "-m", "venv", "--without-pip", str(folder.absolute())])
+        if venv.returncode:
             raise DecoupleError(
-                f"{folder}: no virtual environment: {made.stderr.strip()}", next_step="mend that Python"
+                f"{folder}: no virtual environment: {venv.stderr.strip()}", next_step="mend that Python"
             )
         site = next((folder / "lib").glob("python3*/site-packages"))
         for package in ("torch", "torchgen", "functorch"):
             if (torch.parent / package).is_dir():
-                shutil.copytree(torch.parent / package, site / package, ignore=_without_kernels, copy_function=_link)
-        finish(site)
+                shutil.copytree(
+                    torch.parent / package, site / package, ignore=_ignore_kernels, copy_function=_link_or_copy
+                )
+        finish_core(site)
         (site / "beside.pth").write_text(f"{torch.parent}\n", encoding="utf-8")
         if backend:
             with zipfile.ZipFile(backend) as wheel:
@@ -85,12 +88,12 @@ def environment(python: Path, folder: Path, backend: Path | None = None) -> Path
     return folder / "bin" / "python"
 
 
-def _without_kernels(folder: str, names: list[str]) -> list[str]:
+def _ignore_kernels(folder: str, names: list[str]) -> list[str]:
     kernels = official.KERNELS.fullmatch if folder.endswith("torch/lib") else (lambda _: None)
     return [name for name in names if name == "__pycache__" or kernels(name)]
 
 
-def _link(source: str, target: str) -> str:
+def _link_or_copy(source: str, target: str) -> str:
     try:
         os.link(source, target)
     except OSError:
@@ -98,8 +101,11 @@ def _link(source: str, target: str) -> str:
     return target
 
 
-def finish(site: Path) -> None:
-    """Make a core of an unpacked wheel without kernels at ``site``. Raises DecoupleError."""
+def finish_core(site: Path) -> None:
+    """Make a core of an unpacked wheel without kernels at ``site``.
+
+    Raises DecoupleError.
+    """
     version = site / "torch" / "version.py"
     text, count = _CUDA.subn("cuda: Optional[str] = None", version.read_text(encoding="utf-8"))
     if count != 1:
@@ -113,9 +119,9 @@ def finish(site: Path) -> None:
         raise DecoupleError("no C++ compiler (c++)", next_step="install g++")
     library = package / "libwithout_cuda.so"
     command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", str(_HALF / "without_cuda.cpp"), "-o", str(library)]
-    done = subprocess.run([*command, "-ldl"], capture_output=True, text=True)
-    if done.returncode:
-        raise DecoupleError(f"{_HALF / 'without_cuda.cpp'}: {done.stderr.strip()}", next_step="look at the compiler")
+    process = subprocess.run([*command, "-ldl"], capture_output=True, text=True)
+    if process.returncode:
+        raise DecoupleError(f"{_HALF / 'without_cuda.cpp'}: {process.stderr.strip()}", next_step="look at the compiler")
     info = site / f"{PACKAGE}-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: 0\n", encoding="utf-8")

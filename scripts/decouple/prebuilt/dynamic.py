@@ -1,8 +1,8 @@
-"""The dynamic symbols of a shared library, read through any window onto its bytes: a file, or parts of a zip member.
+"""Parse the dynamic symbols of a shared library from a window onto its bytes.
 
-Section headers are found by type, never by name: in the official wheels the table of section names lies in the middle
-of 900 MB. Structures are those of elf(5), 64 bit, little endian; symbol versions those of the LSB (VERSYM, VERNEED,
-VERDEF).
+The window is a file, or parts of a zip member. Section headers are found by type, never by name: in the official wheels
+the table of section names lies in the middle of 900 MB. Structures are those of elf(5), 64 bit, little endian; symbol
+versions those of the LSB (VERSYM, VERNEED, VERDEF).
 """
 
 from __future__ import annotations
@@ -30,24 +30,30 @@ _OURS = re.compile(r"_ZN[KVO]*(3c10|2at|5torch|4c10d)")
 _OLD_STRING = re.compile(r"([RPKOEv]|_)Ss([A-Z0-9]|$)")
 
 
-class Need(Struct, frozen=True):
-    """A symbol that must come from elsewhere: its version and the library that has to have that version, if any."""
+class NeededSymbol(Struct, frozen=True):
+    """A symbol that a library needs from elsewhere.
+
+    ``version`` is its version and ``library`` the one that has to have that version, if any.
+    """
 
     name: str
     version: str | None = None
     library: str | None = None
 
 
-class Face(Struct, frozen=True):
-    """What a library offers and needs. ``defined`` maps names to their version, None for one without."""
+class DynamicSymbols(Struct, frozen=True):
+    """Symbols that a library exports and needs.
+
+    ``defined`` maps names to their version, None for one without.
+    """
 
     name: str
     defined: dict[str, str | None]
-    needs: frozenset[Need]
+    needs: frozenset[NeededSymbol]
 
     @property
     def cxx11(self) -> bool | None:
-        """Whether its C++ names are of the C++11 ABI of libstdc++; None when no name tells.
+        """Whether its C++ names are of libstdc++'s C++11 ABI; None when no name tells.
 
         Only PyTorch's own names count: a library may carry pieces of libstdc++ in both ABIs.
         """
@@ -57,8 +63,11 @@ class Face(Struct, frozen=True):
         return None if new == old else new > old
 
 
-def of_file(path: Path) -> Face:
-    """The face of a file. Raises DecoupleError when it is no 64-bit ELF library or is cut short."""
+def read_file_symbols(path: Path) -> DynamicSymbols:
+    """Read the dynamic symbols of a file.
+
+    Raises DecoupleError when it is no 64-bit ELF library or is cut short.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
 
@@ -66,20 +75,23 @@ def of_file(path: Path) -> Face:
             file.seek(position)
             return file.read(count)
 
-        return read(window, size, path.name, str(path))
+        return read_symbols(window, size, path.name, str(path))
 
 
-def read(window: Window, size: int, name: str, where: str) -> Face:
-    """The face of the library ``name`` of ``size`` bytes behind ``window``; ``where`` names it in errors."""
+def read_symbols(window: Window, size: int, name: str, where: str) -> DynamicSymbols:
+    """Read the symbols of the library ``name`` of ``size`` bytes behind ``window``.
+
+    ``where`` names it in errors. Raises DecoupleError when it is no whole 64-bit ELF library.
+    """
     try:
-        return _read(window, size, name)
+        return _parse_symbols(window, size, name)
     except (struct.error, ValueError, IndexError) as error:
         raise DecoupleError(
             f"{where}: not a whole 64-bit ELF library: {error}", next_step="fetch it again, or name another one"
         ) from error
 
 
-def _read(window: Window, size: int, name: str) -> Face:
+def _parse_symbols(window: Window, size: int, name: str) -> DynamicSymbols:
     header = window(0, _HEADER.size)
     magic, *_ = header_fields = _HEADER.unpack(header)
     if magic[:6] != b"\x7fELF\x02\x01":
@@ -101,49 +113,49 @@ def _read(window: Window, size: int, name: str) -> Face:
     names = window(strings[4], strings[5])
     symbols = window(table[4], table[5])
     versions = content(_VERSYM)
-    wanted = dict(_needed_versions(content(_VERNEED), names))
-    offered = dict(_defined_versions(content(_VERDEF), names))
-    marks = struct.unpack(f"<{len(versions) // 2}H", versions) if versions else ()
+    needed_versions = dict(_parse_needed_versions(content(_VERNEED), names))
+    defined_versions = dict(_parse_defined_versions(content(_VERDEF), names))
+    version_indexes = struct.unpack(f"<{len(versions) // 2}H", versions) if versions else ()
     defined: dict[str, str | None] = {}
-    needs: set[Need] = set()
+    needs: set[NeededSymbol] = set()
     for index, (start, info, _, section, _, _) in enumerate(_SYMBOL.iter_unpack(symbols)):
         if not start or info >> 4 == 0:  # the null symbol, a local one
             continue
-        text = _text(names, start)
-        mark = marks[index] & ~_HIDDEN if marks else 1
+        text = _read_string(names, start)
+        version_index = version_indexes[index] & ~_HIDDEN if version_indexes else 1
         if section:
-            defined[text] = offered.get(mark)
+            defined[text] = defined_versions.get(version_index)
         elif info >> 4 != _WEAK:
-            version, library = wanted.get(mark, (None, None))
-            needs.add(Need(text, version, library))
-    return Face(name, defined, frozenset(needs))
+            version, library = needed_versions.get(version_index, (None, None))
+            needs.add(NeededSymbol(text, version, library))
+    return DynamicSymbols(name, defined, frozenset(needs))
 
 
-def _needed_versions(data: bytes, names: bytes) -> Iterator[tuple[int, tuple[str, str]]]:
+def _parse_needed_versions(data: bytes, names: bytes) -> Iterator[tuple[int, tuple[str, str]]]:
     position = 0
     while data:
         _, count, file, first, onward = struct.unpack_from("<HHIII", data, position)
         entry = position + first
         for _ in range(count):
             _, _, mark, name, next_entry = struct.unpack_from("<IHHII", data, entry)
-            yield mark & ~_HIDDEN, (_text(names, name), _text(names, file))
+            yield mark & ~_HIDDEN, (_read_string(names, name), _read_string(names, file))
             entry += next_entry
         if not onward:
             return
         position += onward
 
 
-def _defined_versions(data: bytes, names: bytes) -> Iterator[tuple[int, str]]:
+def _parse_defined_versions(data: bytes, names: bytes) -> Iterator[tuple[int, str]]:
     position = 0
     while data:
         _, flags, mark, _, _, first, onward = struct.unpack_from("<HHHHIII", data, position)
         if not flags & 1:  # the file's own name is no version
             (name,) = struct.unpack_from("<I", data, position + first)
-            yield mark, _text(names, name)
+            yield mark, _read_string(names, name)
         if not onward:
             return
         position += onward
 
 
-def _text(names: bytes, start: int) -> str:
+def _read_string(names: bytes, start: int) -> str:
     return names[start : names.index(b"\0", start)].decode("utf-8", "replace")

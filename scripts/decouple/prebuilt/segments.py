@@ -1,4 +1,4 @@
-"""The order of a library's program headers, which patchelf changes.
+"""Restore the order of a library's program headers, which patchelf changes.
 
 patchelf sorts them by their place in the file. Where the linker was lld (Debian's CUDA build), the unwinding table then
 stands before the code. PyTorch's unwinder ends a library at the last segment that it has met by then, and finds no
@@ -16,27 +16,27 @@ _ENTRY = 56
 _LOAD, _INTERPRETER, _TABLE = 1, 3, 6  # PT_LOAD; PT_INTERP and PT_PHDR must stand before it (gABI, program header)
 
 
-def loadable_first(library: Path) -> None:
-    """Let the loadable segments of a 64-bit little-endian ``library`` stand before all that describe parts of them.
+def put_loadable_first(library: Path) -> None:
+    """Move the loadable segments of ``library`` before those that describe them.
 
-    Their own order stays, and so does that of the rest. Anything else than such a file is left as it is.
+    Their own order stays, and so does that of the rest. Only a 64-bit little-endian library is changed.
     """
     with library.open("r+b") as file:
         start = file.read(_HEADER.size)
         if len(start) < _HEADER.size or start[:6] != b"\x7fELF\x02\x01":
             return
         fields = _HEADER.unpack(start)
-        place, size, count = fields[5], fields[9], fields[10]
+        offset, size, count = fields[5], fields[9], fields[10]
         if size != _ENTRY:
             return
-        file.seek(place)
+        file.seek(offset)
         table = file.read(size * count)
-        entries = [table[at : at + size] for at in range(0, len(table), size)]
-        entries.sort(key=_rank)
-        file.seek(place)
+        entries = [table[position : position + size] for position in range(0, len(table), size)]
+        entries.sort(key=_rank_segment)
+        file.seek(offset)
         file.write(b"".join(entries))
 
 
-def _rank(entry: bytes) -> int:
+def _rank_segment(entry: bytes) -> int:
     (kind,) = struct.unpack_from("<I", entry)
     return {_TABLE: 0, _INTERPRETER: 1, _LOAD: 2}.get(kind, 3)

@@ -1,4 +1,7 @@
-"""Whether a core has what libraries with kernels need, before anything is built or fetched whole."""
+"""Check that a core has the symbols that libraries with kernels need.
+
+It is done before anything is built or fetched whole.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,17 @@ from packaging.version import InvalidVersion, Version
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.prebuilt.dynamic import Face
+from decouple.prebuilt.dynamic import DynamicSymbols
 
 _FILE = Path(__file__).with_name("providers.toml")
 ABI = {True: "C++11", False: "pre-C++11", None: "any"}
 
 
-class Lack(Struct, frozen=True):
-    """One symbol that nobody has: ``library`` needs it, ``provider`` (a name in providers.toml) would have it."""
+class MissingSymbol(Struct, frozen=True):
+    """A symbol that no library has: ``library`` needs it.
+
+    ``provider`` (a name in providers.toml) would have it.
+    """
 
     symbol: str
     library: str
@@ -29,28 +35,30 @@ class Lack(Struct, frozen=True):
 
 
 class SymbolReport(Struct, frozen=True):
-    """What kernels ask of a core. ``asked`` counts names per provider, ``versions`` says which version of which other
-    library is the least that will do (``{"libc.so.6": "GLIBC_2.17"}``); ABIs are those of :data:`ABI`.
+    """What libraries with kernels need of a core.
+
+    ``asked`` counts names per provider, ``versions`` says which version of which other library is the least that will
+    do (``{"libc.so.6": "GLIBC_2.17"}``); ABIs are those of :data:`ABI`.
     """
 
     libraries: tuple[str, ...]
     kernels_abi: str
     core_abi: str
     asked: Mapping[str, int]
-    lacking: tuple[Lack, ...]
+    lacking: tuple[MissingSymbol, ...]
     versions: Mapping[str, str]
     core: tuple[str, ...] = field(default=())
 
     @property
     def other_abi(self) -> bool:
-        """Whether the two are of different C++ ABIs, so that no count of names means anything."""
+        """Whether the two are of different C++ ABIs, so that no count means anything."""
         return "any" not in (self.kernels_abi, self.core_abi) and self.kernels_abi != self.core_abi
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON; lacking symbols by provider, sorted."""
+        """Return the report for JSON; missing symbols by provider, sorted."""
         lacking: dict[str, list[str]] = {}
-        for lack in self.lacking:
-            lacking.setdefault(lack.provider, []).append(lack.symbol)
+        for missing in self.lacking:
+            lacking.setdefault(missing.provider, []).append(missing.symbol)
         return {
             "libraries": list(self.libraries),
             "core": list(self.core),
@@ -63,7 +71,10 @@ class SymbolReport(Struct, frozen=True):
 
 
 class SymbolOrigin(msgspec.Struct, frozen=True, rename={"pattern": "match", "origin": "from"}):
-    """One table of providers.toml. ``elsewhere``: no core is expected to have these symbols."""
+    """One table of providers.toml.
+
+    ``elsewhere``: no core is expected to have these symbols.
+    """
 
     name: str
     pattern: re.Pattern[str]
@@ -71,7 +82,7 @@ class SymbolOrigin(msgspec.Struct, frozen=True, rename={"pattern": "match", "ori
     elsewhere: bool = False
 
 
-class _File(Struct, frozen=True):
+class _ProviderTable(Struct, frozen=True):
     provider: tuple[SymbolOrigin, ...]
 
 
@@ -79,62 +90,66 @@ UNKNOWN = SymbolOrigin("not known", re.compile(""), "no library that this progra
 
 
 @functools.cache
-def providers() -> tuple[SymbolOrigin, ...]:
-    """In the order in which they are tried."""
-    return toml.read(_FILE, _File, mend=f"git checkout {_FILE}", schema=None).provider
+def load_providers() -> tuple[SymbolOrigin, ...]:
+    """Return the providers in the order in which they are tried."""
+    return toml.read(_FILE, _ProviderTable, mend=f"git checkout {_FILE}", schema=None).provider
 
 
-def provider_of(symbol: str) -> SymbolOrigin:
-    """Whoever provides ``symbol``; :data:`UNKNOWN` when no pattern matches it."""
-    return next((provider for provider in providers() if provider.pattern.fullmatch(symbol)), UNKNOWN)
+def find_provider(symbol: str) -> SymbolOrigin:
+    """Return the provider of ``symbol``; :data:`UNKNOWN` when no pattern matches it."""
+    return next((provider for provider in load_providers() if provider.pattern.fullmatch(symbol)), UNKNOWN)
 
 
-def origin_of(name: str) -> str:
-    """Where the symbols of the provider ``name`` come from, in words."""
-    return next((provider.origin for provider in providers() if provider.name == name), UNKNOWN.origin)
+def find_origin(name: str) -> str:
+    """Return where the symbols of the provider ``name`` come from, in words."""
+    return next((provider.origin for provider in load_providers() if provider.name == name), UNKNOWN.origin)
 
 
-def compare(kernels: Sequence[Face], core: Sequence[Face]) -> SymbolReport:
-    """What ``kernels`` need of ``core``. With no core, what they ask is counted and nothing is lacking.
+def compare_symbols(kernels: Sequence[DynamicSymbols], core: Sequence[DynamicSymbols]) -> SymbolReport:
+    """Compare what ``kernels`` need with what ``core`` defines.
 
-    A need with a version names its library; where that is none of the core's (libc, CUDA's) it counts in ``versions``.
+    With no core, needed symbols are counted and none is missing. A need with a version names its library; where that is
+    none of the core's (libc, CUDA's) it counts in ``versions``.
     """
-    own = {name for face in kernels for name in face.defined}
-    offered = {name: version for face in core for name, version in face.defined.items()}
-    names = {face.name for face in core}
+    own_symbols = {name for library in kernels for name in library.defined}
+    offered = {name: version for library in core for name, version in library.defined.items()}
+    names = {library.name for library in core}
     asked: dict[str, int] = {}
-    lacking: list[Lack] = []
-    seen: set[str] = set()
+    missing: list[MissingSymbol] = []
+    counted: set[str] = set()
     versions: dict[str, str] = {}
-    for face in kernels:
-        for need in sorted(face.needs, key=lambda need: (need.name, need.version or "")):
+    for library in kernels:
+        for need in sorted(library.needs, key=lambda need: (need.name, need.version or "")):
             if need.library and need.library not in names:
-                versions[need.library] = _later(versions.get(need.library), need.version or "")
+                versions[need.library] = _choose_later(versions.get(need.library), need.version or "")
                 continue
-            if need.name in own or need.name in seen:
+            if need.name in own_symbols or need.name in counted:
                 continue
-            seen.add(need.name)
-            provider = provider_of(need.name)
+            counted.add(need.name)
+            provider = find_provider(need.name)
             if provider.elsewhere:
                 continue
             asked[provider.name] = asked.get(provider.name, 0) + 1
             wrong_version = need.version is not None and offered.get(need.name) != need.version
             if core and (need.name not in offered or wrong_version):
-                shown = f"{need.name}@{need.version}" if need.version else need.name
-                lacking.append(Lack(shown, face.name, provider.name))
+                text = f"{need.name}@{need.version}" if need.version else need.name
+                missing.append(MissingSymbol(text, library.name, provider.name))
     return SymbolReport(
-        tuple(face.name for face in kernels),
-        _abi(kernels),
-        _abi(core),
+        tuple(library.name for library in kernels),
+        _determine_abi(kernels),
+        _determine_abi(core),
         asked,
-        tuple(lacking),
+        tuple(missing),
         versions,
-        tuple(face.name for face in core),
+        tuple(library.name for library in core),
     )
 
 
-def refuse(report: SymbolReport, kernels: str) -> None:
-    """Raise DecoupleError, one line, when the kernels of a name would not load on the core of the report."""
+def refuse_mismatch(report: SymbolReport, kernels: str) -> None:
+    """Raise DecoupleError when the kernels would not load on the core of the report.
+
+    ``kernels`` names them in the error, which is one line.
+    """
     if report.other_abi:
         raise DecoupleError(
             f"{kernels}: its kernels are of the {report.kernels_abi} ABI, the core is of the {report.core_abi} ABI",
@@ -143,20 +158,23 @@ def refuse(report: SymbolReport, kernels: str) -> None:
     if report.lacking:
         first = report.lacking[0]
         more = f" and {len(report.lacking) - 1} more symbols" if len(report.lacking) > 1 else ""
-        what = f"{first.library} needs {first.symbol}{more}, which the core has not"
+        problem = f"{first.library} needs {first.symbol}{more}, which the core has not"
         raise DecoupleError(
-            f"{kernels}: {what}; from {origin_of(first.provider)}",
+            f"{kernels}: {problem}; from {find_origin(first.provider)}",
             next_step="decouple stage2-symbols RELEASE --all --core DIR lists them all",
         )
 
 
-def _abi(faces: Sequence[Face]) -> str:
-    told = {face.cxx11 for face in faces} - {None}
-    return ABI[told.pop()] if len(told) == 1 else "mixed" if told else ABI[None]
+def _determine_abi(libraries: Sequence[DynamicSymbols]) -> str:
+    abis = {library.cxx11 for library in libraries} - {None}
+    return ABI[abis.pop()] if len(abis) == 1 else "mixed" if abis else ABI[None]
 
 
-def _later(one: str | None, other: str) -> str:
-    """The higher of two versions with the same word before the number; names without a number (private ones) lose."""
+def _choose_later(known: str | None, other: str) -> str:
+    """Return the higher of two versions with the same word before the number.
+
+    Names without a number (private ones) count as the lowest.
+    """
 
     def key(text: str) -> Version:
         try:
@@ -164,4 +182,4 @@ def _later(one: str | None, other: str) -> str:
         except InvalidVersion:
             return Version("0")
 
-    return other if one is None or key(other) > key(one) else one
+    return other if known is None or key(other) > key(known) else known

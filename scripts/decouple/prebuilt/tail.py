@@ -1,4 +1,4 @@
-"""The end of a deflated zip member without its beginning.
+"""Inflate the end of a deflated zip member without its beginning.
 
 A library of 900 MB has its names at its end, where patchelf put them, and deflate (RFC 1951) has no index. But it comes
 in blocks that begin with a description of their own codes, and refers back by 32 KiB at most. So a decoder can start at
@@ -21,57 +21,66 @@ _SEARCH = 1 << 17
 
 
 class Tail(Struct, frozen=True):
-    """The last bytes of a member: ``content`` from ``offset`` on; what lies below ``certain`` may be wrong."""
+    """The last bytes of a member: ``content`` from ``offset`` on.
+
+    What lies below ``certain`` may be wrong.
+    """
 
     content: bytes
     offset: int
     certain: int
 
     def at(self, position: int, size: int) -> bytes | None:
-        """``size`` bytes from ``position`` of the member, None when not all of them are known."""
+        """Return ``size`` bytes from ``position`` of the member.
+
+        None when not all of them are known.
+        """
         if position < self.certain or position + size > self.offset + len(self.content):
             return None
         return self.content[position - self.offset : position - self.offset + size]
 
 
 def inflate_end(compressed: bytes, size: int) -> Tail | None:
-    """What the last ``compressed`` bytes of a raw deflate stream of ``size`` bytes in all decode to.
+    """Inflate the last ``compressed`` bytes of a raw deflate stream.
 
-    None when no block begins early enough in them: try again with more.
+    The whole stream inflates to ``size`` bytes. None when no block begins early enough in them: try again with more.
     """
     for start in range(min(_SEARCH, len(compressed) - 5)):
         head = int.from_bytes(compressed[start : start + 5], "little")
         for bit in range(8):
-            if not _may_begin(head >> bit):
+            if not _may_begin_block(head >> bit):
                 continue
-            if not _lives(compressed[start : start + _FIRST], bit) or not _lives(
+            if not _can_decode(compressed[start : start + _FIRST], bit) or not _can_decode(
                 compressed[start : start + _LONG], bit
             ):
                 continue
-            found = _decode(_shifted(compressed[start:], bit), size)
-            if found is not None:
-                return found
+            tail = _decode_end(_shift_bits(compressed[start:], bit), size)
+            if tail is not None:
+                return tail
     return None
 
 
-def _may_begin(bits: int) -> bool:
-    """Whether a block that is not the last, with codes of its own, may begin here: type 2, counts within the RFC's."""
+def _may_begin_block(bits: int) -> bool:
+    """Whether a block that is not the last, with codes of its own, may begin here.
+
+    Its type is 2, its counts are within the RFC's.
+    """
     return bits & 7 == 4 and (bits >> 3) & 31 <= 29 and (bits >> 8) & 31 <= 29
 
 
-def _shifted(data: bytes, bits: int) -> bytes:
+def _shift_bits(data: bytes, bits: int) -> bytes:
     return (int.from_bytes(data, "little") >> bits).to_bytes(len(data), "little") if bits else data
 
 
-def _lives(data: bytes, bits: int) -> bool:
+def _can_decode(data: bytes, bits: int) -> bool:
     try:
-        zlib.decompressobj(-15, zdict=_FILLINGS[0]).decompress(_shifted(data, bits))
+        zlib.decompressobj(-15, zdict=_FILLINGS[0]).decompress(_shift_bits(data, bits))
     except zlib.error:
         return False
     return True
 
 
-def _decode(data: bytes, size: int) -> Tail | None:
+def _decode_end(data: bytes, size: int) -> Tail | None:
     outcomes = []
     for filling in _FILLINGS:
         decoder = zlib.decompressobj(-15, zdict=filling)
@@ -84,12 +93,16 @@ def _decode(data: bytes, size: int) -> Tail | None:
     first, second = outcomes
     if len(first) != len(second):
         return None
-    return Tail(first, size - len(first), size - len(first) + _last_difference(first, second))
+    return Tail(first, size - len(first), size - len(first) + _find_last_difference(first, second))
 
 
-def _last_difference(one: bytes, other: bytes, step: int = 1 << 16) -> int:
-    """The end of the last place where the two differ; 0 when nowhere."""
-    for start in range((len(one) - 1) // step * step, -1, -step):
-        if one[start : start + step] != other[start : start + step]:
-            return max(at + 1 for at in range(start, min(start + step, len(one))) if one[at] != other[at])
+def _find_last_difference(first: bytes, second: bytes, step: int = 1 << 16) -> int:
+    """Return the end of the last place where the two differ; 0 when nowhere."""
+    for start in range((len(first) - 1) // step * step, -1, -step):
+        if first[start : start + step] != second[start : start + step]:
+            return max(
+                position + 1
+                for position in range(start, min(start + step, len(first)))
+                if first[position] != second[position]
+            )
     return 0

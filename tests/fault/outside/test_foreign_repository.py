@@ -13,7 +13,7 @@ import pytest
 from decouple.base.errors import DecoupleError
 from decouple.base.git import ask
 from decouple.build import inputs
-from decouple.census.scan import files_of
+from decouple.census.scan import list_tree_files
 from decouple.cli import main
 from decouple.device.size import measure
 from decouple.flows.provenance import overlay_digest
@@ -83,7 +83,7 @@ READING: dict[str, Callable[[Path, Path], object]] = {
     ),
     "apply, a commit": lambda clone, folder: fetch(manifest(), f"local:{clone}@v2.6.0", cache=folder / "cache"),
     "list the files": lambda clone, _: pristine.entries(clone),
-    "census": lambda clone, _: files_of(clone),
+    "census": lambda clone, _: list_tree_files(clone),
     "reuse": lambda clone, _: measure(clone),
     "manifest of a tree": lambda clone, _: fill_other.of_tree("mine", clone),
     "manifest of a repository": lambda clone, _: fill_other.of_repository("mine", clone.as_uri(), "v2.6.0"),

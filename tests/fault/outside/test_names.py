@@ -207,7 +207,7 @@ def test_the_members_of_a_wheel_on_a_server_stay_below_their_folder(tmp_path: Pa
         wheel = RemoteWheel("torch.whl", server.url("/torch.whl"), size, "ab" * 32, record)
         before = {*tmp_path.rglob("*")}
         with pytest.raises(DecoupleError, match="victim"):
-            core_half.make(
+            core_half.make_core_half(
                 Pair("C++11", wheel, ()), tmp_path / "out" / "half", Downloader(tmp_path / "cache", attempts=1)
             )
     assert not [path for path in {*tmp_path.rglob("*")} - before if "victim" in path.name]
@@ -216,9 +216,9 @@ def test_the_members_of_a_wheel_on_a_server_stay_below_their_folder(tmp_path: Pa
 
 @pytest.mark.parametrize("soname", ["../../victim.so.1", "/tmp/decouple-victim.so"])
 def test_a_librarys_own_name_is_that_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, soname: str) -> None:
-    monkeypatch.setattr(installed, "_ask", lambda *words: soname)
+    monkeypatch.setattr(installed, "_query_patchelf", lambda *words: soname)
     with pytest.raises(DecoupleError, match="victim"):
-        installed._plain(tmp_path / "libpipe.so.0")
+        installed._choose_name(tmp_path / "libpipe.so.0")
 
 
 # ---- wheels

@@ -68,7 +68,7 @@ def of_packages(path: Path) -> object:
 def of_halves(path: Path) -> object:
     (path.parent / "kernels").mkdir()
     path.rename(path.parent / "kernels/kernels.json")
-    return Halves(path.parent, 0).origin()
+    return Halves(path.parent, 0).read_origin()
 
 
 def of_tree(path: Path) -> object:

@@ -75,7 +75,7 @@ def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
         "fetch of a piece": lambda: rootfs.fetch_pypi(piece, folder / "pieces", folder / "log"),
         "install": lambda: get.install([wheel.read(backend)], other),
         "version": lambda: get.version_of(other),
-        "environment of a half": lambda: core_half.environment(other, Path("half")),
+        "environment of a half": lambda: core_half.make_environment(other, Path("half")),
         "libraries of another CUDA": lambda: other_cuda.install_libraries(other, other, backend, folder / "log"),
         "API of a torch": lambda: parity.dump([str(other)], folder),
         "a project that uses torch": lambda: ecosystem._program(tried(other, folder), project),

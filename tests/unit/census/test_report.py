@@ -11,12 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.census import taxonomy as taxonomies
-from decouple.census.compare import CensusComparison, Removal, compare
+from decouple.census.compare import CensusComparison, Removal, compare_censuses
 from decouple.census.context import make_context
 from decouple.census.finding import Census
-from decouple.census.html import as_html
-from decouple.census.report import as_json
-from decouple.census.scan import scan
+from decouple.census.html import render_html
+from decouple.census.report import render_json
+from decouple.census.scan import scan_tree
 from decouple.inventory import rules as rule_files
 from decouple.relocate.patch import render
 from decouple.relocate.plan import make_plan
@@ -41,9 +41,9 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> CensusComparison:
 
     def census(tree: Path) -> Census:
         context = make_context(tree, rules, plan.mapping)
-        return scan(context, taxonomies.load(undefined=rules.stage1.undefined), jobs=1)
+        return scan_tree(context, taxonomies.load_taxonomy(undefined=rules.stage1.undefined), jobs=1)
 
-    return compare("2.6", census(before), census(after), EDITS)
+    return compare_censuses("2.6", census(before), census(after), EDITS)
 
 
 def test_what_became_of_each(comparison: CensusComparison) -> None:
@@ -60,7 +60,7 @@ def test_a_moved_file_is_found_again_at_its_new_place(comparison: CensusComparis
 
 
 def test_the_json_is_one_finding_a_line_and_reads_back(comparison: CensusComparison) -> None:
-    text = as_json(comparison)
+    text = render_json(comparison)
     data = json.loads(text)
     assert data["summary"]["key_number"] == {"before": 3, "after": 0}
     assert len(data["findings"]) == len(comparison.findings) == text.count('\n{"id":')
@@ -69,7 +69,7 @@ def test_the_json_is_one_finding_a_line_and_reads_back(comparison: CensusCompari
 
 
 def test_the_page_stands_alone(comparison: CensusComparison) -> None:
-    page = as_html(comparison)
+    page = render_html(comparison)
     assert not re.search(r"""(?:src|href)=|url\(|@import|https?://""", page)
     assert page.count("</script>") == 1 and "/*CENSUS*/null" not in page
 
@@ -77,7 +77,7 @@ def test_the_page_stands_alone(comparison: CensusComparison) -> None:
 def test_the_summary_counts_the_files_of_a_category_and_what_only_the_later_tree_has(
     comparison: CensusComparison,
 ) -> None:
-    data = json.loads(as_json(comparison))["summary"]
+    data = json.loads(render_json(comparison))["summary"]
     assert data["files_of_category"]["python"] == 1 and data["files_of_category"]["include"] == 3
     assert data["only_after"] == len(comparison.findings) - len(comparison.before.findings)
 
@@ -86,7 +86,7 @@ def test_the_summary_counts_the_files_of_a_category_and_what_only_the_later_tree
 def test_no_word_of_a_tree_ends_the_script_or_begins_another(comparison: CensusComparison, planted: str) -> None:
     """Behind ``<!--<script`` a browser takes the next end of a script for its text (HTML: "double escaped")."""
     findings = [replace(finding, origin=planted, detail=planted) for finding in comparison.findings]
-    page = as_html(replace(comparison, findings=tuple(findings)))
+    page = render_html(replace(comparison, findings=tuple(findings)))
     (script,) = re.findall(r"<script>(.*)</script>", page, re.DOTALL)
     (data,) = re.findall(r"const census = (\{.*\});\n", script)
     assert "<" not in data

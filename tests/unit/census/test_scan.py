@@ -9,7 +9,7 @@ import pytest
 from decouple.census import taxonomy as taxonomies
 from decouple.census.context import make_context
 from decouple.census.finding import Census, Finding
-from decouple.census.scan import scan
+from decouple.census.scan import scan_tree
 from decouple.inventory import rules as rule_files
 from decouple.relocate.plan import make_plan
 from tests.unit.census import planted
@@ -18,8 +18,8 @@ from tests.unit.census import planted
 def take(tree: Path, jobs: int = 1) -> Census:
     """One census of a pristine tree."""
     rules = rule_files.load()
-    taxonomy = taxonomies.load(undefined=rules.stage1.undefined)
-    return scan(make_context(tree, rules, make_plan(tree, rules).mapping), taxonomy, jobs=jobs)
+    taxonomy = taxonomies.load_taxonomy(undefined=rules.stage1.undefined)
+    return scan_tree(make_context(tree, rules, make_plan(tree, rules).mapping), taxonomy, jobs=jobs)
 
 
 @pytest.fixture(scope="module")

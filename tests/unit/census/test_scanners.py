@@ -6,15 +6,15 @@ import pytest
 
 from decouple.census import build_files, cpp, python
 from decouple.census import taxonomy as taxonomies
-from decouple.census.finding import Raw
+from decouple.census.finding import RawFinding
 from decouple.inventory import rules as rule_files
 
-TAXONOMY = taxonomies.load(undefined=rule_files.load().stage1.undefined)
+TAXONOMY = taxonomies.load_taxonomy(undefined=rule_files.load().stage1.undefined)
 MOVED = frozenset({"ATen/cuda/CUDAContext.h"})
 
 
-def in_cpp(text: str) -> list[Raw]:
-    return cpp.scan("torch/csrc/x.cpp", text, TAXONOMY, MOVED, names=True)
+def in_cpp(text: str) -> list[RawFinding]:
+    return cpp.scan_cpp("torch/csrc/x.cpp", text, TAXONOMY, MOVED, names=True)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,9 @@ def test_guarded_regions(text: str, symbol: str, extent: tuple[int, int], lines:
 
 @pytest.mark.parametrize("text", ["#cmakedefine CAFFE2_USE_CUDNN\n", "#cmakedefine01 CAFFE2_USE_CUDNN\n"])
 def test_a_macro_that_cmake_fills_in(text: str) -> None:
-    (found,) = cpp.scan("caffe2/core/macros.h.in", f"{text}#cmakedefine CAFFE2_USE_MKL\n", TAXONOMY, MOVED, names=True)
+    (found,) = cpp.scan_cpp(
+        "caffe2/core/macros.h.in", f"{text}#cmakedefine CAFFE2_USE_MKL\n", TAXONOMY, MOVED, names=True
+    )
     assert (found.symbol, found.line, found.needs_cuda) == ("CAFFE2_USE_CUDNN", 1, True)
 
 
@@ -87,8 +89,8 @@ def test_names_in_comments_and_strings_are_no_code() -> None:
 
 
 def in_python(text: str) -> set[tuple[str, str]]:
-    assert python.may_reach(text.encode(), TAXONOMY) or not python.scan("torch/x.py", text, TAXONOMY)
-    return {(raw.symbol, raw.detail.partition(";")[0]) for raw in python.scan("torch/x.py", text, TAXONOMY)}
+    assert python.may_access_binding(text.encode(), TAXONOMY) or not python.scan_python("torch/x.py", text, TAXONOMY)
+    return {(raw.symbol, raw.detail.partition(";")[0]) for raw in python.scan_python("torch/x.py", text, TAXONOMY)}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_a_cmake_condition_and_its_elses() -> None:
         'option(USE_CUDA "Use CUDA" ON) # if(USE_NCCL)\nif(USE_XPU)\n  x()\nelseif(USE_CUDA AND NOT MSVC)\n  y(cuda)\n'
         "  z()\nelse()\n  w()\nendif()\n"
     )
-    found = build_files.scan("CMakeLists.txt", text, TAXONOMY)
+    found = build_files.scan_build_file("CMakeLists.txt", text, TAXONOMY)
     branch = [(raw.symbol, raw.line, raw.end_line, raw.lines) for raw in found if raw.detail == "branch"]
     assert branch == [("USE_CUDA AND NOT MSVC", 2, 9, 2)]
     assert [raw.symbol for raw in found if raw.detail != "branch"] == ["USE_CUDA", "Use CUDA"]
@@ -145,15 +147,17 @@ def test_a_cmake_condition_and_its_elses() -> None:
     ],
 )
 def test_what_every_build_does_counts(line: str) -> None:
-    (found,) = build_files.scan("CMakeLists.txt", f"{line}\n", TAXONOMY)
+    (found,) = build_files.scan_build_file("CMakeLists.txt", f"{line}\n", TAXONOMY)
     assert (found.needs_cuda, found.detail.partition(":")[0]) == (True, "unconditional")
     for guarded in (f"if(USE_CUDA)\n  {line}\nendif()\n", f"if(BUILD_X)\n  {line}\nendif()\n"):
-        assert not any(one.needs_cuda for one in build_files.scan("CMakeLists.txt", guarded, TAXONOMY))
-    inside = build_files.scan("cmake/x.cmake", f"macro(with_cuda)\n  {line}\nendmacro()\n", TAXONOMY)
+        assert not any(one.needs_cuda for one in build_files.scan_build_file("CMakeLists.txt", guarded, TAXONOMY))
+    inside = build_files.scan_build_file("cmake/x.cmake", f"macro(with_cuda)\n  {line}\nendmacro()\n", TAXONOMY)
     assert not any(one.needs_cuda for one in inside)
 
 
 def test_setup_py_branches() -> None:
     text = '"""USE_CUDA"""\nif build_options["USE_CUDA"]:\n    a = 1\n    b = 2\nc = "nccl"\n'
-    found = [(raw.symbol, raw.line, raw.lines, raw.detail) for raw in build_files.scan("setup.py", text, TAXONOMY)]
+    found = [
+        (raw.symbol, raw.line, raw.lines, raw.detail) for raw in build_files.scan_build_file("setup.py", text, TAXONOMY)
+    ]
     assert found == [("USE_CUDA", 2, 2, "branch"), ("nccl", 5, 1, "outside any CUDA branch")]

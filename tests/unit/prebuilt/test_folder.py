@@ -89,38 +89,39 @@ def test_both_halves_come_apart_verified_and_find_each_other(
     published: Make, content: dict[str, bytes], tmp_path: Path
 ) -> None:
     pair, _ = published(content)
-    halves = folder.make(pair, tmp_path / "cache", Downloader(tmp_path / "cache"))
+    halves = folder.make_halves(pair, tmp_path / "cache", Downloader(tmp_path / "cache"))
     library = halves.kernels / "lib/libtorch_cuda.so"
     said = subprocess.run(["readelf", "-d", str(library)], capture_output=True, text=True, check=True).stdout
     assert "$ORIGIN/../../torch/lib" in said
     before = content["torch/lib/libtorch_cuda.so"]
-    assert dynamic.of_file(library) == dynamic.read(
+    assert dynamic.read_file_symbols(library) == dynamic.read_symbols(
         lambda at, size: before[at : at + size], len(before), library.name, "the wheel's"
     )
-    origin = halves.origin()["libraries"]["libtorch_cuda.so"]
+    origin = halves.read_origin()["libraries"]["libtorch_cuda.so"]
     assert origin["sha256"] == hashlib.sha256(before).hexdigest()
     assert origin["sha256_with_run_path"] == hashlib.sha256(library.read_bytes()).hexdigest()
     assert (halves.kernels / "licenses/LICENSE").read_bytes() == b"as it is"
     assert (halves.kernels / "include/ATen/cuda/CUDAConfig.h").read_bytes() == CONFIG
     assert not (halves.folder / "torch/lib/libtorch_cuda.so").exists()
-    report = symbols.compare(
-        official.of_folder(halves.kernels, official.KERNELS), official.of_folder(halves.folder, official.CORE)
+    report = symbols.compare_symbols(
+        official.read_folder_symbols(halves.kernels, official.KERNELS),
+        official.read_folder_symbols(halves.folder, official.CORE),
     )
-    symbols.refuse(report, pair.wheel.name)
+    symbols.refuse_mismatch(report, pair.wheel.name)
     assert json.loads((halves.kernels / "kernels.json").read_text())["kind"] == "official"
 
 
 def test_a_second_time_nothing_is_fetched(published: Make, content: dict[str, bytes], tmp_path: Path) -> None:
     pair, server = published(content)
-    folder.make(pair, tmp_path / "cache", Downloader(tmp_path / "cache"))
+    folder.make_halves(pair, tmp_path / "cache", Downloader(tmp_path / "cache"))
     asked = len(server.requests)
-    assert folder.make(pair, tmp_path / "cache", Downloader(tmp_path / "cache")).received == 0
+    assert folder.make_halves(pair, tmp_path / "cache", Downloader(tmp_path / "cache")).received == 0
     assert len(server.requests) == asked
 
 
 def nothing_stays(pair: Pair, cache: Path, told: str) -> None:
     with pytest.raises(DecoupleError, match=told):
-        folder.make(pair, cache, no_patience(cache))
+        folder.make_halves(pair, cache, no_patience(cache))
     assert [path.name for path in (cache / "prebuilt").iterdir() if not path.name.endswith(".lock")] == []
 
 
@@ -155,13 +156,14 @@ def test_a_connection_that_ends_early(published: Make, content: dict[str, bytes]
 def test_a_core_without_a_symbol_is_refused_in_one_line(content: dict[str, bytes], tmp_path: Path) -> None:
     (tmp_path / "libtorch_cuda.so").write_bytes(content["torch/lib/libtorch_cuda.so"])
     compiled(CORE, tmp_path / "core/libtorch_cpu.so")
-    report = symbols.compare(
-        official.of_folder(tmp_path, official.KERNELS), official.of_folder(tmp_path / "core", official.CORE)
+    report = symbols.compare_symbols(
+        official.read_folder_symbols(tmp_path, official.KERNELS),
+        official.read_folder_symbols(tmp_path / "core", official.CORE),
     )
     with pytest.raises(
         DecoupleError, match=r"libtorch_cuda.so needs sgemm_, which the core has not; from BLAS"
     ) as told:
-        symbols.refuse(report, "torch.whl")
+        symbols.refuse_mismatch(report, "torch.whl")
     assert "\n" not in str(told.value)
 
 
@@ -177,25 +179,25 @@ def test_two_cuda_majors_are_refused_in_one_line(tmp_path: Path) -> None:
     newer.touch()
     told = r"two CUDA majors: the kernels need libcudart.so.12, the headers are those of libcudart.so.13"
     with pytest.raises(DecoupleError, match=told):
-        folder.check_cuda(tmp_path / "kernels")
+        folder.check_cuda_version(tmp_path / "kernels")
 
 
 def test_a_release_that_nothing_is_paired_with() -> None:
-    assert pairing.pair_of("2.6.0").abi == "pre-C++11"
+    assert pairing.load_pair("2.6.0").abi == "pre-C++11"
     with pytest.raises(UsageError, match=r"no official kernels are named for 2\.99"):
-        pairing.pair_of("2.99")
+        pairing.load_pair("2.99")
 
 
 def test_a_core_half_has_everything_but_the_kernels(published: Make, content: dict[str, bytes], tmp_path: Path) -> None:
     pair, _ = published(content)
-    core_half.make(pair, tmp_path / "site", Downloader(tmp_path / "cache"))
+    core_half.make_core_half(pair, tmp_path / "site", Downloader(tmp_path / "cache"))
     site = tmp_path / "site"
     assert (site / "torch/lib/libtorch_python.so").exists() and not (site / "torch/lib/libtorch_cuda.so").exists()
     assert "cuda: Optional[str] = None" in (site / "torch/version.py").read_text()
-    defined = dynamic.of_file(site / "torch_core_half/libwithout_cuda.so").defined
+    defined = dynamic.read_file_symbols(site / "torch_core_half/libwithout_cuda.so").defined
     assert {"_Z18THCPModule_methodsv", "_ZN5torch4cuda10initModuleEP7_object"} <= set(defined)
     with pytest.raises(UsageError, match="is there already"):
-        core_half.make(pair, site, Downloader(tmp_path / "cache"))
+        core_half.make_core_half(pair, site, Downloader(tmp_path / "cache"))
 
 
 def test_a_core_half_of_an_installed_wheel_takes_nothing_from_it(
@@ -208,7 +210,7 @@ def test_a_core_half_of_an_installed_wheel_takes_nothing_from_it(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "official"))
     with zipfile.ZipFile(tmp_path / "torch_cuda.whl", "w") as wheel:
         wheel.writestr("torch_cuda/__init__.py", "")
-    python = core_half.environment(Path(sys.executable), tmp_path / "half", tmp_path / "torch_cuda.whl")
+    python = core_half.make_environment(Path(sys.executable), tmp_path / "half", tmp_path / "torch_cuda.whl")
     monkeypatch.delenv("PYTHONPATH")
     site = next((tmp_path / "half/lib").glob("python3*/site-packages"))
     assert not (site / "torch/lib/libtorch_cuda.so").exists()
@@ -217,10 +219,10 @@ def test_a_core_half_of_an_installed_wheel_takes_nothing_from_it(
     assert "cuda: Optional[str] = None" in (site / "torch/version.py").read_text()
     assert subprocess.run([str(python), "-c", "import torch_cuda"], check=False).returncode == 0
     with pytest.raises(UsageError, match="has no torch with CUDA in it"):
-        core_half.environment(python, tmp_path / "half of a half")
+        core_half.make_environment(python, tmp_path / "half of a half")
 
 
 def test_what_is_fetched_says_which_folder_it_is() -> None:
     """Other headers of NVIDIA's beside the same kernels are another folder."""
-    pair = pairing.pair_of("2.6")
-    assert replace(pair, cuda=pair.cuda[1:]).digest() != pair.digest()
+    pair = pairing.load_pair("2.6")
+    assert replace(pair, cuda=pair.cuda[1:]).hash_content() != pair.hash_content()

@@ -53,7 +53,7 @@ def needed(library: Path) -> set[str]:
 
 
 def make(source: Path, cache: Path) -> folder.Halves:
-    return installed.make(source, PAIR, cache, Downloader(cache))
+    return installed.make_halves(source, PAIR, cache, Downloader(cache))
 
 
 def test_libraries_have_pytorchs_own_names_and_find_each_other(debian: Path, tmp_path: Path) -> None:
@@ -82,11 +82,16 @@ def test_a_core_offers_what_lies_beside_it_too(debian: Path, tmp_path: Path) -> 
     kernels = make(debian, tmp_path / "cache").kernels
     core = tmp_path / "stock"
     compiled("namespace at { void add() {} }", core / "lib/x86_64-linux-gnu/libtorch_cpu.so")
-    taken = (*official.of_folder(kernels, official.KERNELS), *installed.beside(kernels / "lib"))
-    alone = symbols.compare(taken, official.of_folder(core, official.CORE))
+    taken = (*official.read_folder_symbols(kernels, official.KERNELS), *installed.read_third_parties(kernels / "lib"))
+    alone = symbols.compare_symbols(taken, official.read_folder_symbols(core, official.CORE))
     assert [one.symbol for one in alone.lacking] == ["_ZN4pipe5plainEv"]
     compiled("namespace pipe { void plain() {} }", core / "lib/x86_64-linux-gnu/libpipe.so.0")
-    assert symbols.compare(taken, (*official.of_folder(core, official.CORE), *installed.beside(core))).lacking == ()
+    assert (
+        symbols.compare_symbols(
+            taken, (*official.read_folder_symbols(core, official.CORE), *installed.read_third_parties(core))
+        ).lacking
+        == ()
+    )
 
 
 def test_a_folder_without_cuda_or_without_headers_is_one_line_and_leaves_nothing(debian: Path, tmp_path: Path) -> None:
@@ -104,4 +109,4 @@ def test_a_folder_without_cuda_or_without_headers_is_one_line_and_leaves_nothing
 
 def test_the_faces_of_what_was_taken_can_be_read(debian: Path, tmp_path: Path) -> None:
     lib = make(debian, tmp_path / "cache").kernels / "lib"
-    assert "_Z3usev" in dynamic.of_file(lib / "libtorch_cuda.so").defined
+    assert "_Z3usev" in dynamic.read_file_symbols(lib / "libtorch_cuda.so").defined

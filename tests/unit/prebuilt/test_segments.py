@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.prebuilt.segments import loadable_first
+from decouple.prebuilt.segments import put_loadable_first
 from tests.unit.prebuilt.test_symbols import compiled
 
 pytestmark = pytest.mark.tools("c++")
@@ -42,7 +42,7 @@ def sorted_by_place(tmp_path: Path) -> Path:
 
 def test_loadable_segments_stand_first_and_the_library_still_loads(sorted_by_place: Path) -> None:
     before = sorted(table(sorted_by_place)[1])
-    loadable_first(sorted_by_place)
+    put_loadable_first(sorted_by_place)
     found = kinds(sorted_by_place)
     assert found.index(UNWINDING) > max(at for at, kind in enumerate(found) if kind == LOAD)
     assert sorted(table(sorted_by_place)[1]) == before
@@ -50,9 +50,9 @@ def test_loadable_segments_stand_first_and_the_library_still_loads(sorted_by_pla
 
 
 def test_doing_it_twice_changes_nothing_more(sorted_by_place: Path) -> None:
-    loadable_first(sorted_by_place)
+    put_loadable_first(sorted_by_place)
     once = sorted_by_place.read_bytes()
-    loadable_first(sorted_by_place)
+    put_loadable_first(sorted_by_place)
     assert sorted_by_place.read_bytes() == once
 
 
@@ -60,5 +60,5 @@ def test_doing_it_twice_changes_nothing_more(sorted_by_place: Path) -> None:
 def test_what_is_no_such_library_stays_as_it_is(tmp_path: Path, data: bytes) -> None:
     other = tmp_path / "other"
     other.write_bytes(data)
-    loadable_first(other)
+    put_loadable_first(other)
     assert other.read_bytes() == data

@@ -50,7 +50,9 @@ def torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def report(kernels: Path, core: Path) -> symbols.SymbolReport:
-    return symbols.compare(official.of_folder(kernels, official.KERNELS), official.of_folder(core, official.CORE))
+    return symbols.compare_symbols(
+        official.read_folder_symbols(kernels, official.KERNELS), official.read_folder_symbols(core, official.CORE)
+    )
 
 
 def test_the_one_that_the_core_lacks_is_named_with_who_provides_it(torch: Path) -> None:
@@ -59,7 +61,7 @@ def test_the_one_that_the_core_lacks_is_named_with_who_provides_it(torch: Path) 
         ("sgemm_", "libtorch_cuda.so", "BLAS and LAPACK")
     ]
     assert found.asked == {"PyTorch": 2, "BLAS and LAPACK": 1}
-    assert "libopenblas" in symbols.origin_of("BLAS and LAPACK")
+    assert "libopenblas" in symbols.find_origin("BLAS and LAPACK")
 
 
 def test_another_abi_is_one_clear_line(torch: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,19 +86,19 @@ def test_a_version_of_a_symbol_counts(tmp_path: Path) -> None:
         )
     users = 'extern "C" void cblas_sgemm(); extern "C" void launch() { cblas_sgemm(); }'
     kernels = compiled(users, tmp_path / "k/libtorch_cuda.so", str(libraries["V1"]))
-    faces = [dynamic.of_file(kernels)]
-    assert symbols.compare(faces, [dynamic.of_file(libraries["V1"])]).lacking == ()
-    (lack,) = symbols.compare(faces, [dynamic.of_file(libraries["V2"])]).lacking
+    faces = [dynamic.read_file_symbols(kernels)]
+    assert symbols.compare_symbols(faces, [dynamic.read_file_symbols(libraries["V1"])]).lacking == ()
+    (lack,) = symbols.compare_symbols(faces, [dynamic.read_file_symbols(libraries["V2"])]).lacking
     assert lack.symbol == "cblas_sgemm@V1"
 
 
 def test_what_is_not_there_or_cut_short_is_one_line(torch: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no libtorch_cuda and libc10_cuda in it"):
-        official.of_folder(tmp_path, official.KERNELS)
+        official.read_folder_symbols(tmp_path, official.KERNELS)
     whole = (torch / "torch/lib/libtorch_cuda.so").read_bytes()
     (tmp_path / "libtorch_cuda.so").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(DecoupleError, match=r"libtorch_cuda.so: not a whole 64-bit ELF library: it ends after"):
-        official.of_folder(tmp_path, official.KERNELS)
+        official.read_folder_symbols(tmp_path, official.KERNELS)
 
 
 def test_of_a_wheel_only_the_parts_with_names_are_fetched(torch: Path, tmp_path: Path) -> None:
@@ -113,8 +115,8 @@ def test_of_a_wheel_only_the_parts_with_names_are_fetched(torch: Path, tmp_path:
     with FaultyServer({"/torch.whl": wheel}) as server:
         file = RemoteFile(wheel.name, (server.url("/torch.whl"),), None, None)
         remote = RemoteZip(file, Downloader(tmp_path / "cache"), tail=1 << 16)
-        faces = official.of_wheel(remote)
-    assert faces.kernels == (dynamic.of_file(large),)
+        faces = official.read_wheel_symbols(remote)
+    assert faces.kernels == (dynamic.read_file_symbols(large),)
     assert faces.received < wheel.stat().st_size // 2
 
 
@@ -125,7 +127,7 @@ def test_a_wheel_without_cuda_is_told_apart(torch: Path, tmp_path: Path) -> None
     with FaultyServer({"/torch.whl": wheel}) as server:
         file = RemoteFile(wheel.name, (server.url("/torch.whl"),), None, None)
         with pytest.raises(DecoupleError, match="no libtorch_cuda in it: a wheel for CPU only"):
-            official.of_wheel(RemoteZip(file, Downloader(tmp_path / "cache")))
+            official.read_wheel_symbols(RemoteZip(file, Downloader(tmp_path / "cache")))
 
 
 @pytest.mark.parametrize(
@@ -144,4 +146,4 @@ def test_a_wheel_without_cuda_is_told_apart(torch: Path, tmp_path: Path) -> None
     ],
 )
 def test_who_provides_what(symbol: str, provider: str) -> None:
-    assert symbols.provider_of(symbol).name == provider
+    assert symbols.find_provider(symbol).name == provider

@@ -156,7 +156,7 @@ def official(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     path = wheel(folder, python)
     known = RemoteWheel(path.name, "https://pypi.invalid/x", path.stat().st_size, sha256_of(path), "0" * 64)
-    monkeypatch.setattr(flow, "pair_of", lambda release: Pair("pre-C++11", known, ()))
+    monkeypatch.setattr(flow, "load_pair", lambda release: Pair("pre-C++11", known, ()))
     monkeypatch.setenv("DECOUPLE_CACHE", str(tmp_path / "cache"))
     return folder
 
