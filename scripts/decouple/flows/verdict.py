@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError
-from decouple.census import also
+from decouple.census import additions
 from decouple.flows import pristine
 from decouple.flows.census import TakeCensus, census
 from decouple.flows.listener import QUIET, Listener
@@ -35,7 +35,7 @@ class Judge(Pristine, frozen=True):
     """Which carried series; its tree is the checkout's ``build/<release>/src``."""
 
     also: Path | None = None
-    """Words, macros and rules of this tree alone; see ``decouple.census.also``."""
+    """Words, macros and rules of this tree alone; see ``decouple.census.additions``."""
 
 
 class SeriesVerdict(Struct, frozen=True):
@@ -88,7 +88,7 @@ def judge_trees(
 
     ``own``: words, macros and rules of this tree alone. What cannot be asked is said in ``unasked``.
     """
-    rules = also.load(own).rules(load()) if own else load()
+    rules = additions.load_additions(own).extend_rules(load()) if own else load()
     unasked: list[str] = []
     sources: tuple[str, ...] = ()
     couplings: tuple[str, ...] = ()
