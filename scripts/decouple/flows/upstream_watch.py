@@ -52,7 +52,7 @@ class Watch(Struct, frozen=True):
     state: Path | None = None
     """What the last run came to, as JSON; written anew. None: everything is new."""
     also: Path | None = None
-    """Words, macros and rules of this tree alone; see ``decouple.census.also``."""
+    """Words, macros and rules of this tree alone; see ``decouple.census.additions``."""
 
 
 class WatchState(Struct, frozen=True):
