@@ -40,7 +40,7 @@ class Apply(OfBaseline, frozen=True):
     """Which series, on which source; the tree is the checkout's ``build/<release>/src``."""
 
     also: Path | None = None
-    """Words, macros and rules of this tree alone, for the verdict on a carried series; see ``decouple.census.additions``."""
+    """Words, macros and rules of this tree alone, for a carried series' verdict (``decouple.census.additions``)."""
 
     @property
     def wanted(self) -> dict[str, str]:

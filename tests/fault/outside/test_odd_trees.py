@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from decouple.base.files import walk
-from decouple.census.scan import files_of
+from decouple.census.scan import list_tree_files
 from decouple.cli import main
 from decouple.upstream import content, pristine, readers
 
@@ -96,7 +96,7 @@ def test_a_link_to_a_folder_is_no_file_of_the_census(tree: Path, repository: boo
     if repository:
         subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
         subprocess.run(["git", "add", "-A"], cwd=tree, check=True)
-    assert files_of(tree) == ["torch/a.cpp"]
+    assert list_tree_files(tree) == ["torch/a.cpp"]
 
 
 @pytest.mark.timeout(60)

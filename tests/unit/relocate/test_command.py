@@ -19,6 +19,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with nothing in it but the folders that make it one, and a tree beside it."""
     for name in ("series", "patches/2.6"):
         (tmp_path / "project" / name).mkdir(parents=True)
+    (tmp_path / "project/series/2.6.toml").touch()
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path / "project"))
     write(tmp_path / "pytorch", FILES)
     return tmp_path / "project"

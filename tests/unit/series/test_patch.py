@@ -174,8 +174,11 @@ def test_two_spellings_of_a_mode_do_what_they_do_to_git(old: str, new: str, mode
     data, files = f"diff --git a/f b/f\nold mode {old}\nnew mode {new}\n".encode(), {"f": File(mode, b"a\n")}
     theirs = reference.git_apply(data, files)
     ours = apply(patch.parse(data, name="p"), Tree(Files(files)))
-    assert theirs.applied and not any(file.failure for file in ours.files)
-    assert {**files, **ours.changes} == theirs.files
+    assert not any(file.failure for file in ours.files)
+    if theirs.applied:  # git 2.39 takes a patch that changes nothing, git 2.47 sees garbage in it
+        assert {**files, **ours.changes} == theirs.files
+    else:
+        assert "only garbage" in theirs.said and not ours.changes
 
 
 def test_a_broken_hunk_does_not_hide_the_rest() -> None:

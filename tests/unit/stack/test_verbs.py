@@ -237,7 +237,7 @@ def test_it_is_a_program(world: World) -> None:
     )
     assert done.returncode == 2
     assert "decouple: no manifest " in done.stderr, "an apply carries the nearest series, but to what?"
-    assert done.stderr.splitlines()[1] == "  next: make it with: decouple manifest fill 1.0 --write"
+    assert "decouple manifest fill 1.0 --write" in done.stderr.splitlines()[1]
 
 
 @pytest.mark.parametrize(
