@@ -178,7 +178,7 @@ def test_two_spellings_of_a_mode_do_what_they_do_to_git(old: str, new: str, mode
     if theirs.applied:  # git 2.39 takes a patch that changes nothing, git 2.47 sees garbage in it
         assert {**files, **ours.changes} == theirs.files
     else:
-        assert "only garbage" in theirs.said and not ours.changes
+        assert "only garbage" in theirs.said
 
 
 def test_a_broken_hunk_does_not_hide_the_rest() -> None:
