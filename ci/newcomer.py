@@ -87,7 +87,9 @@ class Place:
 
     def start(self, script: str) -> subprocess.Popen[bytes]:
         """Start a shell there, in the user's home."""
-        return subprocess.Popen([*self.prefix, "bash", "-c", script], stdin=subprocess.DEVNULL, start_new_session=True)
+        # A shell's background job ignores SIGINT, and so would all that it starts.
+        command = ["/usr/bin/env", "--default-signal=INT", *self.prefix, "bash", "-c", script]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
 
     def has_compiled(self) -> bool:
         """Return whether a build in the clone has made its first objects."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,18 @@ def test_commands_of_one_run_share_a_folder_and_the_first_failure_ends_it(tmp_pa
     with pytest.raises(newcomer.NewcomerError, match="false && true"):
         newcomer.run_commands(["false && true", "touch never"], place)
     assert not (tmp_path / "never").exists()
+
+
+def test_a_build_is_interrupted_also_from_a_background_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(newcomer, "END_SECONDS", 5)
+    place = place_in(tmp_path)
+    log = place.clone / "build/2.6/.ninja_log"
+    script = f"mkdir -p {log.parent}; seq 100 > {log}; exec sleep 60"
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert newcomer.run_script(script, place, builds=True) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_build_is_interrupted_when_it_compiles(tmp_path: Path) -> None:
