@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import tarfile
 import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
@@ -19,6 +18,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
 from decouple.release.manifest import RemoteFile
+from decouple.upstream.unpack import unpack_tar
 from decouple.verify import elf
 from decouple.verify.audit import cuda_library
 from decouple.verify.checks import Promise
@@ -91,18 +91,7 @@ def lay(sdist: Path, target: Path) -> None:
     if sdist.is_dir():
         shutil.copytree(sdist, target)
         return
-    opened = target.with_name(target.name + ".opened")
-    remove_tree(opened)
-    with tarfile.open(sdist) as archive:
-        archive.extractall(opened, filter="data")
-    folders = [path for path in opened.iterdir() if path.is_dir()]
-    if len(folders) != 1:
-        raise DecoupleError(
-            f"{sdist.name}: {len(folders)} folders at its top, an sdist has one",
-            next_step="name another sdist in extensions.toml",
-        )
-    folders[0].rename(target)
-    remove_tree(opened)
+    unpack_tar(sdist, target)
 
 
 def compile_and_try(

@@ -63,7 +63,7 @@ def test_an_sdist_is_opened_to_the_folder_that_is_in_it(tmp_path: Path) -> None:
 
 
 def test_an_sdist_with_two_folders_at_its_top_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DecoupleError, match=r"project-1\.0\.tar\.gz: 2 folders at its top"):
+    with pytest.raises(DecoupleError, match=r"project-1\.0\.tar\.gz.*second top folder"):
         extensions.lay(sdist(tmp_path, "one", "two"), tmp_path / "laid")
 
 
