@@ -35,6 +35,8 @@ class Objects:
 
     def _asked(self, lot: list[bytes]) -> list[GitObject | None]:
         assert self._process.stdin
+        if self._process.stdin.closed:  # git ended at an earlier question, and so says each later one
+            raise self._ended()
         try:
             self._process.stdin.write(b"".join(lot))
             self._process.stdin.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -81,6 +82,13 @@ def test_a_git_that_ends_says_why(tmp_path: Path) -> None:
     with pytest.raises(GitError, match="not a git repository"):
         one.ask(["0" * 40])
     one.close()
+
+
+def test_a_git_that_ended_says_so_as_often_as_it_is_asked(tmp_path: Path) -> None:
+    with contextlib.closing(Objects(tmp_path)) as reader:
+        for _ in range(3):
+            with pytest.raises(GitError):
+                reader.ask(["HEAD"])
 
 
 def test_a_killed_one_is_not_waited_for(repository: Repository) -> None:
