@@ -60,7 +60,7 @@ def python(torch: str = TORCH) -> Path:
     named = os.environ.get("DECOUPLE_CONTRACT_PYTHON")
     if named:
         return Path(named)
-    home = cache_dir() / "contract" / f"torch-{torch}-py{sys.version_info[0]}.{sys.version_info[1]}"
+    home = cache_dir() / "contract" / name_environment(torch, Path(sys.executable))
     binary = home / "bin" / "python"
     with locked(home.with_suffix(".lock")):
         ready, wanted = home / "ready", "\n".join((f"torch=={torch}", *PACKAGES)) + "\n"
@@ -73,6 +73,15 @@ def python(torch: str = TORCH) -> Path:
                 raise NoTorchError((done.stderr.strip() or "pip failed").splitlines()[-1])
             write_atomically(ready, wanted)
     return binary
+
+
+def name_environment(torch: str, executable: Path) -> str:
+    """Return the folder's name: of the release, this Python's version, and where the Python itself lies.
+
+    The cache may be shared with a root whose Python is another one; a virtual environment is a link to its own.
+    """
+    where = hashlib.sha256(str(executable.resolve()).encode()).hexdigest()[:8]
+    return f"torch-{torch}-py{sys.version_info[0]}.{sys.version_info[1]}-{where}"
 
 
 def install(interpreter: Path, project: Path, flavour: str = "") -> Path:

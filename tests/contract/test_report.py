@@ -97,3 +97,10 @@ def test_a_device_must_be_named(tmp_path: Path) -> None:
 def test_an_item_that_the_contract_has_not_is_refused(tmp_path: Path) -> None:
     refused = run(tmp_path, "--device", "acme", tests=TESTS.replace("contract_item(22)", "contract_item(99)"))
     assert refused.returncode == 4 and "the contract has no item 99" in refused.stderr + refused.stdout
+
+
+def test_each_python_has_an_environment_of_its_own_in_a_shared_cache() -> None:
+    names = {
+        backend_env.name_environment("2.13.0", Path(python)) for python in ("/usr/bin/python9", "/opt/bin/python9")
+    }
+    assert len(names) == 2
