@@ -36,7 +36,7 @@ from securesystemslib.signer import CryptoSigner
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import parse_json
 from decouple.index import catalog, dependencies, provenance, wheel
-from decouple.index.remote import Index
+from decouple.index.remote import Index, _Answer
 from decouple.patch import header, lint, seriesfile
 from decouple.release.wheel_manifest import WheelManifest
 from decouple.stack import commits
@@ -243,9 +243,9 @@ class Served(Index):
         super().__init__("https://example.org/simple/")
         self._body = body
 
-    def read(self, url: str, bound: int = 0) -> bytes:
+    def _read(self, url: str, bound: int) -> _Answer:
         assert url.startswith("https://example.org/simple/"), f"asked for {url}"
-        return self._body
+        return _Answer(self._body, url)
 
 
 def json_page(body: bytes, folder: Path) -> None:
@@ -784,6 +784,9 @@ def _watched(folder: Path) -> Iterator[list[str]]:
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if not _watching:
+        return
+    if event in ("socket.getaddrinfo", "socket.connect"):
+        _watching[-1][1].append(f"{event} {arguments[:2]}")
         return
     if event == "open":
         path, _mode, flags = arguments

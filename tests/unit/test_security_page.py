@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from decouple.base import outside, pace
+from decouple.base import outside, pace, zips
 from decouple.index import archive, offer, release_list, remote
 from decouple.stack import journal
 from decouple.upstream import download, tarheaders, unpack
@@ -51,8 +51,9 @@ LIMITS = {
     "METADATA, a manifest; a signed statement; a file in `tuf/`": "; ".join(
         mib(size) for size in (archive.TEXT_BOUND, remote.STATEMENT_BOUND, release_list.BOUND)
     ),
-    "`RECORD`; a zip's directory": f"{mib(archive.RECORD_BOUND)}; {mib(archive.DIRECTORY_BOUND)}",
-    "A wheel unpacked": f"{mib(archive.GROWTH_FREE)} and {archive.GROWTH_BOUND} times its size",
+    "`RECORD`; a zip's directory": f"{mib(archive.RECORD_BOUND)}; {mib(zips.DIRECTORY_BOUND)}, "
+    f"{zips.MEMBER_BOUND:,} members",
+    "A wheel unpacked": f"{mib(zips.GROWTH_FREE)} and {zips.GROWTH_BOUND} times its size",
     "A download; a wheel that is checked": f"{mib(download.LIMIT)}; {mib(offer.WHEEL_BOUND)}",
     "A state file; another JSON file of ours": f"{mib(journal._BOUND)}; {mib(outside.JSON_BOUND)}",
     "A long name or extended header in a tar": mib(tarheaders.BOUND),

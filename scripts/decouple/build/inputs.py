@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import re
-import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,9 +14,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from decouple.base import zips
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
 from decouple.base.git import PLAIN_DIFF, ask, git, names
+from decouple.base.names import is_relative_path
 from decouple.base.outside import read_json
 
 _MADE = ("/build/", "__pycache__/")
@@ -121,8 +122,11 @@ def unpack_changed(wheel: Path, folder: Path) -> int:
     May be interrupted and called again.
     """
     written = 0
-    with zipfile.ZipFile(wheel) as archive:
+    with zips.opened(wheel) as archive:
         members = [member for member in archive.infolist() if not member.is_dir()]
+        for member in members:
+            if not is_relative_path(member.filename):
+                raise DecoupleError(f"{wheel}: {member.filename!r} leads out of it", next_step="build the wheel again")
         wanted = {member.filename for member in members}
         for path in sorted(folder.rglob("*"), reverse=True):
             if path.is_file() and path.relative_to(folder).as_posix() not in wanted:

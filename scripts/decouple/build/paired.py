@@ -7,7 +7,6 @@ can name one local version only, PEP 440). The libraries with the kernels are th
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from msgspec.structs import replace
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from decouple.base import zips
 from decouple.base.errors import UsageError
 from decouple.base.files import work_folder
 from decouple.build import remade, split, wheels
@@ -45,7 +45,7 @@ def pair(core: Path, bindings: Path, folder: Path) -> PairedWheels:
             f"{core.name}, {bindings.name}: of {of_core.project} and {of_bindings.project}",
             next_step=f"name a wheel of {CORE}, then one of {CUDA}",
         )
-    with zipfile.ZipFile(bindings) as source:
+    with zips.opened(bindings) as source:
         asked = projects.requirements(projects.headers(source.read(f"{wheels.dist_info(source, bindings)}/METADATA")))
     pins = {str(canonicalize_name(one.name)): str(one.specifier) for one in asked}
     if LIBRARIES not in pins:
@@ -74,7 +74,7 @@ def _rewritten(
     wheel: Path, manifest: WheelManifest, version: str, asks: dict[str, str], folder: Path, work: Path
 ) -> Path:
     """The same wheel as ``version``, its requirements but those in ``asks`` as they were."""
-    with zipfile.ZipFile(wheel) as source:
+    with zips.opened(wheel) as source:
         info = wheels.dist_info(source, wheel)
         headers = projects.headers(source.read(f"{info}/METADATA"))
         fields = [

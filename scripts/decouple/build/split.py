@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from decouple.base import zips
 from decouple.base.errors import UsageError
 from decouple.base.files import work_folder
 from decouple.build import remade, wheels
@@ -61,7 +62,7 @@ def split(wheel: Path, folder: Path) -> SplitWheels:
     name = remade.plain_name(wheel)
     shared_name = replace(name, distribution=f"{_PACKAGE}_libraries", tag=f"py3-none-{name.platform}")
     epoch = int(manifest.times.get("source_date_epoch", 0))
-    with work_folder(folder, "split") as work, zipfile.ZipFile(wheel) as source:
+    with work_folder(folder, "split") as work, zips.opened(wheel) as source:
         info = wheels.dist_info(source, wheel)
         names = remade.payload(source, info)
         shared = [one for one in names if _is_shared(source, one, work)]
@@ -152,7 +153,7 @@ def _same_payload(one: Path, other: Path) -> bool:
     """Whether two wheels hold the same members, by size and CRC-32, their metadata and RECORD apart."""
     found = []
     for path in (one, other):
-        with zipfile.ZipFile(path) as archive:
+        with zips.opened(path) as archive:
             found.append(
                 {
                     member.filename: (member.file_size, member.CRC)

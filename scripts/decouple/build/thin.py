@@ -11,7 +11,6 @@ import json
 import mmap
 import re
 import struct
-import zipfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from packaging.utils import canonicalize_name
 
+from decouple.base import zips
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import sha256_of, work_folder
 from decouple.build import remade, wheels
@@ -94,7 +94,7 @@ def thin(wheel: Path, archs: Sequence[str], folder: Path, containers: Containers
     kept = tuple(sorted(archs, key=_parts))
     label = ".".join(f"sm{arch.replace('.', '')}" for arch in kept)
     version = f"{manifest.version}.{label}"
-    with work_folder(folder, "thin") as work, zipfile.ZipFile(wheel) as source:
+    with work_folder(folder, "thin") as work, zips.opened(wheel) as source:
         info = wheels.dist_info(source, wheel)
         headers = projects.headers(source.read(f"{info}/METADATA"))
         fields = [(key, version if key == "Version" else value) for key, value in headers.items()]

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from decouple.base import zips
 from decouple.base.errors import UsageError
 from decouple.base.files import work_folder
 from decouple.build import remade, split, wheels
@@ -86,7 +87,7 @@ def _read(path: Path) -> _Given:
             f"{path.name}: for a core that brings its CUDA",
             next_step="name the bindings that `split` wrote, which any CUDA's have one core with",
         )
-    with zipfile.ZipFile(path) as source:
+    with zips.opened(path) as source:
         headers = projects.headers(source.read(f"{wheels.dist_info(source, path)}/METADATA"))
     cores = [str(one.specifier) for one in projects.requirements(headers) if canonicalize_name(one.name) == CORE]
     if len(cores) != 1:
@@ -95,7 +96,7 @@ def _read(path: Path) -> _Given:
 
 
 def _variant(one: _Given, folder: Path, work: Path) -> Path:
-    with zipfile.ZipFile(one.path) as source:
+    with zips.opened(one.path) as source:
         info = wheels.dist_info(source, one.path)
         headers = projects.headers(source.read(f"{info}/METADATA"))
         fields = [(key, one.version if key == "Version" else value) for key, value in headers.items()]
@@ -106,7 +107,7 @@ def _variant(one: _Given, folder: Path, work: Path) -> Path:
 
 
 def _null(one: _Given, folder: Path, work: Path) -> Path:
-    with zipfile.ZipFile(one.path) as source:
+    with zips.opened(one.path) as source:
         headers = projects.headers(source.read(f"{wheels.dist_info(source, one.path)}/METADATA"))
         fields = [
             (key, one.version if key == "Version" else value)

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from decouple.base import zips
 from decouple.base.deflate import Deflater
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
@@ -50,7 +51,7 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
     step(f"write {target.name}")
     try:
         with (
-            zipfile.ZipFile(raw) as given,
+            zips.opened(raw, mend="build the wheel again") as given,
             create_file(partial) as file,
             zipfile.ZipFile(file, "w") as out,
             Deflater(_LEVEL) as deflater,
@@ -80,8 +81,6 @@ def finish(raw: Path, folder: Path, manifest: WheelManifest, epoch: int) -> Path
                 rows.append(_row(name, hashlib.sha256(data).digest(), len(data)))
             with out.open(_member(record_name, False, epoch), "w") as sink:
                 sink.write(_record([*sorted(rows), (record_name, "", "")]))
-    except zipfile.BadZipFile as error:
-        raise DecoupleError(f"{raw}: {error}", next_step="build the wheel again") from error
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
@@ -117,7 +116,7 @@ def dist_info(wheel: zipfile.ZipFile, path: Path) -> str:
 def read_manifest(wheel: Path) -> WheelManifest:
     """The manifest in a wheel. Raises DecoupleError when it is no wheel, or not one of ours."""
     try:
-        with zipfile.ZipFile(wheel) as archive:
+        with zips.opened(wheel, mend="build it again, or name another file") as archive:
             name = f"{dist_info(archive, wheel)}/{MEMBER}"
             if name not in archive.namelist():
                 raise DecoupleError(
@@ -125,7 +124,7 @@ def read_manifest(wheel: Path) -> WheelManifest:
                     next_step="`decouple build RELEASE` makes one that has it",
                 )
             return WheelManifest.from_json(archive.read(name), f"{wheel.name}:{name}")
-    except (OSError, zipfile.BadZipFile) as error:
+    except OSError as error:
         raise DecoupleError(
             f"{wheel}: not a wheel: {error}", next_step="build it again, or name another file"
         ) from error
@@ -136,7 +135,7 @@ def components_in(wheel: Path) -> tuple[int, int] | None:
 
     Raises DecoupleError when it is none that can be read.
     """
-    with zipfile.ZipFile(wheel) as archive:
+    with zips.opened(wheel) as archive:
         name = f"{dist_info(archive, wheel)}/{BOM}"
         if name not in archive.namelist():
             return None

@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from decouple.base import zips
 from decouple.base.process import run_logged
 from decouple.build import description, toolkits, wheels
 from decouple.flows import portable
@@ -45,7 +45,7 @@ def install_libraries(python: Path, trial: Path, backend: Path, log: Path) -> No
 
     Raises CommandError.
     """
-    with zipfile.ZipFile(backend) as archive:
+    with zips.opened(backend) as archive:
         metadata = archive.read(f"{wheels.dist_info(archive, backend)}/METADATA")
     wanted = projects.requirements(projects.headers(metadata))
     libraries = [str(one) for one in wanted if one.name.startswith("nvidia-")]

@@ -12,11 +12,11 @@ import hashlib
 import os
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from decouple.base import zips
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import locked, sha256_of, write_atomically
 from decouple.base.mounts import remove_tree
@@ -144,7 +144,7 @@ def unpacked(python: Path, folder: Path, wheels: Sequence[Path]) -> Path:
         _said(python, "-m", "venv", "--without-pip", str(folder))
         site = next((folder / "lib").glob("python3*/site-packages"))
         for wheel in wheels:
-            with zipfile.ZipFile(wheel) as archive:
+            with zips.opened(wheel) as archive:
                 archive.extractall(site)
         (site / "beside.pth").write_text(f"{others}\n", encoding="utf-8")
         write_atomically(mark, content)

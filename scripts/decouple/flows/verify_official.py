@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from decouple.base import zips
 from decouple.base.errors import UsageError
 from decouple.base.files import sha256_of
 from decouple.base.mounts import remove_tree
@@ -139,7 +139,7 @@ def _half(places: Places, python: Path, wheel: Path) -> Path:
 
 def _unmodified(wheel: Path) -> Promise:
     """The libraries that are not ours are those that ``kernels.json`` names, by SHA-256."""
-    with zipfile.ZipFile(wheel) as archive:
+    with zips.opened(wheel) as archive:
         said = json.loads(archive.read("torch_cuda/kernels.json"))
         wrong = []
         for name, one in said["libraries"].items():

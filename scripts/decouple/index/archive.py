@@ -9,18 +9,16 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
-import errno
 import hashlib
 import re
-import struct
 import unicodedata
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from installer.records import InvalidRecordEntry, parse_record_file
 
+from decouple.base import zips
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import FILE_BOUND
 
@@ -30,15 +28,6 @@ TEXT_BOUND = 4 << 20
 """Bytes of METADATA, WHEEL or the build manifest."""
 RECORD_BOUND = 64 << 20
 """Bytes of RECORD; PyTorch's has about 1 MiB."""
-DIRECTORY_BOUND = 16 << 20
-"""Bytes of the zip's central directory; PyTorch's has about 1.5 MiB for 12,000 members."""
-GROWTH_BOUND = 100
-"""How many times its own size a wheel may unpack to; machine code grows three- to fourfold."""
-GROWTH_FREE = 64 << 20
-"""Bytes that any wheel may unpack to."""
-
-#: APPNOTE 4.3.15: signature, disk, place of the end record, disks. 4.3.14: …, bytes and place of the directory.
-_LOCATOR, _END_64 = struct.Struct("<4sLQL"), struct.Struct("<4sQ2H2L4Q")
 _AGAIN = "build it again, or tell its publisher"
 _DANGEROUS = "do not install it; build it again, or tell its publisher"
 _PIECE = 1 << 20
@@ -55,39 +44,18 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
 
     Raises DecoupleError for those, and for anything that the archive turns out to be while it is read.
     """
-    try:
-        _refuse_large_directory(path)
-        with zipfile.ZipFile(path) as archive:
-            refuse_unsafe_members(archive, path.name)
-            _refuse_growth(archive, path)
-            yield archive
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, EOFError, ValueError, struct.error) as error:
-        raise DecoupleError(
-            f"{path.name}: not a whole wheel: {error}", next_step="build or download it again"
-        ) from error
-    except OSError as error:
-        if error.filename is not None or error.errno != errno.EINVAL:
-            raise
-        raise DecoupleError(  # a member's place before the beginning of the file
-            f"{path.name}: not a whole wheel: {error}", next_step="build or download it again"
-        ) from error
-    except (
-        NotImplementedError,
-        RuntimeError,
-        IndexError,
-        OverflowError,
-    ) as error:  # zipfile's, for what it cannot read
-        raise DecoupleError(f"{path.name}: no wheel that can be read: {error}", next_step=_DANGEROUS) from error
+    with zips.opened(path) as archive:
+        refuse_unsafe_members(archive, path.name)
+        yield archive
 
 
 def member(archive: zipfile.ZipFile, name: str, where: str, bound: int = TEXT_BOUND) -> bytes:
     """The bytes of one member, at most ``bound``. Raises DecoupleError when it is missing or larger."""
-    try:
-        info = archive.getinfo(name)
-    except KeyError:
+    if name not in archive.NameToInfo:
         raise DecoupleError(
             f"{where}: {name} is missing", next_step="only wheels built by `decouple build` can be published"
-        ) from None
+        )
+    info = archive.getinfo(name)
     if info.file_size > bound:
         raise DecoupleError(f"{where}: {name} has {info.file_size} bytes, more than {bound}", next_step=_DANGEROUS)
     return archive.read(info)
@@ -218,45 +186,3 @@ def _fault_of_kind(info: zipfile.ZipInfo) -> str | None:
     if info.is_dir() and info.file_size:
         return "is a folder with content"
     return None
-
-
-def _refuse_growth(archive: zipfile.ZipFile, path: Path) -> None:
-    size, unpacked = path.stat().st_size, sum(info.file_size for info in archive.infolist())
-    if unpacked > GROWTH_FREE + GROWTH_BOUND * size:
-        raise DecoupleError(
-            f"{path.name}: {size} bytes that unpack to {unpacked}, more than {GROWTH_BOUND} times as much",
-            next_step=_DANGEROUS,
-        )
-
-
-def _refuse_large_directory(path: Path) -> None:
-    """``zipfile`` keeps every member's entry in memory, before anybody can look at their number.
-
-    The end record is where it looks for it: without a comment at the very end, else the last one of the last 64 KiB
-    (APPNOTE 4.3.16); that of zip64, which 4 GiB or 65,536 members need, right before its locator (4.3.14, 4.3.15).
-    Raises DecoupleError, also where the locator names another place, which other readers would take.
-    """
-    with path.open("rb") as source:
-        size = source.seek(0, 2)
-        if size > WHEEL_BOUND:
-            raise DecoupleError(f"{path.name}: {size} bytes, more than {WHEEL_BOUND}", next_step=_DANGEROUS)
-        first = max(0, size - (1 << 16) - 22 - _LOCATOR.size - _END_64.size)
-        source.seek(first)
-        tail = source.read()
-    at = len(tail) - 22 if tail[-22:-18] == b"PK\5\6" and tail[-2:] == b"\0\0" else tail.rfind(b"PK\5\6")
-    if at < 0 or len(tail) - at < 22:
-        return  # zipfile says what it is not
-    length = int.from_bytes(tail[at + 12 : at + 16], "little")
-    locator = at - _LOCATOR.size
-    if locator >= 0 and tail[locator : locator + 4] == b"PK\6\7":
-        end = locator - _END_64.size
-        *_, place, _ = _LOCATOR.unpack_from(tail, locator)
-        if end < 0 or tail[end : end + 4] != b"PK\6\6" or place != first + end:
-            raise DecoupleError(
-                f"{path.name}: a zip64 archive whose end record is not where its locator says", next_step=_DANGEROUS
-            )
-        *_, length, _ = _END_64.unpack_from(tail, end)
-    if length > DIRECTORY_BOUND:
-        raise DecoupleError(
-            f"{path.name}: a directory of {length} bytes, more than {DIRECTORY_BOUND}", next_step=_DANGEROUS
-        )

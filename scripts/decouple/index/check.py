@@ -6,7 +6,6 @@ import collections
 import contextlib
 import hashlib
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -169,7 +168,7 @@ def _file_faults(index: Index, package: Offer) -> Iterator[SiteFault]:
             yield SiteFault(name + SUFFIX, "differs from the manifest in the wheel")
     except DecoupleError as error:
         yield SiteFault(name, error.what)
-    except (OSError, zipfile.BadZipFile) as error:
+    except OSError as error:
         yield SiteFault(name, str(error))
 
 

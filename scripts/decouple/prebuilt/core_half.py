@@ -11,9 +11,9 @@ import os
 import re
 import shutil
 import subprocess
-import zipfile
 from pathlib import Path
 
+from decouple.base import zips
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import work_folder, write_atomically
 from decouple.base.mounts import remove_tree
@@ -80,7 +80,7 @@ def make_environment(python: Path, folder: Path, backend: Path | None = None) ->
         finish_core(site)
         (site / "beside.pth").write_text(f"{torch.parent}\n", encoding="utf-8")
         if backend:
-            with zipfile.ZipFile(backend) as wheel:
+            with zips.opened(backend) as wheel:
                 wheel.extractall(site)
     except BaseException:
         remove_tree(folder)

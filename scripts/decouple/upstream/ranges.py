@@ -11,10 +11,11 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from msgspec import Struct
 
+from decouple.base import zips
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import is_count
 from decouple.base.pace import Pace
@@ -70,8 +71,9 @@ class RemoteZip:
                 next_step="try again later, or another --source",
             )
         try:
+            zips.refuse_large_directory(cast("BinaryIO", _Sparse(self)), self.url)
             self._zip = zipfile.ZipFile(_Sparse(self))
-        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, struct.error) as error:
+        except (*zips.DAMAGE, OSError) as error:
             raise DecoupleError(f"{self.url}: no zip file: {error}", next_step="try again later") from None
         ordered = sorted(self._zip.infolist(), key=lambda info: info.header_offset)
         ends = [info.header_offset for info in ordered[1:]] + [self._zip.start_dir]
@@ -130,15 +132,7 @@ class RemoteZip:
             raise DecoupleError(
                 f"{self.url}: has no {name}", next_step="is this the wheel that the manifest means?"
             ) from None
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            ValueError,
-            OSError,
-            NotImplementedError,
-            RuntimeError,
-        ) as error:
+        except (*zips.DAMAGE, OSError) as error:
             raise DecoupleError(f"{self.url}: {name} is damaged: {error}", next_step="try again later") from None
 
     def need(self, first: int, end: int) -> None:

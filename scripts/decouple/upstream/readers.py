@@ -20,7 +20,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base import seal
+from decouple.base import seal, zips
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, walk, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, TREE, git, is_repository
@@ -190,7 +190,7 @@ def from_archive(path: Path, wanted: Collection[str], cache: Path | None) -> Kep
         wanted = {*wanted, *cached_names(kept)}
     try:
         modes, data = _read_zip(path, wanted) if zipfile.is_zipfile(path) else _read_tar(path, wanted)
-    except (*DAMAGE, zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError) as error:
+    except (*DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.filename:
             raise
         raise DecoupleError(f"{path} cannot be read: {error}", next_step="fetch it again") from None
@@ -238,9 +238,7 @@ def _read_tar(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict
 def _read_zip(path: Path, wanted: Collection[str]) -> tuple[dict[str, int], dict[str, bytes]]:
     names: dict[str, int] = {}
     data: dict[str, bytes] = {}
-    with zipfile.ZipFile(path) as archive:
-        if len(archive.infolist()) > _MOST_MEMBERS:
-            raise ValueError(f"more than {_MOST_MEMBERS} members")
+    with zips.opened(path, mend="fetch it again") as archive:
         for info in archive.infolist():
             name = info.filename.rstrip("/")
             unix = info.external_attr >> 16

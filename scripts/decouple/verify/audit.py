@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base import toml
+from decouple.base import toml, zips
 from decouple.base.errors import DecoupleError
 from decouple.verify import elf
 from decouple.verify.elf import Library
@@ -99,7 +99,7 @@ def opened(place: Path) -> Iterator[Path]:
             next_step="name a wheel file, or the folder that one was unpacked to",
         )
     with tempfile.TemporaryDirectory(prefix="decouple-audit-") as folder:
-        with zipfile.ZipFile(place) as wheel:
+        with zips.opened(place) as wheel:
             members = [name for name in wheel.namelist() if _SUFFIX.search(name) or "/bin/" in name]
             wheel.extractall(folder, members)
         yield Path(folder)

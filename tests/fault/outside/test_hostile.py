@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+from pathlib import Path
+
 import pytest
 
 from tests.support import hostile
@@ -15,10 +19,16 @@ def test_no_input_does_what_none_may(reader: str) -> None:
     assert tally.inputs >= INPUTS // 2
 
 
-def test_the_watch_sees_what_is_written_elsewhere(tmp_path: object) -> None:
-    from pathlib import Path
+def test_the_watch_sees_who_asks_the_network(tmp_path: Path) -> None:
+    """A reader that asks a server for what it was to be given reads no hostile input, and waits for the server."""
+    with hostile._watched(tmp_path) as outside, socket.socket() as asking:
+        with contextlib.suppress(OSError):
+            asking.connect(("127.0.0.1", 9))
+    assert any("socket.connect" in one for one in outside)
 
-    folder = Path(str(tmp_path))
+
+def test_the_watch_sees_what_is_written_elsewhere(tmp_path: Path) -> None:
+    folder = tmp_path
     (folder / "inside").mkdir()
     with hostile._watched(folder / "inside") as outside:
         (folder / "inside/a").write_text("fine")

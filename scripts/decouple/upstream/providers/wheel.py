@@ -14,6 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import ClassVar
 
+from decouple.base import zips
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
 from decouple.base.git import REGULAR
@@ -218,16 +219,13 @@ def wheel_file(path: Path, wanted: Collection[str]) -> OpenedSource:
     """The wanted members of a wheel on disk, under the paths they have in the source tree."""
     data: dict[str, bytes] = {}
     modes: dict[str, int] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                target = None if name.endswith("/") else source_path(name)
-                if target:
-                    modes[target] = REGULAR
-                    if target in wanted:
-                        data[target] = source_text(name, archive.read(name))
-    except (zipfile.BadZipFile, EOFError, ValueError) as error:
-        raise DecoupleError(f"{path} cannot be read: {error}", next_step="fetch it again") from None
+    with zips.opened(path, mend="fetch it again") as archive:
+        for name in archive.namelist():
+            target = None if name.endswith("/") else source_path(name)
+            if target:
+                modes[target] = REGULAR
+                if target in wanted:
+                    data[target] = source_text(name, archive.read(name))
     return OpenedSource(Kept(modes, data), f"wheel {path.name}", partial=True)
 
 
