@@ -6,6 +6,7 @@ What is different in one environment ("host", "rootfs", …) stands in a table `
 from __future__ import annotations
 
 import functools
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +14,7 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from decouple.base import toml
-from decouple.base.errors import UsageError
+from decouple.base.errors import DecoupleError, UsageError
 
 _FILE = Path(__file__).with_name("stages.toml")
 _Choice = TypeVar("_Choice")
@@ -47,6 +48,21 @@ class Override(Struct, frozen=True):
     why: str
 
 
+class Packer(Struct, frozen=True):
+    """How a release that names this ``backend`` in its pyproject.toml is configured, installed and packed."""
+
+    backend: str
+    """How ``build-backend`` begins."""
+    modules: tuple[str, ...]
+    """What the Python that packs must have."""
+    configure: str
+    """A shell command in the tree, with ``{python}``."""
+    targets: tuple[str, ...]
+    """What ninja makes before packing; none: all."""
+    wheel: tuple[str, ...]
+    """The command; the folder for the wheel follows."""
+
+
 class Compiled(Struct, frozen=True):
     """What compiling needs: layers of a root, and the estimate of a cold build."""
 
@@ -70,6 +86,7 @@ class StageSettings(Compiled, frozen=True):
     environment: Variables
     environments: Mapping[str, Variables]
     prepare: tuple[Prepare, ...] = ()
+    packer: tuple[Packer, ...] = ()
     override: tuple[Override, ...] = ()
     arch_list: str = ""
     objects_in: Mapping[str, int] = field(default_factory=dict)
@@ -178,6 +195,24 @@ def facts() -> Facts:
 def stage(number: int) -> StageSettings:
     """The facts of stage 1 or 2."""
     return facts().stage1 if number == 1 else facts().stage2
+
+
+def packer(tree: Path) -> Packer:
+    """How ``tree`` is packed: by its pyproject.toml, else as by setup.py. Raises DecoupleError for another backend."""
+    known, file = stage(1).packer, tree / "pyproject.toml"
+    try:
+        named = str(tomllib.loads(file.read_text(encoding="utf-8"))["build-system"]["build-backend"])
+    except (FileNotFoundError, KeyError):
+        return known[0]
+    except (ValueError, TypeError) as error:
+        raise DecoupleError(f"{file}: {error}", next_step="mend it, or apply the series anew") from None
+    found = next((one for one in known if named.startswith(one.backend)), None)
+    if found is None:
+        raise DecoupleError(
+            f"{file}: build-backend {named!r} is none that is known ({', '.join(one.backend for one in known)})",
+            next_step=f"add a [[stage1.packer]] for it to {_FILE}",
+        )
+    return found
 
 
 def profile(name: str) -> Profile:

@@ -1,14 +1,16 @@
-"""The core: upstream's own ``setup.py`` on the applied tree."""
+"""The core: upstream's own packer, setup.py or what its pyproject.toml names, on the applied tree."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.mounts import remove_tree
-from decouple.build import inputs
+from decouple.build import inputs, settings
+from decouple.build.environment import ask
 from decouple.build.graft import graft
 from decouple.build.stage import HOW, Stage
 from decouple.release import projects
@@ -41,10 +43,10 @@ class Stage1(Stage):
         self._configure()
 
     def make(self) -> Path:
-        tree = self.names["tree"]
+        tree, packer = self.names["tree"], settings.packer(self.places.tree)
         self._uninstall()
-        self.compile("install")
-        raw = self.pack([self.python(), "setup.py", "-q", "bdist_wheel", "--dist-dir"], tree)
+        self.compile(*packer.targets)
+        raw = self.pack([word.format(python=self.python()) for word in packer.wheel], tree)
         said = WheelName.parse(raw.name).version
         if said != self.version:
             raise DecoupleError(
@@ -76,9 +78,21 @@ class Stage1(Stage):
         digest = inputs.digest_of({name: value for name, value in self.variables.items() if name not in HOW})
         if (self.folder / "build.ninja").exists() and stamp.exists() and stamp.read_text() == digest:
             return
-        command = [self.python(), "setup.py", "build", "--cmake", "--cmake-only"]
-        self.run("configure stage 1", command, self.names["tree"])
+        packer = settings.packer(self.places.tree)
+        self._refuse_lacking(packer.modules)
+        command = packer.configure.format(python=self.python())
+        self.run("configure stage 1", ["sh", "-c", command], self.names["tree"])
         write_atomically(stamp, digest)
+
+    def _refuse_lacking(self, modules: Sequence[str]) -> None:
+        """Raise DecoupleError for what packing needs of Python and has not: hours later it would say so itself."""
+        for name in modules:
+            if ask(self.environment, [self.python(), "-c", f"import {name}"], self.variables) is None:
+                raise DecoupleError(
+                    f"stage 1: {self.python()} has no module {name}, and {self.places.tree / 'pyproject.toml'} is "
+                    "packed by it",
+                    next_step=f"{self.python()} -m pip install {' '.join(modules).replace('_', '-')}, then again",
+                )
 
     def _uninstall(self) -> None:
         """Remove what earlier runs installed into the tree and gathered for the wheel: setup.py packages what it finds.

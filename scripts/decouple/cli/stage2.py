@@ -55,6 +55,8 @@ def _sources(arguments: argparse.Namespace) -> int:
         print(f"  {sum(reason == other for _, other in found.left):5}  {reason}")
     for fault in found.faults:
         print(fault)
+    for folder in found.unasked:
+        print(f"not asked: this tree has no {folder}, so whether stage 2's patterns find its files")
     return CHECK_FAILED if found.faults else OK
 
 

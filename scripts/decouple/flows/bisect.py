@@ -19,6 +19,7 @@ from msgspec import Struct
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.outside import read_json
+from decouple.build import settings
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.shell import Shell, runner
 from decouple.stack.engine import Stack
@@ -31,10 +32,6 @@ Run = Callable[[str], int]
 
 CANNOT_TELL = 125
 """The exit status of a command that cannot tell, as in git-bisect(1). The search ends there: it guesses no answer."""
-
-
-CONFIGURE = "python3 setup.py build --cmake --cmake-only"
-"""How ``build`` configures stage 1."""
 
 
 class Bisect(Struct, frozen=True):
@@ -176,7 +173,7 @@ def find(request: Bisect, listener: Listener = QUIET) -> Culprit:
             run = _on_this_machine(places.tree)
         else:
             run = runner(Shell(request.project, request.release, request.env), listener)
-        oracles.append(configures(run, request.here or CONFIGURE))
+        oracles.append(configures(run, request.here or settings.packer(places.tree).configure.format(python="python3")))
         if request.compile:
             oracles.append(compiles(run))
     if request.command:

@@ -96,7 +96,12 @@ def judge_trees(
         plan = make_plan(tree, rules, strict=False)
         lists = stage2.load().sources
         if (project / lists).is_file():
-            sources = stage2.check(tree, plan.mapping, project).faults
+            found_lists = stage2.check(tree, plan.mapping, project)
+            sources = found_lists.faults
+            unasked += [
+                f"{folder}: this tree has not that submodule, so whether stage 2's patterns find its files"
+                for folder in found_lists.unasked
+            ]
         else:
             unasked.append(f"stage2-sources: this checkout has no {lists}")
         taken = census(TakeCensus(project, release, tree=tree, applied=applied, also=own), listener)

@@ -16,6 +16,7 @@ from decouple.syntax.build_lists import read_bzl, read_cmake
 from decouple.syntax.globs import matches
 
 UNITS = (".cpp", ".cu", ".cc", ".c")
+_SUBMODULES = "third_party"
 _DATA = Path(__file__).with_name("stage2.toml")
 
 
@@ -45,6 +46,8 @@ class ListsReport(Struct, frozen=True):
     left: tuple[tuple[str, str], ...]
     """(path, reason) of those that stage 2 leaves out."""
     faults: tuple[str, ...]
+    unasked: tuple[str, ...] = ()
+    """Submodules that this tree has not: of the patterns that lead into them nothing is known."""
 
 
 def load(path: Path = _DATA) -> Stage2Sources:
@@ -61,7 +64,7 @@ def check(tree: Path, moved: Iterable[str], project: Path, data: Stage2Sources |
     out = [path for path in units if path not in lists.found]
     faults = [*lists.faults, *_lost(out, reasons, data)]
     left = tuple((path, reasons[path]) for path in out if path in reasons)
-    return ListsReport(len(units), len(units) - len(out), left, tuple(faults))
+    return ListsReport(len(units), len(units) - len(out), left, tuple(faults), tuple(sorted(lists.absent)))
 
 
 def _lost(out: Sequence[str], reasons: dict[str, str], data: Stage2Sources) -> Iterator[str]:
@@ -88,6 +91,8 @@ class _Lists:
         self.either = {pattern: row for row in data.either for pattern in row}
         self.found: set[str] = set()
         self.faults: list[str] = []
+        self.absent: set[str] = set()
+        """Folders of submodules that nobody filled."""
         self._bzl = read_bzl(tree / "build_variables.bzl")
         self._readers = {
             "torch_cuda_glob": self._glob,
@@ -107,15 +112,25 @@ class _Lists:
     def _glob(self, pattern: str, line: int) -> None:
         here = self._matching(pattern)
         self.found |= here
-        if (
-            not here
-            and pattern not in self.later
-            and not any(self._matching(other) for other in self.either.get(pattern, ()))
-        ):
+        others = self.either.get(pattern, [pattern])
+        if here or pattern in self.later or any(self._matching(other) for other in others):
+            return
+        absent = {folder for other in others if (folder := self._not_filled(other))}
+        self.absent |= absent
+        if not absent:
             self.faults.append(
                 f"{self.where}:{line}: {pattern} finds nothing in this tree; find where upstream put these files, add "
                 "that pattern beside this one, and the row to `either` of scripts/decouple/relocate/stage2.toml"
             )
+
+    def _not_filled(self, pattern: str) -> str:
+        """The submodule that ``pattern`` leads into, where the tree has nothing of it; else ""."""
+        parts = pattern.split("/")
+        folder = "/".join(parts[:2])
+        if parts[0] != _SUBMODULES or len(parts) < 3:
+            return ""
+        there = self.tree / folder
+        return "" if there.is_dir() and any(there.iterdir()) else folder
 
     def _matching(self, pattern: str) -> set[str]:
         return {path.relative_to(self.tree).as_posix() for path in self.tree.glob(pattern)}

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from decouple.relocate.stage2 import Left, ListsReport, Stage2Sources, check
+from decouple.base.paths import find_project
+from decouple.relocate.stage2 import Left, ListsReport, Stage2Sources, check, load
 
 SOURCES = """
 set(ATEN aten/src/ATen)
@@ -56,8 +57,17 @@ def test_a_pattern_that_became_empty_is_told_with_its_line(tmp_path: Path) -> No
 
 
 def test_of_patterns_that_stand_for_each_other_one_is_enough(tmp_path: Path) -> None:
-    found = report(tmp_path, files=tuple(name for name in FILES if "third_party" not in name))
+    found = report(tmp_path, files=(*(name for name in FILES if "third_party" not in name), "third_party/new/LICENSE"))
     assert [fault.split()[1] for fault in found.faults] == ["aten/src/ATen/old/*.cu", "third_party/new/*.cu"]
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_of_a_submodule_that_the_tree_has_not_nothing_is_claimed(tmp_path: Path, empty: bool) -> None:
+    if empty:  # as `git checkout` leaves it
+        (tmp_path / "third_party/new").mkdir(parents=True)
+    found = report(tmp_path, files=tuple(name for name in FILES if "third_party" not in name))
+    assert found.faults == ()
+    assert found.unasked == ("third_party/new",)
 
 
 @pytest.mark.parametrize("listed", ["torch/csrc/cuda/gone.cpp"])
@@ -72,3 +82,43 @@ def test_a_pattern_of_a_later_release_may_find_nothing(tmp_path: Path) -> None:
     assert [fault for fault in check(tmp_path, (), tmp_path, DATA).faults if "later.cpp finds nothing" in fault]
     later = Stage2Sources(DATA.sources, DATA.either, DATA.left, ["torch/csrc/later.cpp"])
     assert check(tmp_path, (), tmp_path, later).faults == ()
+
+
+C10D = "torch/csrc/distributed/c10d"
+LATER = {
+    "from 2.8 on": (f"{C10D}/symm_mem/CUDASymmetricMemory.cu", f"{C10D}/symm_mem/CUDASymmetricMemoryUtils.cpp",
+                    f"{C10D}/symm_mem/NVSHMEMSymmetricMemory.cu"),
+    "from 2.10 on": (f"{C10D}/symm_mem/NCCLSymmetricMemory.cu", "torch/csrc/cuda/shim_common.cpp"),
+    "from 2.14 on": (f"{C10D}/nccl2/ProcessGroupNCCL.cpp", f"{C10D}/cuda/StreamBlock.cu",
+                     f"{C10D}/cuda/CUDAEventCache.cpp"),
+    "from 2.15 on": (f"{C10D}/symm_mem/ops/nccl_made_up.cu", f"{C10D}/symm_mem/nccl_devcomm_manager.cpp",
+                     f"{C10D}/symm_mem/nccl_extension.cu", f"{C10D}/symm_mem/cuda_mem_pool.cpp",
+                     f"{C10D}/symm_mem/nccl_ep.cu", f"{C10D}/symm_mem/rocshmem_extension.cu"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("since", LATER)
+def test_what_later_releases_added_is_compiled_whichever_list_of_theirs_has_it(tmp_path: Path, since: str) -> None:
+    moved = LATER[since]
+    for name in (*moved, f"{C10D}/symm_mem/SymmetricMemory.cpp"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "build_variables.bzl").write_text("")
+    found = check(tmp_path, moved, find_project())
+    assert [fault for fault in found.faults if "by no list" in fault] == []
+    later = load().later
+    assert not [fault for fault in found.faults for pattern in later if f" {pattern} finds nothing" in fault]
+
+
+def test_no_pattern_of_a_later_release_takes_what_stays_in_the_core(tmp_path: Path) -> None:
+    """Its object would be in two libraries."""
+    stays = (
+        "symm_mem/SymmetricMemory.cpp",
+        "symm_mem/DMAConnectivity.cpp",
+        "Functional.cpp",
+        "gloo/ProcessGroupGloo.cpp",
+    )
+    for name in stays:
+        (tmp_path / C10D / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / C10D / name).touch()
+    assert [one for pattern in load().later for one in tmp_path.glob(pattern)] == []

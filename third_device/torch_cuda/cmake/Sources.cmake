@@ -38,6 +38,8 @@ list(APPEND ATEN_KERNEL_SOURCES ${listed})
 
 # JIT, autograd, profiler, AOT Inductor, NCCL, distributed.
 torch_cuda_filelist(TORCH_SOURCES libtorch_cuda_core_sources)
+torch_cuda_glob(c_shim "torch/csrc/cuda/shim_common.cpp") # the stable ABI's functions of CUDA, from 2.10 on
+list(APPEND TORCH_SOURCES ${c_shim})
 if(USE_NCCL)
   torch_cuda_resolve(nccl_sources torch/csrc/cuda/nccl.cpp)
   list(APPEND TORCH_SOURCES ${nccl_sources})
@@ -53,6 +55,14 @@ endif()
 set(DISTRIBUTED_SOURCES)
 if(USE_DISTRIBUTED)
   torch_cuda_filelist(DISTRIBUTED_SOURCES libtorch_cuda_distributed_base_sources libtorch_cuda_distributed_extra_sources)
+  # What later releases added, whichever of their lists has it: from 2.8 on symmetric memory, from 2.14 on nccl2.
+  torch_cuda_glob(later_distributed "torch/csrc/distributed/c10d/cuda/*.cpp" "torch/csrc/distributed/c10d/cuda/*.cu"
+                  "torch/csrc/distributed/c10d/nccl2/*.cpp" "torch/csrc/distributed/c10d/nccl2/*.cu"
+                  "torch/csrc/distributed/c10d/symm_mem/CUDA*.cpp" "torch/csrc/distributed/c10d/symm_mem/CUDA*.cu"
+                  "torch/csrc/distributed/c10d/symm_mem/Cuda*.cpp" "torch/csrc/distributed/c10d/symm_mem/cuda_*.cpp"
+                  "torch/csrc/distributed/c10d/symm_mem/NCCL*.cu" "torch/csrc/distributed/c10d/symm_mem/nccl_dev*.cpp"
+                  "torch/csrc/distributed/c10d/symm_mem/nccl_extension.cu" "torch/csrc/distributed/c10d/symm_mem/ops/*.cu")
+  list(APPEND DISTRIBUTED_SOURCES ${later_distributed})
 endif()
 
 # Bindings.
@@ -81,6 +91,7 @@ if(CORE_KIND STREQUAL "built")
 endif()
 list(APPEND PYTHON_SOURCES ${own_sources})
 
+list(REMOVE_DUPLICATES DISTRIBUTED_SOURCES)
 foreach(list C10_CUDA_SOURCES ATEN_RUNTIME_SOURCES ATEN_KERNEL_SOURCES TORCH_SOURCES PYTHON_SOURCES)
   list(REMOVE_DUPLICATES ${list})
   if(NOT ${list})
