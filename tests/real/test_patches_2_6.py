@@ -188,3 +188,27 @@ def test_the_search_for_bindings_finds_each_way_of_reaching_one() -> None:
         "hasattr(torch._C, '_cuda_c')\nnames = ['torch._C._cuda_d']\n# torch._C._cuda_comment\n"
     )
     assert sorted(bindings_reached(text)) == ["_cuda_a", "_cuda_b", "_cuda_c", "_cuda_d"]
+
+
+@pytest.mark.tools("c++")
+def test_the_hooks_of_a_hip_backend_are_numbered_as_the_cores(tree: Path, tmp_path: Path) -> None:
+    """isGPUArch stood under USE_ROCM before deviceSynchronize: a core without the macro called one for the other."""
+    (tmp_path / "c10/macros").mkdir(parents=True)
+    (tmp_path / "c10/macros/cmake_macros.h").touch()  # written by the core's configuration
+    (tmp_path / "unit.cpp").write_text("#include <ATen/detail/CUDAHooksInterface.h>\n")
+
+    def table(*options: str) -> list[str]:
+        include = (f"-I{tmp_path}", f"-I{tree / 'aten/src'}", f"-I{tree}")
+        command = ("c++", "-std=c++17", "-fsyntax-only", "-fdump-lang-class=all.txt", *include, *options, "unit.cpp")
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        dumped = (tmp_path / "all.txt").read_text()
+        found = re.search(r"^Vtable for at::CUDAHooksInterface\n.*?\n\n", dumped, re.MULTILINE | re.DOTALL)
+        assert found
+        return re.findall(r"at::(?:CUDA|Accelerator)HooksInterface::(~?\w+)$", found[0], re.MULTILINE)
+
+    of_the_core = table()
+    assert of_the_core[-2:] == [
+        "deviceSynchronize",
+        "isGPUArch",
+    ]  # published headers have all but the last, in this order
+    assert table("-DUSE_ROCM") == of_the_core

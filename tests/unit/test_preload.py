@@ -124,6 +124,23 @@ def test_bindings_are_found_under_every_name_that_code_uses(site: Path) -> None:
     assert done.stdout == "12.4 ['CpuRunner', 'CudaRunner']\n", done.stderr  # a sub-module gains, it is not replaced
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("_torch_version = {'hip': '6.4.43483'}\n", "None 6.4.43483"),
+        ("_torch_version = {'cuda': '11.8', 'hip': None}\n", "11.8 None"),
+        ("_torch_version = {}\n", "None None"),
+    ],
+    ids=["ROCm", "CUDA", "a vendor that torch.version has no name for"],
+)
+def test_a_backend_on_the_cuda_key_says_what_torch_version_says(site: Path, said: str, told: str) -> None:
+    """ROCm numbers its versions otherwise: 6.4.0 is 60400, which as a number of CUDA's reads 60.40."""
+    (site / "torch/version.py").write_text("cuda = None\nhip = None\n")
+    add_backend(site, "hip", bindings=BINDINGS.replace("12040", "60400") + said)
+    done = run(site, "import torch, torch.version; print(torch.version.cuda, torch.version.hip)")
+    assert done.stdout == f"{told}\n", done.stderr
+
+
 def test_classes_and_functions_say_that_they_are_the_cores(site: Path) -> None:
     """As in a torch built in one piece: an annotation reads ``torch._C._Properties``, a pickle finds it there."""
     more = "class _Properties: pass\nclass _Nested: pass\n"

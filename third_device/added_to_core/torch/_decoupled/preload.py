@@ -22,7 +22,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import metadata
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -112,11 +112,22 @@ def _claim_cuda(backend: str, bindings: ModuleType) -> None:
             f"Uninstall one, or set {OPT_OUT}=0 to load none."
         )
     sys.modules[CUDA_MODULE] = bindings
+    version: Any = importlib.import_module("torch.version")
+    for name, value in _torch_version(bindings).items():
+        setattr(version, name, value)
+
+
+def _torch_version(bindings: ModuleType) -> Mapping[str, str | None]:
+    """What ``torch.version`` is to say: ``_torch_version`` of the bindings, or CUDA's version where they have none.
+
+    Another vendor's number means something else (ROCm 6.4 is 60400), so its bindings say the names and values.
+    """
+    said: Mapping[str, str | None] | None = getattr(bindings, "_torch_version", None)
     compiled = getattr(bindings, "_cuda_getCompiledVersion", None)
-    if compiled is not None:
-        number = compiled()  # CUDA_VERSION of cuda.h: 1000 * major + 10 * minor
-        version: Any = importlib.import_module("torch.version")
-        version.cuda = f"{number // 1000}.{number % 1000 // 10}"
+    if said is not None or compiled is None:
+        return said or {}
+    number = compiled()  # CUDA_VERSION of cuda.h: 1000 * major + 10 * minor
+    return {"cuda": f"{number // 1000}.{number % 1000 // 10}"}
 
 
 def installed_folders() -> list[str]:
