@@ -55,7 +55,9 @@ def test_a_scaffolded_backend_builds_and_holds(
         shutil.copytree(backend_env.THIRD_DEVICE / shared, home / shared)
     scaffold(backend_env.THIRD_DEVICE / "template", home / "torch_acme", "acme")
     acme = backend_env.install(interpreter, home / "torch_acme")
-    done = backend_env.check(interpreter, "acme", [acme, contract], "-k", "test_registration or test_runtime or mlp")
+    done = backend_env.check(
+        interpreter, "acme", [acme, contract], "-k", "test_registration or test_runtime or test_extensions or mlp"
+    )
     assert done.returncode == 0, done.stdout[-8000:]
     assert "supported" in done.stdout
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from decouple.base.errors import CHECK_FAILED, OK
 from decouple.base.files import replace_sections
 from decouple.base.paths import find_project
-from decouple.device import items
+from decouple.device import items, runs
 from decouple.release import status, status_table
 
 
@@ -17,6 +18,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         table = subparsers.add_parser(name)
         table.add_argument("--check", action="store_true", help=f"only say whether {what} up to date")
         table.set_defaults(run=run)
+        if name == "contract-table":
+            table.add_argument(
+                "--record",
+                metavar="FOLDER",
+                type=Path,
+                action="append",
+                default=[],
+                help="first keep what the whole contract found, from the folder of its --contract-report",
+            )
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -44,12 +54,18 @@ def _status(arguments: argparse.Namespace) -> int:
 
 
 def _contract(arguments: argparse.Namespace) -> int:
-    """Write the table; with ``--check`` 1 when it is out of date."""
+    """Write the tables of items and of runs; with ``--check`` 1 when one is out of date."""
     project = find_project()
+    for folder in arguments.record:
+        print(f"{runs.record(project, folder).relative_to(project)}: kept")
     found = items.read(project)
-    differed = items.insert(project / items.PAGE, items.table(found), write=not arguments.check)
-    if differed and arguments.check:
-        print(f"{items.PAGE} is out of date: run `decouple contract-table`")
+    differed = {
+        items.PAGE: items.insert(project / items.PAGE, items.table(found), write=not arguments.check),
+        runs.PAGE: runs.insert(project, write=not arguments.check),
+    }
+    if arguments.check and any(differed.values()):
+        for page in (page for page, differs in differed.items() if differs):
+            print(f"{page} is out of date: run `decouple contract-table`")
         return CHECK_FAILED
     print(f"{items.PAGE}: {len(found)} items, {len({test for item in found for test in item.tests})} tests")
     return OK

@@ -50,6 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{ITEM}(number): the item of the contract that a test checks")
+    config.addinivalue_line("markers", "timeout(seconds): for pytest-timeout, where it is installed")
     config.stash[_outcomes] = report.Outcomes(report.load_items())
 
 

@@ -35,9 +35,13 @@ if __name__ == "__main__":
 """
 
 
-def run_ranks(python: Run, name: str, size: int, check: str, timeout: float = 500) -> None:
-    """Run ``check``, a script that defines ``check(rank, device)``, in ``size`` processes; all must reach its end."""
+def run_ranks(python: Run, name: str, size: int, check: str, timeout: float = 500) -> str:
+    """Run ``check``, a script that defines ``check(rank, device)``, in ``size`` processes; all must reach its end.
+
+    Returns what they printed.
+    """
     code = PRELUDE.replace("{name}", name).replace("{size}", str(size)) + check + END
     done = python(code, timeout=timeout)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("rank done") == size
+    return done.stdout

@@ -1,11 +1,11 @@
-"""Items 44, 52 and 53: collectives, DDP, FSDP2 and DTensor on two and on four ranks."""
+"""Items 44, 52, 53 and 55: collectives, DDP, FSDP2, DTensor and checkpoints on two and on four ranks."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from third_device_contract.plugin import Run
+from third_device_contract.plugin import Gap, Run
 from third_device_contract.ranks import run_ranks
 
 pytestmark = pytest.mark.skipif(
@@ -158,6 +158,73 @@ def check(rank, device):
         assert pair.item() == 2
 """
 
+STREAMS = """
+def check(rank, device):
+    module = torch.get_device_module(NAME)
+    side, ranks = module.Stream(), range(SIZE)
+    occupy = getattr(module, "_sleep", lambda milliseconds: None)
+
+    # what a stream still makes is what is sent, and any stream may read what came
+    with module.stream(side):
+        occupy(100)
+        made = torch.full((4,), rank + 1.0, device=device)
+        work = dist.all_reduce(made, async_op=True)
+    work.wait()
+    assert made.cpu().tolist() == [sum(r + 1.0 for r in ranks)] * 4
+    work = dist.all_gather_into_tensor(torch.zeros(4 * SIZE, device=device), made, async_op=True)
+    with module.stream(side):
+        work.wait()
+        assert work.result()[0].cpu().tolist() == made.cpu().tolist() * SIZE
+
+    # what a stream still reads is not overwritten by what arrives on another
+    after, before = (rank + 1) % SIZE, (rank - 1) % SIZE
+    box = torch.full((4,), -1.0, device=device)
+    sending = dist.isend(torch.full((4,), float(rank), device=device), after, tag=5)
+    with module.stream(side):
+        occupy(100)
+        read = box.clone()
+        receiving = dist.irecv(box, before, tag=5)
+    receiving.wait()
+    sending.wait()
+    with module.stream(side):
+        assert read.cpu().tolist() == [-1.0] * 4
+    assert box.cpu().tolist() == [float(before)] * 4
+
+    # futures, what follows them, and a wait on another stream
+    future = dist.all_reduce(torch.ones(2, device=device), async_op=True).get_future()
+    assert future.then(lambda done: done.value()[0] * 2).wait().cpu().tolist() == [2.0 * SIZE] * 2
+    with module.stream(side):
+        assert future.wait()[0].cpu().tolist() == [float(SIZE)] * 2
+    if rank < 2:
+        box.fill_(-1)
+        sending = dist.isend(torch.full((4,), float(rank), device=device), 1 - rank, tag=6)
+        arrived = dist.irecv(box, 1 - rank, tag=6).get_future()
+        assert arrived.wait()[0].cpu().tolist() == [1.0 - rank] * 4
+        sending.wait()
+    sending = dist.isend(torch.full((4,), float(rank), device=device), after, tag=7)
+    for work in (dist.all_reduce(torch.ones(2, device=device), async_op=True), dist.irecv(box, before, tag=7)):
+        if hasattr(work, "block_current_stream"):
+            work.block_current_stream()
+        work.wait()
+        assert work.is_completed() and work.is_success() and work.exception() is None
+    sending.wait()
+    assert box.cpu().tolist() == [float(before)] * 4
+"""
+
+HOOK = """
+def check(rank, device):
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 2).to(device)
+    wrapped = torch.nn.parallel.DistributedDataParallel(model, device_ids=[device.index])
+    wrapped.register_comm_hook(None, fp16_compress_hook)
+    batches = torch.ones(SIZE, 3, 4) * torch.arange(1.0, SIZE + 1).view(-1, 1, 1)
+    wrapped(batches[rank].to(device)).sum().backward()
+    mean = batches.sum(dim=1).mean(dim=0)
+    assert model.weight.grad.cpu().tolist() == [mean.tolist()] * 2  # exact in float16
+"""
+
 DDP = """
 def check(rank, device):
     torch.manual_seed(0)
@@ -215,6 +282,7 @@ DTENSOR = """
 def check(rank, device):
     import torch.distributed.tensor as dt
     from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor._random import manual_seed
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     mesh = init_device_mesh(NAME, (SIZE,))
@@ -224,7 +292,7 @@ def check(rank, device):
     assert (sharded + sharded).redistribute(mesh, [dt.Shard(1)]).full_tensor().cpu().equal(whole * 2)
     assert sharded.sum().full_tensor().item() == whole.sum().item()
 
-    torch.manual_seed(1)
+    manual_seed(1, mesh)
     state = torch.get_device_module(NAME).get_rng_state()
     assert state.dtype == torch.uint8 and state.numel() == 16, "seed and offset"
     shards = dt.rand(4 * SIZE, 4, device_mesh=mesh, placements=[dt.Shard(0)])
@@ -234,7 +302,7 @@ def check(rank, device):
     gathered = [torch.zeros(6, device=device) for _ in range(SIZE)]
     dist.all_gather(gathered, copies.to_local())
     assert all(each.cpu().equal(copies.to_local().cpu()) for each in gathered), "replicas are alike"
-    torch.manual_seed(1)
+    manual_seed(1, mesh)
     assert dt.rand(4 * SIZE, 4, device_mesh=mesh, placements=[dt.Shard(0)]).full_tensor().cpu().equal(rows)
     for make in (dt.randn, dt.rand):
         assert make(3 * SIZE, device_mesh=mesh, placements=[dt.Shard(0)]).full_tensor().isfinite().all()
@@ -266,10 +334,93 @@ def check(rank, device):
     assert losses[-1] < losses[0]
 """
 
+CHECKPOINT = """
+def check(rank, device):
+    import torch.distributed.checkpoint as dcp
+    import torch.distributed.tensor as dt
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(NAME, (SIZE,))
+
+    def make(seed):
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3)).to(device)
+        fully_shard(model, mesh=mesh)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+        model(torch.ones(2, 4, device=device)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return model, optimizer
+
+    def whole(model):
+        return {key: value.full_tensor().cpu() for key, value in model.state_dict().items()}
+
+    model, optimizer = make(0)
+    expected = whole(model)
+    saved, fast = os.path.join(os.getcwd(), "saved"), os.path.join(os.getcwd(), "fast")
+    about, state = get_state_dict(model, optimizer)
+    dcp.save({"model": about, "optimizer": state, "step": 3}, checkpoint_id=saved)
+    dcp.async_save({"model": about}, checkpoint_id=fast).result()
+    for folder in (saved, fast):
+        other, its = make(1)
+        assert not whole(other)["0.weight"].equal(expected["0.weight"])
+        about, state = get_state_dict(other, its)
+        wanted = {"model": about, "optimizer": state, "step": 0} if folder == saved else {"model": about}
+        dcp.load(wanted, checkpoint_id=folder)
+        set_state_dict(other, its, model_state_dict=about, optim_state_dict=wanted.get("optimizer", state))
+        assert all(value.equal(expected[key]) for key, value in whole(other).items()), folder
+        assert all(each.device == device for each in (p.to_local() for p in other.parameters()))
+        if folder == saved:
+            assert wanted["step"] == 3
+            for mine, theirs in zip(optimizer.state.values(), its.state.values()):
+                assert mine["exp_avg"].full_tensor().cpu().equal(theirs["exp_avg"].full_tensor().cpu())
+    # in other pieces, and whole: what was saved in rows is loaded in columns, and by everybody
+    columns = dt.distribute_tensor(torch.zeros(6, 4, device=device), mesh, [dt.Shard(1)])
+    alike = torch.zeros(6, device=device)
+    dcp.load({"model": {"0.weight": columns, "0.bias": alike}}, checkpoint_id=saved)
+    assert columns.full_tensor().cpu().equal(expected["0.weight"]) and alike.cpu().equal(expected["0.bias"])
+    if rank == 0:
+        dcp_to_torch_save(saved, "whole.pt")
+        assert torch.load("whole.pt", weights_only=False)["model"]["0.weight"].cpu().equal(expected["0.weight"])
+"""
+
+SEEDED = """
+def check(rank, device):
+    import torch.distributed.tensor as dt
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor._random import manual_seed
+
+    mesh = init_device_mesh(NAME, (SIZE,))
+    manual_seed(0, mesh)
+    drawn = []
+    for _ in range(2):
+        torch.manual_seed(1)
+        drawn.append(dt.rand(4 * SIZE, device_mesh=mesh, placements=[dt.Shard(0)]).full_tensor().cpu())
+    if not drawn[0].equal(drawn[1]):
+        print("a state of its own", flush=True)
+"""
+
+UNSEEDED = """
+def check(rank, device):
+    import torch.distributed.tensor as dt
+    from torch.distributed.device_mesh import init_device_mesh
+
+    torch.manual_seed(1)
+    try:
+        dt.rand(4 * SIZE, device_mesh=init_device_mesh(NAME, (SIZE,)), placements=[dt.Shard(0)])
+    except RuntimeError as error:
+        if "requires the presence of CUDA" not in str(error):
+            raise
+        print("CUDA alone", flush=True)
+"""
+
 
 @pytest.mark.contract_item(44)
 @pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.parametrize("what", ["MOVES", "REDUCTIONS", "TOGETHER"])
+@pytest.mark.parametrize("what", ["MOVES", "REDUCTIONS", "TOGETHER", "STREAMS"])
 def test_collectives(python: Run, name: str, size: int, what: str) -> None:
     """Every collective of c10d, in all types, alone and together."""
     run_ranks(python, name, size, globals()[what])
@@ -277,10 +428,17 @@ def test_collectives(python: Run, name: str, size: int, what: str) -> None:
 
 @pytest.mark.contract_item(52)
 @pytest.mark.parametrize("size", [2, 4])
-@pytest.mark.parametrize("what", ["DDP", "FSDP"])
+@pytest.mark.parametrize("what", ["DDP", "HOOK", "FSDP"])
 def test_training_in_parallel(python: Run, name: str, size: int, what: str) -> None:
     """The weights after three steps are those of one process on the CPU."""
     run_ranks(python, name, size, globals()[what])
+
+
+@pytest.mark.contract_item(55)
+@pytest.mark.parametrize("size", [2, 4])
+def test_checkpoints(python: Run, name: str, size: int) -> None:
+    """A sharded model and its optimizer are saved and loaded, at once and in the background, in other pieces, too."""
+    run_ranks(python, name, size, CHECKPOINT)
 
 
 @pytest.mark.contract_item(53)
@@ -288,3 +446,17 @@ def test_training_in_parallel(python: Run, name: str, size: int, what: str) -> N
 def test_distributed_tensors(python: Run, name: str, size: int) -> None:
     """DTensor with its random operators, and tensor parallelism with dropout."""
     run_ranks(python, name, size, DTENSOR)
+
+
+@pytest.mark.contract_item(53)
+def test_a_seed_is_for_distributed_tensors_too(python: Run, name: str, gap: Gap) -> None:
+    """``torch.manual_seed`` alone begins the random numbers of DTensor again."""
+    if "a state of its own" in run_ranks(python, name, 2, SEEDED):
+        gap("dtensor-seed")
+
+
+@pytest.mark.contract_item(53)
+def test_a_random_distributed_tensor_comes_first(python: Run, name: str, gap: Gap) -> None:
+    """DTensor makes random numbers before anything else was done with the mesh."""
+    if "CUDA alone" in run_ranks(python, name, 2, UNSEEDED):
+        gap("dtensor-first")

@@ -6,10 +6,16 @@ It is copied into the backend's wheel and never shared, so that two backends bui
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
+import os
 import sys
 import types
 from typing import Any
+
+CHOICE = "TORCH_DEVICE_BACKEND"
+GROUP = "torch.backends"
+"""The entry points that ``import torch`` loads."""
 
 
 class BackendLoadError(ImportError):
@@ -21,16 +27,19 @@ def _release(version: str) -> tuple[str, ...]:
     return tuple(version.split("+")[0].split(".")[:3])
 
 
-def activate(package: str) -> types.ModuleType:
+def activate(package: str) -> types.ModuleType | None:
     """Make the backend ``package`` (its import name) usable as ``torch.<name>``; more calls change nothing.
 
-    Raises BackendLoadError when it was built for another release of PyTorch, before anything of it is loaded, and
-    RuntimeError when another backend already holds PrivateUse1.
+    Returns None while ``import torch`` loads backends and ``$TORCH_DEVICE_BACKEND`` chose another one: PyTorch has one
+    key for private backends. Raises BackendLoadError when another one holds it or was chosen, when nobody has the name
+    that was chosen, or when this one was built for another release of PyTorch, before anything of it is loaded.
     """
     import torch
 
     info = importlib.import_module(f"{package}._build_info")
     name: str = info.NAME
+    if not _is_chosen(package, name, loading=getattr(torch.__spec__, "_initializing", False)):
+        return None
     if _release(torch.__version__) != _release(info.BUILT_FOR):
         raise BackendLoadError(
             f"{package} {info.VERSION} was built for torch {info.BUILT_FOR}, but torch {torch.__version__} is "
@@ -40,10 +49,18 @@ def activate(package: str) -> types.ModuleType:
     ready = sys.modules.get(f"torch.{name}")
     if ready is not None:
         return ready
+    holder = torch._C._get_privateuse1_backend_name()
+    if holder not in ("privateuseone", name):
+        raise BackendLoadError(
+            f"{package}: this process has the backend '{holder}' already, and PyTorch has one key for private ones; "
+            f"set {CHOICE}={name} (or {CHOICE}={holder}) before torch is imported to choose, or uninstall one of them",
+            name=package,
+        )
     torch.utils.rename_privateuse1_backend(name)
     if importlib.import_module(f"{package}._C").records_work():
         importlib.import_module(f"{package}._layer.profiler").register()
     device = importlib.import_module(f"{package}._layer.device")
+    _add_functions(package, device)
     torch._register_device_module(name, device)
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
@@ -52,6 +69,38 @@ def activate(package: str) -> types.ModuleType:
     _distributed(package)
     _when_imported("torch._dynamo.device_interface", f"{package}._layer.compile")
     return device
+
+
+def _is_chosen(package: str, name: str, *, loading: bool) -> bool:
+    """Whether ``$TORCH_DEVICE_BACKEND`` leaves the key to this backend: unset, its name, or its package's.
+
+    ``loading``: ``import torch`` loads all backends, and those that were not chosen stay out. Otherwise somebody
+    imports this one himself. Raises BackendLoadError.
+    """
+    chosen = os.environ.get(CHOICE, "").strip()
+    if chosen in ("", name, package):
+        return True
+    known = sorted(entry.name for entry in importlib.metadata.entry_points(group=GROUP))
+    if chosen not in known and f"torch_{chosen}" not in known:
+        raise BackendLoadError(
+            f"{CHOICE}={chosen}: no such backend is installed; there are {', '.join(known) or 'none'}", name=package
+        )
+    if not loading:
+        raise BackendLoadError(
+            f"{package}: {CHOICE}={chosen} chose another backend, and PyTorch has one key for private backends; set "
+            f"{CHOICE}={name} before torch is imported",
+            name=package,
+        )
+    return False
+
+
+def _add_functions(package: str, device: types.ModuleType) -> None:
+    """Make the names of ``<package>.functions``, the vendor's own file, attributes of ``torch.<name>``."""
+    if importlib.util.find_spec(f"{package}.functions") is None:
+        return
+    functions = importlib.import_module(f"{package}.functions")
+    for each in functions.__all__:
+        setattr(device, each, getattr(functions, each))
 
 
 def _distributed(package: str) -> None:

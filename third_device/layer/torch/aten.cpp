@@ -1,6 +1,6 @@
 // Operators that are about memory and not about arithmetic, and the CPU fallback for all the others.
-#include <third_device/backend.h>
 #include <third_device/compat.h>
+#include <third_device/device.h>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -70,18 +70,38 @@ void refuse_options(optional<c10::Layout> layout, optional<bool> pin_memory) {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
+// A tensor of no size yet in a storage of the backend's class: at::detail::empty_generic makes plain c10::StorageImpl and
+// does not ask SetStorageImplCreate's function (aten/src/ATen/EmptyTensor.cpp: _empty_generic).
+Tensor with_own_storage(at::ScalarType dtype, size_t bytes) {
+  c10::Allocator* allocator = device_allocator();
+  if (dtype == at::kComplexHalf) at::detail::empty_generic({0}, allocator, kKeys, dtype, std::nullopt);  // it warns, once
+  return at::detail::make_tensor<c10::TensorImpl>(
+      make_storage(static_cast<int64_t>(bytes), allocator->allocate(bytes), allocator, true), kKeys,
+      c10::scalarTypeToTypeMeta(dtype));
+}
+
 Tensor empty(IntArrayRef size, optional<at::ScalarType> dtype, optional<c10::Layout> layout,
              optional<c10::Device> device, optional<bool> pin_memory, optional<c10::MemoryFormat> format) {
   refuse_options(layout, pin_memory);
   c10::DeviceGuard guard(device_or_current(device));
-  return at::detail::empty_generic(size, device_allocator(), kKeys, c10::dtype_or_default(dtype), format);
+  at::detail::check_size_nonnegative(size);
+  const at::ScalarType type = c10::dtype_or_default(dtype);
+  Tensor made = with_own_storage(type, at::detail::computeStorageNbytesContiguous(size, c10::elementSize(type)));
+  c10::TensorImpl* impl = made.unsafeGetTensorImpl();
+  impl->set_sizes_contiguous(size);
+  if (format.has_value() && *format != c10::MemoryFormat::Contiguous) impl->empty_tensor_restride(*format);
+  return made;
 }
 
 Tensor empty_strided(IntArrayRef size, IntArrayRef stride, optional<at::ScalarType> dtype, optional<c10::Layout> layout,
                      optional<c10::Device> device, optional<bool> pin_memory) {
   refuse_options(layout, pin_memory);
   c10::DeviceGuard guard(device_or_current(device));
-  return at::detail::empty_strided_generic(size, stride, device_allocator(), kKeys, c10::dtype_or_default(dtype));
+  at::detail::check_size_nonnegative(size);
+  const at::ScalarType type = c10::dtype_or_default(dtype);
+  Tensor made = with_own_storage(type, at::detail::computeStorageNbytes(size, stride, c10::elementSize(type)));
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride);
+  return made;
 }
 
 // --- shapes and storages ---
@@ -127,7 +147,7 @@ Tensor& set_tensor(Tensor& self, const Tensor& source) {
 }
 
 Tensor& set_nothing(Tensor& self) {
-  c10::Storage storage(c10::Storage::use_byte_size_t(), 0, device_allocator()->allocate(0), device_allocator(), true);
+  c10::Storage storage(make_storage(0, device_allocator()->allocate(0), device_allocator(), true));
   return set_storage(self, std::move(storage), 0, {0}, {});
 }
 

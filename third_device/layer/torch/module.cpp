@@ -1,6 +1,6 @@
 // The Python extension `_C` of a backend: what the layer's Python half is written on. Built against libtorch_<name>.so
 // and the headers that the backend installs, as anybody's extension of the backend is.
-#include <third_device/backend.h>
+#include <third_device/device.h>
 #include <third_device/distributed.h>
 
 #include <ATen/core/TensorBody.h>
@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 namespace py = pybind11;
 
@@ -24,37 +25,52 @@ namespace third_device {
 
 namespace {
 
-// What a backend remembers about a tensor beside its bytes (a private memory layout, say), as named flags, which is the
-// form that torch.save stores.
-struct Flags final : c10::BackendMeta {
-  std::unordered_map<std::string, bool> values;
-  c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>&) const override {
-    auto made = c10::make_intrusive<Flags>();
-    made->values = values;
-    return made;
-  }
-};
+// PyTorch stores named flags and nothing else: what a backend's own class saved is in the name of one, as hexadecimal
+// digits.
+constexpr const char* kSaved = "third_device.meta:";
 
-const Flags* flags_of(const at::Tensor& tensor) {
-  return dynamic_cast<const Flags*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
+std::string to_digits(const std::string& bytes) {
+  constexpr const char* digits = "0123456789abcdef";
+  std::string made;
+  for (const unsigned char byte : bytes) {
+    made += digits[byte >> 4];
+    made += digits[byte & 15];
+  }
+  return made;
+}
+
+std::string from_digits(const std::string& digits) {
+  std::string made;
+  for (size_t i = 0; i + 1 < digits.size(); i += 2) made += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
+  return made;
 }
 
 void set_flags(const at::Tensor& tensor, std::unordered_map<std::string, bool> values) {
+  const auto* former = tensor_meta_as(tensor);
+  auto made = former == nullptr ? c10::make_intrusive<TensorMeta>() : former->copy();
+  made->flags = std::move(values);
   TORCH_CHECK(tensor.is_privateuseone(), "flags belong to tensors of the ", c10::get_privateuse1_backend(), " device");
-  auto made = c10::make_intrusive<Flags>();
-  made->values = std::move(values);
   tensor.unsafeGetTensorImpl()->set_backend_meta(std::move(made));
 }
 
-void flags_to_save(const at::Tensor& tensor, std::unordered_map<std::string, bool>& saved) {
-  if (const Flags* flags = flags_of(tensor)) saved.insert(flags->values.begin(), flags->values.end());
+void meta_to_save(const at::Tensor& tensor, std::unordered_map<std::string, bool>& saved) {
+  const auto* meta = tensor_meta_as(tensor);
+  if (meta == nullptr) return;
+  saved.insert(meta->flags.begin(), meta->flags.end());
+  const std::string more = meta->save();
+  if (!more.empty()) saved[kSaved + to_digits(more)] = true;
 }
 
-void flags_from_saved(const at::Tensor& tensor, std::unordered_map<std::string, bool>& saved) {
+void meta_from_saved(const at::Tensor& tensor, std::unordered_map<std::string, bool>& saved) {
   // Called for every key that PyTorch keeps itself, too (conj, neg); those are not ours.
   std::unordered_map<std::string, bool> own;
   for (const auto& [key, value] : saved) {
-    if (key != "conj" && key != "neg") own[key] = value;
+    const std::string prefix = kSaved;
+    if (key.compare(0, prefix.size(), prefix) == 0) {
+      set_tensor_meta(tensor, read_tensor_meta(from_digits(key.substr(prefix.size()))));
+    } else if (key != "conj" && key != "neg") {
+      own[key] = value;
+    }
   }
   if (!own.empty()) set_flags(tensor, std::move(own));
 }
@@ -106,7 +122,7 @@ td_status sleep_on_stream(void* argument) {
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   using NoGil = py::call_guard<py::gil_scoped_release>;
-  torch::jit::TensorBackendMetaRegistry(kDevice, flags_to_save, flags_from_saved);
+  torch::jit::TensorBackendMetaRegistry(kDevice, meta_to_save, meta_from_saved);
   complete_fallbacks();
 
   module.attr("built_for") = TORCH_VERSION;
@@ -152,13 +168,25 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("set_fallback_enabled", &set_fallback_enabled);
   module.def("set_flags", &set_flags);
   module.def("get_flags", [](const at::Tensor& tensor) {
-    const Flags* flags = flags_of(tensor);
-    return flags == nullptr ? std::unordered_map<std::string, bool>() : flags->values;
+    const auto* meta = tensor_meta_as(tensor);
+    return meta == nullptr ? std::unordered_map<std::string, bool>() : meta->flags;
   });
   module.def("driver_control", [](const std::string& key, long long value) {
     check(driver().control == nullptr ? TD_INVALID : driver().control(key.c_str(), value), "setting a driver's knob");
   });
   module.def("host_staged_backend", &host_staged);
+  module.def("own_collectives", [] {
+    std::vector<std::string> names;
+    for (const auto& each : own_collectives()) names.push_back(each.name);
+    return names;
+  });
+  module.def("make_collectives", [](const std::string& name, const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                    int size, int64_t timeout, const c10::intrusive_ptr<c10d::Backend>& host) {
+    for (const auto& each : own_collectives()) {  // timeout: milliseconds
+      if (each.name == name) return each.make({store, rank, size, std::chrono::milliseconds(timeout), host});
+    }
+    TORCH_CHECK(false, "the backend has no collectives '", name, "'");
+  });
   module.def("records_work", &records_work);
 }
 

@@ -1,0 +1,95 @@
+"""What runs of the contract found, for ``docs/backends.md``: a record for each PyTorch, and the table of them.
+
+>>> from decouple.device import runs
+>>> runs.record(project, Path("build/contract"))  # the folder that --contract-report named
+PosixPath('.../ci/status/contract/2.13.0+cpu.json')
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from packaging.version import Version
+
+from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import replace_sections, write_atomically
+
+FOLDER = Path("ci/status/contract")
+PAGE = Path("docs/backends.md")
+
+
+class RunRecord(Struct, frozen=True):
+    """One run of the whole contract: items by status, tests by outcome, numbers of the items upstream has gaps for."""
+
+    device: str
+    torch: str
+    items: Mapping[str, int]
+    tests: Mapping[str, int]
+    gaps: tuple[int, ...]
+
+
+def read_report(folder: Path) -> RunRecord:
+    """The run whose ``contract.json`` is in ``folder``. Raises UsageError when there is none."""
+    path = folder / "contract.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        tests = {test["test"]: test["outcome"] for item in document["items"] for test in item["tests"]}
+        gaps = [item["number"] for item in document["items"] if item["status"] == "upstream gap"]
+        items = {status: count for status, count in document["counts"].items() if count}
+        return RunRecord(document["device"], document["torch"], items, dict(Counter(tests.values())), tuple(gaps))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise UsageError(
+            f"{path}: not a report of the contract ({error})", next_step="name the folder of --contract-report"
+        ) from None
+
+
+def record(project: Path, folder: Path) -> Path:
+    """Keep the run of ``folder`` in ``ci/status/contract``, in place of an earlier one on that PyTorch.
+
+    Raises UsageError as `read_report` does, and for a run of a part of the contract.
+    """
+    found = read_report(folder)
+    if found.items.get("missing", 0) > 1:  # upstream's own suites need its source tree
+        raise UsageError(
+            f"{folder}: {found.items['missing']} items were not tried", next_step="run the contract without -k"
+        )
+    path = project / FOLDER / f"{found.torch}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(msgspec.to_builtins(found), indent=2, sort_keys=True) + "\n")
+    return path
+
+
+def read(project: Path) -> list[RunRecord]:
+    """All runs that were kept, the newest PyTorch first. Raises DecoupleError for a file that is not one."""
+    found = []
+    for path in sorted((project / FOLDER).glob("*.json")):
+        try:
+            found.append(msgspec.json.decode(path.read_bytes(), type=RunRecord))
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            raise DecoupleError(f"{path}: {error}", next_step="git checkout it, or record the run again") from None
+    return sorted(found, key=lambda run: Version(run.torch), reverse=True)
+
+
+def table(runs: Sequence[RunRecord]) -> str:
+    """The runs as Markdown, a row for each."""
+    lines = [
+        "| PyTorch | backend | passed | skipped | failed | items supported | gaps of upstream | broken | not tried |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for run in runs:
+        gaps = f"{len(run.gaps)}: {', '.join(map(str, run.gaps))}" if run.gaps else "0"
+        counts = [run.tests.get(outcome, 0) for outcome in ("passed", "skipped", "failed")]
+        rest = [run.items.get(status, 0) for status in ("broken", "missing")]
+        cells = [run.torch, f"torch_{run.device}", *counts, run.items.get("supported", 0), gaps, *rest]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines) + "\n"
+
+
+def insert(project: Path, *, write: bool) -> bool:
+    """Put the table between the page's markers; returns whether it differed. Raises DecoupleError without any."""
+    return replace_sections(project / PAGE, {"contract-runs": table(read(project))}, write=write)
