@@ -154,7 +154,8 @@ DESCRIBED: dict[str, tuple[str | bytes, tuple[str, str, str]]] = {
     "year of two digits": (FROM + "Date: Thu, 2 Jan 25 03:04:05 -0800\n" + SUBJECT + BODY,
     (LADY, mail.DATE, "f5 takes an argument")),
     "a maintainer's fields above a mail": (
-        "Origin: upstream, https://example.org/1\nBug: https://example.org/2\n\n" + ENVELOPE + FROM + DATE + FOLDED + BODY,
+        "Origin: upstream, https://example.org/1\nBug: https://example.org/2\n\n" + ENVELOPE + FROM + DATE + FOLDED
+        + BODY,
         (
             LADY,
             "1735783445 +0100",
