@@ -18,7 +18,7 @@ from decouple.base.fault import step
 
 TYPE_CHECKING = False  # as typing has it; importing typing would take longer than all else here
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from typing import BinaryIO, TextIO
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """What the system calls answer when there is no room."""
@@ -78,6 +78,37 @@ def create_file(path: Path) -> BinaryIO:
     path.unlink(missing_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o666), "w+b")
+
+
+def append_to(path: Path) -> TextIO:
+    """Open ``path``, a log or results that go on from run to run, for more lines in UTF-8; made where it is not there.
+
+    What is not a file of one name is not written to: a link that somebody planted leads anywhere. Raises DecoupleError
+    then, and OSError.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        handle = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link; a FIFO that nobody reads
+            raise
+        raise _planted(path) from None
+    info = os.fstat(handle)
+    if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
+        os.close(handle)
+        raise _planted(path)
+    return os.fdopen(handle, "a", encoding="utf-8", errors="replace")
+
+
+def _planted(path: Path) -> DecoupleError:
+    return DecoupleError(f"{path}: no file of its own, but a link or a pipe", next_step=f"rm {path} and run again")
+
+
+def clear_folder(path: Path) -> None:
+    """Remove a folder of ours and all that is in it; of a link in its place the link. What cannot go stays."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def sha256_of(path: Path) -> str:
