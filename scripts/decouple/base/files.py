@@ -151,13 +151,17 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]
     ``path`` is a file, made where it is not there, or a folder that is there.
 
     Where another run holds it, ``busy`` is called before the wait: to say so, or to raise instead of waiting. Yields
-    the open file's number: a child that inherits it holds the lock as well, also when it outlives this process.
+    the open file's number: a child that inherits it holds the lock as well, also when it outlives this process. Raises
+    DecoupleError where a link stands in its place, OSError.
     """
     import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True)
     how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    handle = os.open(path, how | os.O_CLOEXEC, 0o666)
+    try:
+        handle = os.open(path, how | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise (_planted(path) if error.errno == errno.ELOOP else error) from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

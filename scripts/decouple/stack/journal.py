@@ -8,7 +8,6 @@ it, or drops it if the work tree was not yet touched.
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -189,24 +188,12 @@ class Journal:
         """Hold the lock; finish or drop what an earlier command left. Yields what was done about that, in words."""
         if self._own.is_symlink():
             raise DecoupleError(f"{self._own}: a link, and not the stack's own folder", next_step=self._away)
-        with self._locked() as handle:
+        with locked(self._own / "lock") as handle:
             self.repository.held = (handle,)
             try:
                 yield self.recover()
             finally:
                 self.repository.held = ()
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[int]:
-        lock = self._own / "lock"
-        with contextlib.ExitStack() as stack:
-            try:
-                handle = stack.enter_context(locked(lock))
-            except OSError as error:
-                if error.errno != errno.ELOOP:
-                    raise
-                raise DecoupleError(f"{lock}: a link, and not the lock", next_step=f"rm {lock}") from None
-            yield handle
 
     def commit(self, plan: Transaction) -> list[Change]:
         """Carry out ``plan``; returns what changed in the work tree.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from decouple.base import process
+from decouple.base import files, process
 from decouple.base.errors import DecoupleError
 from decouple.stack.engine import Stack
 from decouple.suites.store import ResultStore, SuiteResult
@@ -97,3 +98,24 @@ def test_a_folder_of_the_stack(tmp_path: Path, name: str) -> None:
     except DecoupleError as refused:
         assert name == ".git/decouple" and name in str(refused)
     assert {path: path.read_bytes() for path in victim.iterdir()} == before
+
+
+@pytest.mark.parametrize("dangling", [False, True])
+def test_an_unfinished_tree(tmp_path: Path, dangling: bool) -> None:
+    world = usual_world(tmp_path / "world")
+    shutil.rmtree(world.source)
+    victim = tmp_path / "victim"
+    if not dangling:
+        victim.mkdir()
+        (victim / "precious").write_text("precious\n")
+    world.source.with_name(f".{world.source.name}.part").symlink_to(victim)
+    world.create()
+    assert (world.source / "setup.py").is_file() and not world.source.is_symlink()
+    assert dangling != victim.exists() and (dangling or list(victim.iterdir()) == [victim / "precious"])
+
+
+def test_a_lock_that_is_a_link_is_told(tmp_path: Path) -> None:
+    (tmp_path / ".lock").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(DecoupleError, match="link") as refused, files.locked(tmp_path / ".lock"):
+        pass
+    assert f"rm {tmp_path / '.lock'}" in str(refused.value.next_step)
