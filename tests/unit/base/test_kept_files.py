@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from decouple.base import files, process
 from decouple.base.errors import DecoupleError
+from decouple.base.paths import find_project
 from decouple.stack.engine import Stack
 from decouple.suites.store import ResultStore, SuiteResult
 from decouple.verify import extensions, upstream_tests
@@ -119,3 +121,10 @@ def test_a_lock_that_is_a_link_is_told(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="link") as refused, files.locked(tmp_path / ".lock"):
         pass
     assert f"rm {tmp_path / '.lock'}" in str(refused.value.next_step)
+
+
+def test_what_goes_on_from_run_to_run_is_opened_in_one_place() -> None:
+    appends = re.compile(r"""\bopen\((?:[^()]*, *)?["']a""")
+    rooms = find_project() / "scripts" / "decouple"
+    found = [path.name for path in rooms.rglob("*.py") if appends.search(path.read_text(encoding="utf-8"))]
+    assert found == [] and appends.search('with log.open("a", encoding="utf-8") as out:')
