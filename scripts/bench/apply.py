@@ -14,7 +14,6 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError
 from decouple.base.git import Repository
 from decouple.base.paths import cache_dir, find_project
+from decouple.base.python import OWN
 from decouple.patch import seriesfile
 from decouple.stack.commits import CommitText, NewCommit, write_chain
 from decouple.stack.engine import create
@@ -62,10 +62,10 @@ def measure_series(scratch: Path, rounds: int = 5) -> dict[str, Any]:
     samples: dict[str, list[Sample]] = {"ours": [], "git am": [], "quilt": [], "floor": []}
     written = 0
     for _ in range(rounds):
-        push = [sys.executable, "-m", "decouple", "push", RELEASE, "-a", "--no-overlay"]
+        push = [*OWN, "-m", "decouple", "push", RELEASE, "-a", "--no-overlay"]
         samples["ours"].append(timed(lambda: run(push, places.tree)))  # noqa: B023 - called at once
         written = _changed_bytes(places.tree, base)
-        run([sys.executable, "-m", "decouple", "pop", RELEASE, "-a"], places.tree)
+        run([*OWN, "-m", "decouple", "pop", RELEASE, "-a"], places.tree)
         samples["git am"].append(timed(lambda: run(["git", *_NOBODY, "am", "-q", "--whitespace=nowarn", *patches], am)))
         if _tree(am) != _tree_applied(places.tree):
             raise DecoupleError(
@@ -115,10 +115,10 @@ def measure_push(scratch: Path, rounds: int = 5) -> dict[str, Any]:
         for name, where in both.items():
             assert where.project
             environment = {**os.environ, "DECOUPLE_PROJECT": str(where.project)}
-            push = [sys.executable, "-m", "decouple", "push", RELEASE, "--no-overlay"]
+            push = [*OWN, "-m", "decouple", "push", RELEASE, "--no-overlay"]
             samples[name].append(timed(functools.partial(_run, push, where.tree, environment)))
-            _run([sys.executable, "-m", "decouple", "pop", RELEASE], where.tree, environment)
-    start = [timed(functools.partial(_run, [sys.executable, "-m", "decouple", "--version"], scratch, dict(os.environ)))]
+            _run([*OWN, "-m", "decouple", "pop", RELEASE], where.tree, environment)
+    start = [timed(functools.partial(_run, [*OWN, "-m", "decouple", "--version"], scratch, dict(os.environ)))]
     return {
         "name": "one-patch push: full tree / 100 files",
         "files": len(_git(places.tree, "ls-tree", "-r", "--name-only", base).splitlines()),

@@ -25,6 +25,7 @@ from typing import Any
 
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import cache_dir, find_project
+from decouple.base.python import OWN
 from decouple.build import inputs, settings
 from decouple.build.environment import Places
 from decouple.build.wheels import read_manifest
@@ -50,7 +51,7 @@ MONOLITH = {
 
 def decouple(*words: str) -> str:
     """Run the command; returns what it printed. Raises CalledProcessError with its output shown."""
-    done = subprocess.run([sys.executable, "-m", "decouple", *words], capture_output=True, text=True)
+    done = subprocess.run([*OWN, "-m", "decouple", *words], capture_output=True, text=True)
     if done.returncode:
         print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
         done.check_returncode()

@@ -17,7 +17,6 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from _timing import run
 
 from decouple.base.checkout import Checkout
 from decouple.base.paths import cache_dir, find_project
+from decouple.base.python import OWN
 from decouple.patch.seriesfile import read
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
@@ -129,7 +129,7 @@ def _check(project: Path, release: str, archive: Path, scratch: Path, *, cold: b
     cache = scratch / "cache"
     if cold:
         shutil.rmtree(cache, ignore_errors=True)
-    command = [sys.executable, "-m", "decouple", "check", release, "--source", str(archive)]
+    command = [*OWN, "-m", "decouple", "check", release, "--source", str(archive)]
     _run(command, scratch, DECOUPLE_CACHE=str(cache), DECOUPLE_PROJECT=str(project))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from _timing import run
 
 from decouple.base.errors import DecoupleError
+from decouple.base.python import run_elsewhere
 
 _CASES = Path(__file__).with_name("_cpu_cases.py")
 _PAIRS = 4
@@ -110,7 +111,7 @@ def _imported(python: str, rounds: int) -> tuple[float, float, str]:
     """Seconds and MiB of the cheapest import, and the version."""
     found = []
     for _ in range(rounds):
-        done = subprocess.run([python, "-c", _IMPORT], capture_output=True, text=True)
+        done = run_elsewhere([python, "-c", _IMPORT])
         if done.returncode:
             said = done.stderr.strip().splitlines() or ["it said nothing"]
             raise DecoupleError(f"{python}: no torch to measure: {said[-1]}", next_step="name a Python that has one")

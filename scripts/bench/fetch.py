@@ -15,7 +15,6 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from _timing import run, timed
 
 from decouple.base.files import sha256_of
 from decouple.base.paths import cache_dir, find_project
+from decouple.base.python import OWN
 from decouple.upstream.download import Downloader
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.debian import DebianSource
@@ -57,7 +57,7 @@ def measure(archive: Path | None = None, rounds: int = 3) -> dict[str, Any]:
         url = f"{base}/{archive.name}"
         for number in range(rounds):
             folder = Path(scratch) / f"ours-{number}"
-            command = [sys.executable, "-c", _OURS, url, str(size), sha256, str(folder)]
+            command = [*OWN, "-c", _OURS, url, str(size), sha256, str(folder)]
             ours.append(timed(functools.partial(subprocess.run, command, check=True)))
             unpacked = next(folder.glob("trees/2.6/*/tree"))
             written, files = size + tree_size(unpacked), sum(len(names) for _, _, names in os.walk(unpacked))
@@ -100,7 +100,7 @@ def tree_size(root: Path) -> int:
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[str]:
     """``folder`` on a web server of its own process; gives its base URL."""
-    command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(folder)]
+    command = [*OWN, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         assert server.stdout is not None
         port = server.stdout.readline().split(" port ")[1].split()[0]

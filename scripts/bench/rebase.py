@@ -14,7 +14,6 @@ import resource
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,6 +23,7 @@ from _timing import run
 
 from decouple.base.checkout import Checkout
 from decouple.base.paths import cache_dir, find_project
+from decouple.base.python import OWN
 from decouple.series import check
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
@@ -32,7 +32,7 @@ from decouple.upstream.manifest_sources import open_provided
 from decouple.upstream.manifests import load_release
 from decouple.upstream.providers.wheel import WheelSource
 
-_DECOUPLE = [sys.executable, "-m", "decouple"]
+_DECOUPLE = [*OWN, "-m", "decouple"]
 
 
 def measure(rounds: int = 3) -> dict[str, Any]:

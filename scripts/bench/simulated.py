@@ -19,6 +19,8 @@ from typing import Any
 
 from _timing import run, timed
 
+from decouple.base.python import OWN, with_absolute_path
+
 SCRIPTS = Path(__file__).parents[1]
 
 PLAIN = "import torch; print((torch.ones(2) + 1).tolist())"
@@ -51,7 +53,7 @@ print(json.dumps({name: [seconds(device, *case) for device in ("cpu", "cuda")] f
 
 def measure(torch: Path, rounds: int) -> dict[str, Any]:
     """Seconds of the two starts, and for each operator microseconds on the CPU and what the device adds to them."""
-    simulated = [sys.executable, "-m", "simcuda", "run", "--python", str(torch)]
+    simulated = [*OWN, "-m", "simcuda", "run", "--python", str(torch)]
     ask(simulated, torch, FIRST)  # makes what is not there
     plain = min(timed(lambda: ask([], torch, PLAIN)).wall for _ in range(rounds))
     first = min(timed(lambda: ask(simulated, torch, FIRST)).wall for _ in range(rounds))
@@ -77,7 +79,8 @@ def measure(torch: Path, rounds: int) -> dict[str, Any]:
 def ask(launcher: list[str], torch: Path, code: str) -> str:
     """What ``code`` prints under that torch. Raises CalledProcessError after showing why."""
     variables = {**os.environ, "PYTHONPATH": str(SCRIPTS)} if launcher else dict(os.environ)
-    done = subprocess.run([*launcher, str(torch), "-c", code], capture_output=True, text=True, env=variables)
+    command = [*launcher, str(torch.absolute()), "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=with_absolute_path(variables), cwd="/")
     if done.returncode:
         sys.stderr.write(done.stderr[-2000:])
     done.check_returncode()

@@ -15,7 +15,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from _timing import timed
 
 from decouple.base.errors import DecoupleError
 from decouple.base.paths import find_project
+from decouple.base.python import OWN
 
 RELEASE = "2.6"
 YARDSTICK = "python -c 'import argparse'"
@@ -62,14 +62,14 @@ def measure(scratch: Path, rounds: int, before: Path | None = None) -> dict[str,
             _run([*command[:3], *undo], project, environment)
 
     for _ in range(rounds):
-        sample(YARDSTICK, [sys.executable, "-c", "import argparse"], os.environ)
+        sample(YARDSTICK, [*OWN, "-c", "import argparse"], os.environ)
         sample("git --version", ["git", "--version"], os.environ)
         if quilt:
             sample("quilt top", [quilt, "--quiltrc", "-", "top"], quilted, folder=project / "source")
         for name, package in packages.items():
             environment = _environment(project, package)
             for verb, (words, undo) in VERBS.items():
-                sample(f"{name} {verb}", [sys.executable, "-m", "decouple", *words], environment, undo)
+                sample(f"{name} {verb}", [*OWN, "-m", "decouple", *words], environment, undo)
     yardsticks = [one for one in (YARDSTICK, "git --version", "quilt top") if one in least]
     return {
         "name": "start-up and quick verbs",
@@ -126,7 +126,7 @@ def _project(scratch: Path) -> Path:
         (project / "patches" / names[-1]).write_text(header + diff)
         _run(["git", "add", "-A"], maker)
     (project / "series" / RELEASE).write_text("".join(f"{name}\n" for name in names))
-    ours = [sys.executable, "-m", "decouple"]
+    ours = [*OWN, "-m", "decouple"]
     environment = _environment(project, find_project() / "scripts")
     _run([*ours, "apply", RELEASE, "--source", f"local:{source}"], project, environment)
     _run([*ours, "pop", RELEASE], project, environment)

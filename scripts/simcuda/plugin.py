@@ -16,8 +16,11 @@ slow for it is skipped there. A test that ended the process has a line ``{"id": 
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import json
+import os
+import stat
 import sys
 import traceback
 from collections.abc import Iterator
@@ -84,7 +87,11 @@ class Recorder:
 
     def write(self, row: dict[str, Any]) -> None:
         """Append one line."""
-        with self.path.open("a", encoding="utf-8") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(self.path, flags, 0o666), "a", encoding="utf-8") as file:
+            info = os.fstat(file.fileno())
+            if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
+                raise OSError(errno.ELOOP, "no file of its own, but a link", str(self.path))
             file.write(json.dumps(row) + "\n")
 
     @pytest.hookimpl(hookwrapper=True)

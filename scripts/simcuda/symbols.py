@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
+from simcuda import compile
 from simcuda.errors import SimcudaError
 
 
 def defined(path: Path, *, dynamic: bool = True) -> frozenset[str]:
     """Functions that the library (or, with ``dynamic=False``, the object file) defines, without versions."""
     command = ["nm", "--defined-only", *(["-D"] if dynamic else []), str(path)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = compile.ask(command)
     if done.returncode:
         raise SimcudaError(
             f"nm cannot read {path}: {done.stderr.strip()}", next_step="install binutils, or fetch it anew"
@@ -25,9 +24,7 @@ def defined(path: Path, *, dynamic: bool = True) -> frozenset[str]:
 
 def needed(path: Path) -> tuple[str, ...]:
     """The SONAMEs that the library names as needed, as ``readelf`` prints them."""
-    done = subprocess.run(
-        ["readelf", "-d", "-W", str(path)], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}
-    )
+    done = compile.ask(["readelf", "-d", "-W", str(path)])
     if done.returncode:
         raise SimcudaError(
             f"readelf cannot read {path}: {done.stderr.strip()}", next_step="install binutils, or fetch it anew"

@@ -27,6 +27,10 @@ class Commit:
     date: str
     message: str
 
+    def as_mail(self) -> dict[str, str]:
+        """Author and title by the words that ``git mailinfo`` has for them."""
+        return {"Author": self.name, "Email": self.address, "Subject": self.message.split("\n", 1)[0]}
+
     @classmethod
     def at(cls, repository: Path, revision: str = "HEAD") -> Commit:
         """The commit that ``revision`` names; the message without what the stack adds."""
@@ -45,12 +49,26 @@ class Outcome:
     code: int = 0
 
 
-def by_git_am(world: World, folder: Path, *patches: Path) -> Outcome:
+def mailinfo(data: bytes, folder: Path) -> dict[str, str]:
+    """What ``git mailinfo`` says of a patch: Author, Email, Subject, Date; without Author it is no mail to git."""
+    done = subprocess.run(
+        ["git", "mailinfo", "-b", "-u", str(folder / "message"), str(folder / "patch")],
+        input=data.replace(b"\r\n", b"\n"),
+        cwd=folder,
+        env=ENVIRONMENT,
+        capture_output=True,
+        check=False,
+    )
+    lines = done.stdout.decode("utf-8", "replace").split("\n")
+    return dict(line.split(": ", 1) for line in lines if ": " in line)
+
+
+def by_git_am(world: World, folder: Path, *patches: Path, options: tuple[str, ...] = ()) -> Outcome:
     """What ``git am`` makes of the patches, one after the other, on upstream's tree."""
     shutil.rmtree(folder, ignore_errors=True)
     git(folder.parent, "clone", "-q", "--shared", str(world.upstream), str(folder))
     for patch in patches:
-        command = ["git", "am", "-q", "--keep-non-patch", str(patch)]
+        command = ["git", "am", "-q", "--keep-non-patch", *options, str(patch)]
         env = {**ENVIRONMENT, "TZ": "UTC"}
         for key in [key for key in env if key.startswith("GIT_AUTHOR")]:
             del env[key]

@@ -18,7 +18,7 @@ from decouple.base.fault import step
 
 TYPE_CHECKING = False  # as typing has it; importing typing would take longer than all else here
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from typing import BinaryIO, TextIO
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """What the system calls answer when there is no room."""
@@ -80,6 +80,37 @@ def create_file(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, flags, 0o666), "w+b")
 
 
+def append_to(path: Path) -> TextIO:
+    """Open ``path``, a log or results that go on from run to run, for more lines in UTF-8; made where it is not there.
+
+    What is not a file of one name is not written to: a link that somebody planted leads anywhere. Raises DecoupleError
+    then, and OSError.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        handle = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link; a FIFO that nobody reads
+            raise
+        raise _planted(path) from None
+    info = os.fstat(handle)
+    if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
+        os.close(handle)
+        raise _planted(path)
+    return os.fdopen(handle, "a", encoding="utf-8", errors="replace")
+
+
+def _planted(path: Path) -> DecoupleError:
+    return DecoupleError(f"{path}: no file of its own, but a link or a pipe", next_step=f"rm {path} and run again")
+
+
+def clear_folder(path: Path) -> None:
+    """Remove a folder of ours and all that is in it; of a link in its place the link. What cannot go stays."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    shutil.rmtree(path, ignore_errors=True)
+
+
 def sha256_of(path: Path) -> str:
     """The file's SHA-256 as 64 hex digits."""
     with path.open("rb") as source:
@@ -120,13 +151,17 @@ def locked(path: Path, busy: Callable[[], None] = lambda: None) -> Iterator[int]
     ``path`` is a file, made where it is not there, or a folder that is there.
 
     Where another run holds it, ``busy`` is called before the wait: to say so, or to raise instead of waiting. Yields
-    the open file's number: a child that inherits it holds the lock as well, also when it outlives this process.
+    the open file's number: a child that inherits it holds the lock as well, also when it outlives this process. Raises
+    DecoupleError where a link stands in its place, OSError.
     """
     import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True)
     how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    handle = os.open(path, how | os.O_CLOEXEC, 0o666)
+    try:
+        handle = os.open(path, how | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise (_planted(path) if error.errno == errno.ELOOP else error) from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

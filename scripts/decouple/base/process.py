@@ -18,7 +18,8 @@ from types import FrameType
 from typing import Any, Protocol
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
-from decouple.base.files import has_no_room, says_full
+from decouple.base.files import append_to, has_no_room, says_full
+from decouple.base.programs import in_english
 
 _TELLING = re.compile(r"^E: |\bCMake Error|\berror:|: fatal error|Error:|^wrapped_cmake: |^ERROR", re.MULTILINE)
 
@@ -49,7 +50,7 @@ def run_logged(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     recent: collections.deque[str] = collections.deque(maxlen=400)
-    with log.open("a", encoding="utf-8", errors="replace") as out:
+    with append_to(log) as out:
         out.write(f"== {what}\n")
         out.flush()
         try:
@@ -63,6 +64,7 @@ def run_logged(
                 start_new_session=True,
                 pass_fds=held,
                 cwd=cwd,
+                env=in_english(),
             )
         except OSError as error:
             raise DecoupleError(f"{what}: {argv[0]}: {error.strerror}", next_step=f"install {argv[0]}") from error

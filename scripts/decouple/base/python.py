@@ -11,6 +11,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from decouple.base.programs import in_english
+
 OWN = (sys.executable, "-P")
 """Our own Python, without the current folder on its path."""
 
@@ -32,7 +34,7 @@ def run_elsewhere(
         text=True,
         stdin=subprocess.DEVNULL,
         cwd="/",
-        env=with_absolute_path(os.environ if variables is None else variables),
+        env=with_absolute_path(in_english(variables)),
     )
 
 

@@ -38,6 +38,12 @@ def _seal(key: bytes, name: str, data: bytes) -> bytes:
     return seal.digest()
 
 
+def owner(*, make: bool = False) -> str | None:
+    """What tells this user's seals from those of others, 16 hex digits; None without a key (``make``: make one)."""
+    key = _key(make=make)
+    return _seal(key, "owner", b"").hex()[:16] if key else None
+
+
 def key_file() -> Path:
     """Where the key is: ``decouple/seal.key`` in the XDG state directory."""
     base = os.environ.get("XDG_STATE_HOME")

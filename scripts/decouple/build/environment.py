@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from decouple.base import programs
 from decouple.base.checkout import Checkout
 from decouple.build import record
 from decouple.build.rootfs import Root
@@ -193,9 +194,7 @@ def with_places(environment: Environment, places: Places) -> Environment:
 
 def ask(environment: Environment, command: Sequence[str], variables: Mapping[str, str]) -> str | None:
     """What a short command says on standard output, None when it fails or is not there."""
-    done = subprocess.run(
-        environment.argv(command, variables, "/"), capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    done = programs.ask(environment.argv(command, variables, "/"))
     return done.stdout.strip() if done.returncode == 0 else None
 
 

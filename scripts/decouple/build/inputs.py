@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,9 @@ from msgspec.structs import asdict
 from decouple.base import zips
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
-from decouple.base.git import PLAIN_DIFF, ask, git, names
+from decouple.base.git import PLAIN_DIFF, ask, git
 from decouple.base.names import is_relative_path
 from decouple.base.outside import read_json
-
-_MADE = ("/build/", "__pycache__/")
-"""What every build leaves, also one that is killed before it can say what it made."""
-_SPECIAL = re.compile(r"[\\*?\[!#]|\s(?=\s*$)")
 
 
 class Stamp(Struct, frozen=True):
@@ -62,36 +56,6 @@ def content_of(tree: Path, without: Sequence[str]) -> str:
 def tracked(tree: Path) -> frozenset[str]:
     """The files that git knows in the applied tree, by their paths in it. Raises DecoupleError."""
     return frozenset(_git(tree, "ls-files", "-z").decode("utf-8", "surrogateescape").split("\0"))
-
-
-@contextlib.contextmanager
-def leaving_status_clean(tree: Path) -> Iterator[None]:
-    """Let git take no notice of what is new in the applied tree afterwards: a build made it, no person.
-
-    The patterns go to ``.git/info/exclude``; a pristine tree has no ``.gitignore``. Files that were there before and
-    that git does not know stay in `git status`: somebody's own. Raises DecoupleError when ``tree`` is no applied tree.
-    """
-    _exclude(tree, _MADE)
-    before = _unknown(tree)
-    try:
-        yield
-    finally:
-        made = sorted(path for path in _unknown(tree) - before if "\n" not in path)  # a pattern is one line
-        _exclude(tree, ["/" + _SPECIAL.sub(r"\\\g<0>", path) for path in made])
-
-
-def _unknown(tree: Path) -> set[str]:
-    """What git neither knows nor ignores, a folder with nothing else in it as one."""
-    return set(names(_git(tree, "ls-files", "-z", "--others", "--exclude-standard", "--directory")))
-
-
-def _exclude(tree: Path, patterns: Sequence[str]) -> None:
-    path = tree / ".git" / "info" / "exclude"
-    old = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
-    new = [pattern for pattern in patterns if pattern not in old.split("\n")]
-    if new and (tree / ".git").is_dir():
-        data = "".join([old, "" if old.endswith("\n") or not old else "\n", *(f"{line}\n" for line in new)])
-        write_atomically(path, data.encode("utf-8", "surrogateescape"))
 
 
 def _git(tree: Path, *arguments: str) -> bytes:

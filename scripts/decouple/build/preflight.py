@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from decouple.base import programs
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build import rootfs, sandbox
 from decouple.build.description import Description
@@ -42,7 +42,7 @@ def check_programs(*, making: bool = True) -> None:
 def check_namespaces() -> None:
     """Raise DecoupleError where this user, or this container, may not make namespaces, or mount in them."""
     sandbox.check()
-    tried = subprocess.run([*sandbox.unshare(), "sh", "-c", _INSIDE], capture_output=True, text=True)
+    tried = programs.ask([*sandbox.unshare(), "sh", "-c", _INSIDE])
     if tried.returncode:
         said = (tried.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise DecoupleError(

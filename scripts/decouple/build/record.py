@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from decouple.base import programs
 from decouple.base.errors import DecoupleError
 from decouple.base.files import sha256_of, write_atomically
 from decouple.base.outside import read_json
@@ -152,7 +152,7 @@ def _signers(path: Path, keyring: Path) -> list[str]:
     if shutil.which("gpgv") is None or not keyring.exists():
         return []
     command = ["gpgv", "--keyring", str(keyring), "--status-fd", "1", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    done = programs.ask(command)
     if done.returncode:
         return []
     return sorted({line.split()[-1] for line in done.stdout.splitlines() if line.startswith("[GNUPG:] VALIDSIG ")})

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 from packaging.utils import parse_wheel_filename
 
+from decouple.base import programs
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.fault import step
 from decouple.base.files import locked, sha256_of, write_atomically
@@ -290,7 +290,7 @@ def _remove(folder: Path) -> None:
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
     step(f"delete {folder.name}")
-    done = subprocess.run([*as_owner(), "rm", "-rf", "--one-file-system", str(folder)], capture_output=True, text=True)
+    done = programs.ask([*as_owner(), "rm", "-rf", "--one-file-system", str(folder)])
     if done.returncode:
         raise DecoupleError(f"{folder}: not deleted: {done.stderr.strip()}", next_step="delete it as root")
 

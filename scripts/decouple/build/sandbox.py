@@ -13,12 +13,12 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
+from decouple.base import programs
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.build.description import Mount
 
@@ -81,7 +81,7 @@ def _make_mount_point(root: Path, bind: Bind) -> None:
         argv = ["mkdir", "-p", str(point)]
     else:
         argv = ["sh", "-c", 'mkdir -p "${1%/*}" && touch "$1"', "sh", str(point)]
-    done = subprocess.run([*as_owner(), *argv], capture_output=True, text=True)
+    done = programs.ask([*as_owner(), *argv])
     if done.returncode:
         raise DecoupleError(
             f"{point}: cannot be made to mount {bind.outside} on: {done.stderr.strip()}",
@@ -115,7 +115,7 @@ def without_network() -> tuple[str, ...]:
     prefix = ("unshare", *owner, "--net", "--", *loopback)
     if shutil.which("unshare") is None:
         return ()
-    return prefix if subprocess.run([*prefix, "true"], capture_output=True).returncode == 0 else ()
+    return prefix if programs.ask([*prefix, "true"]).returncode == 0 else ()
 
 
 def _unshare(network: bool) -> list[str]:
@@ -134,7 +134,7 @@ def check() -> None:
             "newuidmap: not found, so a user namespace cannot hold Debian's users",
             next_step="apt-get install uidmap, or run as root",
         )
-    tried = subprocess.run([*_unshare(network=False), "true"], capture_output=True, text=True)
+    tried = programs.ask([*_unshare(network=False), "true"])
     if tried.returncode:
         kind, allow = (
             (

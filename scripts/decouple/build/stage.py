@@ -6,6 +6,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from decouple.base.files import locked, sha256_of
 from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
 from decouple.base.progress import SILENT, Progress
-from decouple.build import effort, inputs, makings, remote_cache, seconds, settings, shards, wheels
+from decouple.build import effort, inputs, makings, remote_cache, seconds, settings, shards, tree_status, wheels
 from decouple.build.choices import Choices, Provenance
 from decouple.build.effort import Effort
 from decouple.build.environment import Environment, ask
@@ -157,7 +158,7 @@ class Stage(ABC):
             say(f"{name}: building, log {self.log}")
             began, before = time.monotonic(), effort.counters(self.environment, self.variables)
             try:
-                with inputs.leaving_status_clean(self.places.tree):
+                with self._tree_left_clean():
                     self.ready()
                     raw = self.make()
             finally:  # an interrupted run's time counts too
@@ -199,7 +200,7 @@ class Stage(ABC):
         Raises DecoupleError naming the failing step.
         """
         name = f"stage {self.number}, shard {shard}"
-        with locked(self.places.locks / f"stage{self.number}.lock"), inputs.leaving_status_clean(self.places.tree):
+        with locked(self.places.locks / f"stage{self.number}.lock"), self._tree_left_clean():
             self.job.say(f"{name}: building, log {self.log}")
             self.ready()
             began, before = time.monotonic(), effort.counters(self.environment, self.variables)
@@ -211,6 +212,10 @@ class Stage(ABC):
             took = effort.since(time.monotonic() - began, before, after)
         expected = (sum(weights[one] for one in chosen), sum(weights.values()))
         return Slice(self.number, shard, len(chosen), len(weights), took, expected)
+
+    def _tree_left_clean(self) -> AbstractContextManager[None]:
+        name = f"stage{self.number}"
+        return tree_status.left_clean(self.places.tree, name, self.places.locks / f"{name}.lock")
 
     def run(
         self, what: str, command: Sequence[str], start: str, on_line: Callable[[str], None] = lambda _: None

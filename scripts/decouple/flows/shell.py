@@ -11,8 +11,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from decouple.base.errors import DecoupleError
+from decouple.build import tree_status
 from decouple.build.environment import Environment, shell
 from decouple.build.makings import variables_of
 from decouple.flows.build_environment import opened, with_stage
@@ -25,16 +27,20 @@ class Shell(Build, frozen=True):
 
     stage: int | None = 1
     command: str | None = None
-    """Given to ``bash -c``; None: a shell to type in."""
+    """Given to ``bash -c``, and what it leaves in the tree `git status` does not tell; None: a shell to type in."""
 
 
 def run(request: Shell, listener: Listener = QUIET) -> int:
     """Run it, with this process's own input and output; returns its exit status."""
     environment, variables = _opened(request, listener)
+    tree = environment.places.tree
     if request.command is None:
+        if tree_status.is_applied(tree):  # what is typed there may make files that a person wants: the usual ones alone
+            tree_status.exclude(tree)
         return shell(environment, variables)
     argv = environment.argv(["bash", "-c", request.command], variables, environment.names()["tree"])
-    return subprocess.run(argv, check=False).returncode
+    with tree_status.left_clean(tree, "shell") if tree_status.is_applied(tree) else nullcontext():
+        return subprocess.run(argv, check=False).returncode
 
 
 def runner(request: Shell, listener: Listener = QUIET) -> Callable[[str], int]:

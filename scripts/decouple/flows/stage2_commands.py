@@ -9,13 +9,13 @@ decouple.base.errors.DecoupleError: ...compile_commands.json: ...
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from decouple.base import programs
 from decouple.base.errors import DecoupleError
 from decouple.build import makings
 from decouple.build.environment import Environment, RootEnvironment, with_places
@@ -61,7 +61,7 @@ class Stage2Commands(Struct, frozen=True):
         if cached and self.environment.kind != "host":
             launcher = ["ccache"]
         argv = self.environment.argv([*launcher, *words], variables, str(unit.directory))
-        done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = programs.ask(argv)
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or [f"status {done.returncode}"]
             raise DecoupleError(f"{unit.file.name}: {lines[0]}", next_step="decouple build RELEASE --stage 2 first")

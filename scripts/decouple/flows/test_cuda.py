@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 from msgspec import Struct
@@ -20,7 +21,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
 from decouple.base.progress import SILENT, Progress
-from decouple.build import inputs, settings
+from decouple.build import inputs, settings, tree_status
 from decouple.build.environment import Places
 from decouple.flows.build_request import SMOKE, Build
 from decouple.flows.environment import Work, need_tree, open_environment
@@ -123,17 +124,18 @@ def suites(
     if choice.slice:
         some = shards.choose_slice(every, choice.slice, choice.seed, choice.files)
         only = some.__contains__
-    ran = run.run_tests(
-        torch,
-        collected,
-        store,
-        only=only,
-        expected=lambda test: bool(compare.find_reason(test, "failure", torch.device)),
-        jobs=choice.jobs,
-        retries=choice.retries,
-        minutes=choice.minutes,
-        progress=progress,
-    )
+    with tree_status.left_clean(tests.parent, "suites") if tree_status.is_applied(tests.parent) else nullcontext():
+        ran = run.run_tests(
+            torch,
+            collected,
+            store,
+            only=only,
+            expected=lambda test: bool(compare.find_reason(test, "failure", torch.device)),
+            jobs=choice.jobs,
+            retries=choice.retries,
+            minutes=choice.minutes,
+            progress=progress,
+        )
     wanted = {test for test in every if only(test)} | {one.name for one in collected if one.broken}
     results = {test: one for test, one in store.results.items() if test in wanted}
     junit.write_junit(results.values(), torch.folder / "junit.xml")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from packaging.utils import parse_wheel_filename
 
+from decouple.base import programs
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.mounts import remove_tree
 from decouple.base.paths import cache_dir
@@ -176,8 +176,8 @@ def _on_top(
         )
         listener.progress.finish()
     after = _version(bare)
-    content = subprocess.run(bare.argv([*pip, "check"], {}, "/"), capture_output=True, text=True)
-    glibc = subprocess.run(bare.argv(["getconf", "GNU_LIBC_VERSION"], {}, "/"), capture_output=True, text=True)
+    content = programs.ask(bare.argv([*pip, "check"], {}, "/"))
+    glibc = programs.ask(bare.argv(["getconf", "GNU_LIBC_VERSION"], {}, "/"))
     where = f"{system.name}: Python {system.python}, {glibc.stdout.strip()}"
     return [
         Promise(f"{where}: import torch", before[0] and before == after, after[1]),
@@ -197,7 +197,7 @@ def _version(bare: Bare) -> tuple[bool, str]:
 def _says(bare: Bare, program: str) -> tuple[bool, str]:
     """Whether a Python program runs, and its last line or the error's."""
     argv = bare.argv([f"{_INSIDE}/venv/bin/python", "-c", program], {}, "/")
-    done = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = programs.ask(argv)
     good = done.returncode == 0
     return good, ((done.stdout if good else done.stderr).strip().splitlines() or [""])[-1]
 

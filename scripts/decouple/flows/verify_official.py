@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from decouple.base import zips
 from decouple.base.errors import UsageError
-from decouple.base.files import sha256_of
+from decouple.base.files import sha256_of, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.build import inputs
 from decouple.build.environment import HostEnvironment, Places
@@ -133,7 +133,7 @@ def _half(places: Places, python: Path, wheel: Path) -> Path:
         mark.unlink(missing_ok=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         core_half.make_environment(python, folder, wheel)
-        mark.write_text(content)
+        write_atomically(mark, content)
     return folder / "bin" / "python"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import sys
+import sysconfig
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ from packaging.version import Version
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.outside import is_count
 from decouple.index.offer import Offer, Page
-from decouple.index.remote import STATEMENT_BOUND, Index
+from decouple.index.remote import STATEMENT_BOUND, Index, NotThere
 from decouple.index.site import METADATA
 from decouple.release import projects
 from decouple.release.projects import CORE, CUDA, LIBRARIES
@@ -59,22 +60,27 @@ class _Pages(dict[str, Page]):
 
 
 def this_machine(python: str | None = None) -> Machine:
-    """This machine with its own Python, or with version ``python`` (``"3.13"``). Raises UsageError."""
+    """This machine with its own Python, or with version ``python``: ``3.13``, ``3.13t`` one that is free-threaded.
+
+    Raises UsageError.
+    """
+    free = sysconfig.get_config_var("Py_GIL_DISABLED") == 1
     if python is None:
         version = (sys.version_info.major, sys.version_info.minor)
     else:
-        parts = python.split(".")
+        free = python.endswith("t")
+        parts = python.removesuffix("t").split(".")
         if len(parts) < 2 or not all(map(is_count, parts)):
             raise UsageError(
-                f"--python {python}: expected a version such as 3.13",
+                f"--python {python}: expected a version such as 3.13 or 3.13t",
                 next_step="--into PATH/bin/python asks an interpreter",
             )
         version = (int(parts[0]), int(parts[1]))
     platforms = list(platform_tags())
-    abis = [f"cp{version[0]}{version[1]}"]
+    interpreter = f"cp{version[0]}{version[1]}"
     tags = [
-        *cpython_tags(python_version=version, abis=abis, platforms=platforms),
-        *compatible_tags(python_version=version, interpreter=abis[0], platforms=platforms),
+        *cpython_tags(python_version=version, abis=[f"{interpreter}t" if free else interpreter], platforms=platforms),
+        *compatible_tags(python_version=version, interpreter=interpreter, platforms=platforms),
     ]
     return Machine(Version(f"{version[0]}.{version[1]}"), tuple(tags), driver_cuda())
 
@@ -149,7 +155,7 @@ def _pinned_by(pages: _Pages, package: Offer, release: str, machine: Machine) ->
 
     Raises DecoupleError when it pins no core, or something that the index does not have.
     """
-    data = pages.index.read(package.beside(METADATA), STATEMENT_BOUND)
+    data = _metadata_of(pages.index, package)
     if package.metadata and hashlib.sha256(data).hexdigest() != package.metadata:
         raise DecoupleError(
             f"{package.filename}{METADATA}: not the bytes the index promised (sha256 {package.metadata[:12]}…)",
@@ -181,6 +187,18 @@ def _pinned_by(pages: _Pages, package: Offer, release: str, machine: Machine) ->
             f"{package.filename}: its metadata pins no torch", next_step="tell the publisher; do not install"
         )
     return [found[name] for name in (CORE, LIBRARIES) if name in found]
+
+
+def _metadata_of(index: Index, package: Offer) -> bytes:
+    """The METADATA of a wheel: the file beside it (PEP 658), else that in the wheel itself. Raises DecoupleError."""
+    try:
+        data = index.read(package.beside(METADATA), STATEMENT_BOUND)
+        if package.metadata is not None or data.startswith(b"Metadata-Version:"):
+            return data
+    except NotThere:
+        if package.metadata is not None:
+            raise
+    return index.metadata(package)
 
 
 def _fitting(pages: _Pages, project: str, release: str, machine: Machine) -> list[Offer]:

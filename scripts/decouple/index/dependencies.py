@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from packaging.requirements import Requirement
 from packaging.tags import Tag, platform_tags
 from packaging.utils import canonicalize_name
 
+from decouple.base import programs
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
 from decouple.base.outside import JSON_BOUND, is_basename, parse_json, read_bounded
@@ -80,10 +80,13 @@ def write(site: Path, files: Iterable[Linked]) -> None:
 def requirements_of(metadata: Iterable[Sequence[str]], own: Iterable[str], python: str | None = None) -> list[str]:
     """``Requires-Dist`` values that name none of our ``own`` projects, extras left out, each once and sorted.
 
-    Markers are settled for version ``python`` (``"3.13"``; None: the running one) and left out as well.
+    Markers are settled for version ``python`` (``"3.13"``, ``"3.13t"``; None: the running one) and left out as well.
     """
     ours = set(own)
-    environment = {"extra": ""} | ({"python_version": python, "python_full_version": f"{python}.0"} if python else {})
+    environment = {"extra": ""}
+    if python:
+        number = python.removesuffix("t")
+        environment |= {"python_version": number, "python_full_version": f"{number}.0"}
     found = set()
     for lines in metadata:
         for text in lines:
@@ -96,10 +99,11 @@ def requirements_of(metadata: Iterable[Sequence[str]], own: Iterable[str], pytho
 
 
 def python_of(tags: Iterable[Tag]) -> str | None:
-    """The one CPython version that a wheel's tags allow, as ``"3.13"``; None when they allow several."""
-    found = {tag.interpreter for tag in tags}
-    only = re.fullmatch(r"cp3(\d+)", found.pop()) if len(found) == 1 else None
-    return f"3.{only[1]}" if only else None
+    """The one CPython version that a wheel's tags allow, as ``"3.13"`` or ``"3.13t"``; None when they allow several."""
+    found = {(tag.interpreter, tag.abi.endswith("t")) for tag in tags}
+    interpreter, free = found.pop() if len(found) == 1 else ("", False)
+    only = re.fullmatch(r"cp3(\d+)", interpreter)
+    return f"3.{only[1]}{'t' * free}" if only else None
 
 
 def resolve(requirements: Sequence[str], python: str | None = None, options: Sequence[str] = ()) -> list[Linked]:
@@ -116,11 +120,11 @@ def resolve(requirements: Sequence[str], python: str | None = None, options: Seq
     with tempfile.TemporaryDirectory() as nowhere:
         if python is not None:
             abi = f"cp{python.replace('.', '')}"
-            command += ["--python-version", python, "--implementation", "cp"]
+            command += ["--python-version", python.removesuffix("t"), "--implementation", "cp"]
             command += [word for name in (abi, "abi3", "none") for word in ("--abi", name)]
             command += [word for name in platform_tags() for word in ("--platform", name)]
             command += ["--target", nowhere]  # an older pip asks for it even though nothing is installed
-        done = subprocess.run([*command, *options, *requirements], capture_output=True, text=True, check=False)
+        done = programs.ask([*command, *options, *requirements])
     if done.returncode:
         words = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")] or [f"exit {done.returncode}"]
         raise DecoupleError(

@@ -104,8 +104,11 @@ def _verified(index: Index, package: Offer, path: Path, trust: Trust) -> Wheel:
 
 
 def version_of(python: Path) -> str:
-    """The version of an interpreter, such as "3.13". Raises UsageError when it is none."""
-    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    """The version of an interpreter, "3.13", or "3.13t" if it is free-threaded. Raises UsageError when it is none."""
+    code = (
+        "import sys, sysconfig; "
+        "print('%d.%d' % sys.version_info[:2] + 't' * (sysconfig.get_config_var('Py_GIL_DISABLED') or 0))"
+    )
     try:
         done = run_elsewhere([str(python), "-c", code])
         done.check_returncode()

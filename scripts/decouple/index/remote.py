@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import logging
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -29,10 +30,15 @@ from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import write_atomically
+from decouple.base.files import create_file, write_atomically
 from decouple.base.outside import parse_json, read_bounded
 from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
-from decouple.index.offer import ADDRESS_BOUND, Page, local_path, page_of, project_name
+from decouple.base.paths import cache_dir
+from decouple.index.archive import dist_info, member, opened
+from decouple.index.offer import ADDRESS_BOUND, Offer, Page, local_path, page_of, project_name
+from decouple.release.manifest import RemoteFile
+from decouple.upstream.download import Downloader
+from decouple.upstream.ranges import RemoteZip
 
 TIMEOUT = 30.0  # seconds without a byte
 PIECE = 1 << 16  # bytes read at a time
@@ -161,12 +167,37 @@ class Index:
             write_atomically(kept, answer.body)
         return answer
 
+    def metadata(self, package: Offer) -> bytes:
+        """The METADATA of a wheel, out of the wheel itself: of a server's the end and that member alone are asked for.
+
+        Raises DecoupleError, also where the server has no ranges.
+        """
+        local = local_path(package.url)
+        if local is not None:
+            with opened(local) as archive:
+                return member(archive, f"{dist_info(archive, local.name)}/METADATA", local.name, STATEMENT_BOUND)
+        downloader = Downloader(self._cache or cache_dir(), offline=self._offline)
+        file = RemoteFile(package.filename, (package.url,), package.size, package.sha256)
+        try:
+            remote = RemoteZip(file, downloader)
+            names = [name for name in remote.names() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)]
+            found = next((one for one in remote.members if [one.info.filename] == names), None)
+            if found is not None and found.info.file_size <= STATEMENT_BOUND:
+                return remote.read(found)
+            why = f"{len(names)} METADATA files in it, or one that is too large"
+        except DecoupleError as error:
+            why = error.what
+        raise DecoupleError(
+            f"{package.filename}: {self.address} has no METADATA beside it, and it cannot be read in the wheel: {why}",
+            next_step="fetch the wheels into a folder by hand, and name that: --index FOLDER",
+        )
+
     def save(self, url: str, target: Path, bound: int) -> str:
         """Stream what is at ``url`` into the file ``target``, at most ``bound`` bytes; returns its SHA-256, taken on
         the way. Neither cache nor ``offline`` matter. Raises DecoupleError, OSError when ``target`` cannot be written.
         """
         digest = hashlib.sha256()
-        with target.open("wb") as out:
+        with create_file(target) as out:
             for piece in self._pieces(url, bound):
                 digest.update(piece)
                 out.write(piece)

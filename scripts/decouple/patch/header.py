@@ -44,6 +44,7 @@ KNOWN = (
 #: Fields that make fields of the paragraph they stand in, wherever in it: a mail's, and DEP-3's own.
 _CORE = frozenset(("from", "author", "subject", "description", "date"))
 _FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]*):(?:[ \t]|\r?\n|\Z)")
+_MAIL_BEGINS = re.compile(r"From \S+ .*\d\d?:\d\d(:\d\d)? .*(19[7-9]|20)\d\d\r?\n")
 _BUG_VENDOR = re.compile(r"bug-[a-z0-9]+\Z")
 _LOWER = {name.lower(): name for name in KNOWN}
 
@@ -154,6 +155,11 @@ def fold(name: str, value: str) -> str:
     return head + "".join(f" {line}".rstrip() + "\n" if line.strip() else " .\n" for line in rest)
 
 
+def begins_mail(line: str) -> bool:
+    """Whether a line is the one with which a mail begins in an mbox: the one before, if any, ends there."""
+    return bool(_MAIL_BEGINS.match(line))
+
+
 def parse(text: str, *, first_line: int = 1) -> Header:
     """Read a header; anything is accepted, what is no field becomes Text. ``first_line`` numbers its first line."""
     items: list[_Open] = []
@@ -183,8 +189,9 @@ def parse(text: str, *, first_line: int = 1) -> Header:
             open_field = in_fields = True
             at_start = False
         else:
-            # an mbox line ("From <commit> <date>") stands in front of the fields, it does not end their paragraph
-            at_start = at_start and number == first_line and raw.startswith("From ")
+            # an mbox line ("From <commit> <date>") stands in front of the fields, it does not end their paragraph;
+            # Debian's maintainers put their own fields above a whole mail
+            at_start = at_start and raw.startswith("From ") and (number == first_line or begins_mail(raw))
             open_field = in_fields = False
             _add_text(items, raw)
     return Header(tuple(item.closed() for item in items))

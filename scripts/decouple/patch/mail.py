@@ -53,7 +53,6 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d\Z")
 _MARKS = r"\x00-\x20.,:;<>\"\\'"
 _WHOLE_NAME = re.compile(rf"[^{_MARKS}](?:[^<>\n\0]*[^{_MARKS}])?\Z")
 _MAIL_FIELD = re.compile(r"[!-9;-~]+:")
-_MAIL_BEGINS = re.compile(r"From \S+ .*\d\d?:\d\d(:\d\d)? .*(19[7-9]|20)\d\d\r?\n")
 _BREAK = re.compile(r"diff -|Index: |---(?:\s*\Z| \S)")
 
 
@@ -208,11 +207,6 @@ def form_of(text: str) -> str:
     return "fields" if any(not isinstance(item, Text) for item in header.items) else "text"
 
 
-def begins_mail(line: str) -> bool:
-    """Whether a line is the one with which a mail begins in an mbox: the one before, if any, ends there."""
-    return bool(_MAIL_BEGINS.match(line))
-
-
 def breaks(line: str) -> bool:
     """Whether ``git am`` sees the end of the message in this line of it."""
     return bool(_BREAK.match(line))
@@ -360,13 +354,13 @@ def _title_and_body(header: Header) -> tuple[str, str]:
 
 
 def free_text(header: Header) -> str:
-    """The text of a header that is no field, up to its ``---``, without an mbox line in front."""
+    """The text of a header that is no field, up to its ``---``, without the line of an mbox."""
     text = "".join(item.raw for item in header.items if isinstance(item, Text)).removeprefix(BOM)
     kept = []
     for number, line in enumerate(lines_of(text)):
         if line.rstrip() == "---":
             break
-        if number or not line.startswith("From "):
+        if not (headers.begins_mail(line) or (not number and line.startswith("From "))):
             kept.append(line)
     return "".join(kept)
 

@@ -23,9 +23,8 @@ from msgspec.structs import asdict
 from decouple.base.errors import DecoupleError
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK
 from decouple.patch import header as headers
-from decouple.patch.header import Header
+from decouple.patch.header import Header, begins_mail
 from decouple.patch.lines import lines_of
-from decouple.patch.mail import begins_mail
 from decouple.patch.names import common_name, is_dev_null, is_epoch, name_in, text_of, traditional_name
 
 _LONGEST_NAME_LINE = 16384  # twice PATH_MAX and its quotes; bounds the search for the middle of "diff --git A B"

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
-from decouple.base import zips
+from decouple.base import programs, zips
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import work_folder, write_atomically
 from decouple.base.mounts import remove_tree
@@ -119,7 +118,7 @@ def finish_core(site: Path) -> None:
         raise DecoupleError("no C++ compiler (c++)", next_step="install g++")
     library = package / "libwithout_cuda.so"
     command = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", str(_HALF / "without_cuda.cpp"), "-o", str(library)]
-    process = subprocess.run([*command, "-ldl"], capture_output=True, text=True)
+    process = programs.ask([*command, "-ldl"])
     if process.returncode:
         raise DecoupleError(f"{_HALF / 'without_cuda.cpp'}: {process.stderr.strip()}", next_step="look at the compiler")
     info = site / f"{PACKAGE}-0.dist-info"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import create_file
 from decouple.base.names import is_relative_path
 from decouple.base.progress import SILENT, Progress
 from decouple.prebuilt.pairing import RemoteWheel
@@ -75,7 +76,7 @@ def _read_record(remote: RemoteZip, wheel: RemoteWheel) -> dict[str, str]:
 
 def _write_member(remote: RemoteZip, member: Member, target: Path, *, streamed: bool) -> str:
     digest = hashlib.sha256()
-    with target.open("wb") as file:
+    with create_file(target) as file:
         for chunk in remote.stream(member) if streamed else (remote.read(member),):
             digest.update(chunk)
             file.write(chunk)

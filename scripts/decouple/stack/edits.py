@@ -83,7 +83,8 @@ def fold(stack: Stack, data: bytes, *, strip: int = 1) -> Refreshed:
         raise UsageError("no patch is applied that could take the diff", next_step="push one, or `decouple new NAME`")
     stack.check_unedited()
     try:
-        (outcome,) = apply(stack.repository, stack.state.tip, [Patch("the diff", data, strip)], stack.journal.scratch)
+        patch = Patch("the diff", _plain(data, strip), strip)
+        (outcome,) = apply(stack.repository, stack.state.tip, [patch], stack.journal.scratch)
     except ApplyError as error:
         raise told_of_moves(error, [stack.patch(name) for name in stack.applied]) from None
     if not outcome.changes:
@@ -162,8 +163,9 @@ def delete(stack: Stack, name: str, *, remove_file: bool = False) -> Moved:
 def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None, strip: int = 1) -> list[str]:
     """Copy patch files into the series behind the top patch, not applied yet; returns their names.
 
-    An encoded mail is decoded; every other file keeps its bytes. One that cannot be read as a patch, or that holds
-    what a series cannot, is refused before anything is written.
+    An encoded mail is decoded, and the CR goes off a file whose lines all end in CR LF, as ``git am`` does; every other
+    file keeps its bytes. One that cannot be read as a patch, or that holds what a series cannot, is refused before
+    anything is written.
     """
     if name and len(paths) != 1:
         raise UsageError("a name fits one patch only", next_step="import the patches one by one")
@@ -172,9 +174,7 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
     names: list[str] = []
     for path in paths:
         full = _full_name(stack, name or path.name, number=False)
-        data = path.read_bytes()
-        if any(problem.code == ENCODED for problem in Patch(str(path), data, strip).problems):
-            data = decoded(data)
+        data = _plain(path.read_bytes(), strip)
         if not Patch(str(path), data, strip).checked().files:
             raise DecoupleError(f"{path} holds no diff", next_step=_NO_DIFF)
         check_kind(Patch(str(path), data, strip))
@@ -189,6 +189,15 @@ def import_files(stack: Stack, paths: Sequence[Path], *, name: str | None = None
     files[stack.places.series] = series.text().encode()
     stack.transact(Transaction("import", stack.state, files))
     return names
+
+
+def _plain(data: bytes, strip: int) -> bytes:
+    """The patch that an encoded mail or an editor of another system carries."""
+    if data.count(b"\n") == data.count(b"\r\n"):  # the lines of the diff's header too: no file has those
+        data = data.replace(b"\r\n", b"\n")
+    if any(problem.code == ENCODED for problem in Patch("", data, strip).problems):
+        data = decoded(data)
+    return data
 
 
 def _check_line_ends(path: Path, patch: Patch) -> None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
+from decouple.base.files import clear_folder
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
@@ -338,9 +339,9 @@ def create(
             f"{target} exists and is no applied tree of ours", next_step="move it away, or remove it, and run again"
         )
     part = target.with_name(f".{target.name}.part")
-    if part.exists():
+    if os.path.lexists(part):
         step("remove an unfinished tree")
-        shutil.rmtree(part)
+        clear_folder(part)
     part.parent.mkdir(parents=True, exist_ok=True)
     repository = Repository(part)
     repository.held = held

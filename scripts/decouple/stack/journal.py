@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
-from decouple.base.files import write_atomically
+from decouple.base.files import clear_folder, create_file, locked, write_atomically
 from decouple.base.git import Repository
 from decouple.base.names import PathPart, RelativePath, is_relative_path
 from decouple.base.outside import from_portable, parse_json, portable, read_bounded
@@ -174,7 +173,7 @@ class Journal:
 
         One that is killed leaves it behind; the next command then knows whose it is.
         """
-        self._locking.touch()
+        create_file(self._locking).close()
         try:
             yield
         finally:
@@ -187,12 +186,10 @@ class Journal:
     @contextlib.contextmanager
     def session(self) -> Iterator[list[str]]:
         """Hold the lock; finish or drop what an earlier command left. Yields what was done about that, in words."""
-        import fcntl
-
-        self._own.mkdir(parents=True, exist_ok=True)
-        with (self._own / "lock").open("a") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            self.repository.held = (handle.fileno(),)
+        if self._own.is_symlink():
+            raise DecoupleError(f"{self._own}: a link, and not the stack's own folder", next_step=self._away)
+        with locked(self._own / "lock") as handle:
+            self.repository.held = (handle,)
             try:
                 yield self.recover()
             finally:
@@ -251,7 +248,7 @@ class Journal:
 
     def recover(self) -> list[str]:
         """Bring a transaction that was cut off to its end, or drop it. Returns what was done, in words."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        clear_folder(self.scratch)
         if self._locking.exists():
             worktree.forget_new_locks(self.repository, ("index.lock",), self._locking.stat().st_mtime)
             self._locking.unlink()
@@ -259,7 +256,7 @@ class Journal:
         try:
             record = self._record()
         except FileNotFoundError:
-            shutil.rmtree(self._staged, ignore_errors=True)
+            clear_folder(self._staged)
             return []
         verb = record.verb
         if self._has_changed_nothing():
@@ -280,7 +277,7 @@ class Journal:
         return self.repository.root.parent / "rescued"
 
     def _stage(self, plan: Transaction, head: str) -> None:
-        shutil.rmtree(self._staged, ignore_errors=True)
+        clear_folder(self._staged)
         files = []
         for number, (path, data) in enumerate(plan.files.items()):
             if data == (path.read_bytes() if path.is_file() else None):
@@ -353,4 +350,4 @@ class Journal:
     def _drop(self) -> None:
         step("remove the journal")
         self._path.unlink(missing_ok=True)
-        shutil.rmtree(self._staged, ignore_errors=True)
+        clear_folder(self._staged)

@@ -21,6 +21,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from decouple.base import programs
+from decouple.base.files import create_file
 from decouple.base.progress import SILENT, Progress
 from decouple.suites.catalog import Suite
 from decouple.suites.shards import Shard, cut_shards
@@ -65,9 +67,7 @@ def collect_tests(target: Target, suite: Suite, file: str) -> CollectionResult:
         f"{target.tests}/{file}",
     ]
     try:
-        process = subprocess.run(
-            target.argv(argv), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=4 * START
-        )
+        process = programs.ask(target.argv(argv), timeout=4 * START)
     except subprocess.TimeoutExpired:
         return CollectionResult(suite, file, (), f"not collected in {4 * START:.0f} seconds", broken=True)
     ids = tuple(line for line in process.stdout.splitlines() if line.startswith(f"{file}::"))
@@ -211,7 +211,8 @@ def run_process(
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{shard.name}-{os.getpid()}-{threading.get_ident()}"
     ids_path, results_path, log = (folder / f"{stem}.{kind}" for kind in ("ids", "jsonl", "log"))
-    ids_path.write_text("".join(f"{test}\n" for test in shard.ids), encoding="utf-8")
+    with create_file(ids_path) as ids:
+        ids.write("".join(f"{test}\n" for test in shard.ids).encode())
     stem_in_target = f"{target.work}/shards/{stem}"
     argv = [*_PYTEST, "--tb=no", "--rootdir", target.tests, "-p", "simcuda.plugin"]
     argv += [
@@ -222,7 +223,7 @@ def run_process(
         f"{target.tests}/{shard.file}",
     ]
     reader = _ResultReader(results_path, suite.name, set(shard.ids), on_result)
-    with log.open("wb") as out:
+    with create_file(log) as out:
         running = subprocess.Popen(
             target.argv(argv), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True
         )

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from decouple.base import programs
 from decouple.base.errors import DecoupleError
 from decouple.base.python import OWN
 
@@ -45,7 +46,7 @@ def share_stand_ins(cache: Path, shared: Path, project: Path, say: Callable[[str
     command = [*OWN, "-m", "simcuda", "build", "--no-torch"]
     path = ":".join(filter(None, [str((project / "scripts").absolute()), os.environ.get("PYTHONPATH", "")]))
     variables = {**os.environ, "SIMCUDA_CACHE": str(cache), "PYTHONPATH": path}
-    process = subprocess.run(command, env=variables, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    process = programs.ask(command, variables)
     if process.returncode:
         raise _parse_failure(process, path)
     stand_ins = Path(process.stdout.strip().splitlines()[-1])

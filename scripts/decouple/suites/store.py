@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import write_atomically
+from decouple.base.files import append_to, write_atomically
 
 #: Outcomes of a test, the best first. "too slow" ran out of time, "died" ended its process.
 OUTCOMES = ("passed", "xfailed", "skipped", "failed", "too slow", "died")
@@ -66,7 +66,7 @@ class ResultStore:
 
     def add(self, results: Iterable[SuiteResult]) -> None:
         """Append results; a later line of a test replaces an earlier one."""
-        with self._file.open("a", encoding="utf-8") as file:
+        with append_to(self._file) as file:
             for result in results:
                 self.results[result.id] = result
                 file.write(json.dumps(to_builtins(result), sort_keys=True) + "\n")

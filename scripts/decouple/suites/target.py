@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from decouple.base import programs
 from decouple.base.errors import DecoupleError, UsageError
 
 #: Asked of the torch itself: version, its libraries' sizes and times, which device there is.
@@ -65,7 +65,7 @@ class Target(Struct, frozen=True):
 
         Raises DecoupleError with the message of a failed import.
         """
-        process = subprocess.run(self.argv(["-c", _QUESTION]), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        process = programs.ask(self.argv(["-c", _QUESTION]))
         lines = [line for line in process.stdout.splitlines() if line.startswith("decouple:")]
         if process.returncode or not lines:
             errors = [line for line in process.stderr.splitlines() if line.strip()] or [

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Protocol, cast
 
+from decouple.base.programs import in_english
 from decouple.upstream.tarheaders import BoundedTarInfo
 
 #: What a damaged archive, or a file that is none, makes Python's readers raise. ``gzip.BadGzipFile`` is an OSError
@@ -96,7 +97,7 @@ def _decompressed(raw: IO[bytes]) -> Iterator[Readable]:
         yield raw
     elif xz := shutil.which("xz"):
         pipe = subprocess.PIPE
-        with subprocess.Popen([xz, "-dc", "-T0"], stdin=raw, stdout=pipe, stderr=pipe) as process:
+        with subprocess.Popen([xz, "-dc", "-T0"], stdin=raw, stdout=pipe, stderr=pipe, env=in_english()) as process:
             assert process.stdout and process.stderr
             try:
                 yield process.stdout

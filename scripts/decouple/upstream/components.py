@@ -20,10 +20,11 @@ from msgspec.structs import asdict
 from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import locked, sha256_of
+from decouple.base.files import locked, sha256_of, work_folder
 from decouple.base.names import RelativePath
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import NOT_KNOWN, RemoteFile
+from decouple.upstream import content
 from decouple.upstream.deb import data_of
 from decouple.upstream.download import Downloader, storage_error
 from decouple.upstream.unpack import new_folder, unpack_tar
@@ -112,26 +113,29 @@ def load(project: Path, release: str) -> Components:
 
 
 def ensure(listed: Components, downloader: Downloader, *, progress: Progress = SILENT) -> ThirdParty:
-    """The components in the cache, fetched and unpacked as needed; a second call reads one record.
+    """The components in the cache, fetched and unpacked as needed; a second call compares them with what was unpacked.
 
-    Raises DecoupleError naming the archive that cannot be had or is not what the list says.
+    Raises DecoupleError naming the archive that cannot be had or is not what the list says, or a file that changed.
     """
     rows = tuple(component.row() for component in listed.components)
-    content = [{**asdict(component), "urls": (), "pin": "", "why": ""} for component in listed.components]
-    for one in content:
+    said = [{**asdict(component), "urls": (), "pin": "", "why": ""} for component in listed.components]
+    for one in said:
         del one["licence"]  # says something of the bytes and is none of them: no build is another for it
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
     shelf = downloader.cache / "components" / digest[:16]
-    if not (shelf / _RECORD).exists():
+    if not content.is_ours(shelf):
         files = [downloader.get(component.file)[0] for component in listed.components]
         try:
             with locked(shelf.with_name(f".{shelf.name}.lock")):
-                if not (shelf / _RECORD).exists():
-                    with new_folder(shelf) as temporary:
+                there = (shelf / _RECORD).exists()
+                if not content.is_ours(shelf):  # another run may have been quicker
+                    with work_folder(shelf.parent, shelf.name) if there else new_folder(shelf) as temporary:
                         _fill(temporary, listed.components, files, progress)
                         (temporary / _RECORD).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+                        content.renew(shelf, temporary) if there else content.write(temporary, of=shelf)
         except OSError as error:
             raise storage_error(error, shelf, "unpacking third-party components") from None
+    content.check(shelf / "third_party")
     return ThirdParty(shelf / "third_party", digest, rows)
 
 

@@ -1,7 +1,8 @@
 """What an unpacked tree held when it was unpacked: kept beside it, and compared with what is read from it later.
 
 The archives in the cache are verified by their hashes whenever they are opened; a tree that was unpacked from them is
-read many times, and anything on the machine can edit it in between. Each reader compares just what it reads.
+read many times, and anything on the machine can edit it in between. Each reader compares just what it reads. Who can
+edit a tree can edit the record beside it: so that has a seal of each user who unpacked the archive (``base.seal``).
 
 Python leaves ``__pycache__`` beside whatever it imports, and people run scripts in such a tree. What was not unpacked
 and lies there is none of the tree's files: no reader sees it, and it damages nothing.
@@ -15,36 +16,78 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from decouple.base import seal
 from decouple.base.errors import DecoupleError
 from decouple.base.files import walk, write_atomically
 from decouple.base.git import EXECUTABLE, REGULAR, SYMLINK
+from decouple.base.outside import JSON_BOUND, read_bounded
 
 RECORD = "content"
-"""The file beside the tree: mode, SHA-256 and path of each of its files, NUL between two of them."""
+"""The file beside the tree: mode, SHA-256 and path of each of its files, NUL between two of them. Beside it a seal of
+each user: ``content.USER``."""
+PROVENANCE = "provenance.json"
+"""Where the tree came from, beside it (`upstream.fetched`); the seal is for both."""
+_BOUND = 64 << 20  # bytes; 15,000 files have about two million
+_SEAL_BOUND = 64
 
 Known = Mapping[str, tuple[int, str]]
 """Path relative to the record's folder -> mode as git has it, SHA-256 of the content (of a link: of its target)."""
 
 
-def write(folder: Path) -> None:
-    """Record every file below the folders of ``folder``, which were just unpacked there. Raises OSError."""
+def write(folder: Path, of: Path | None = None) -> None:
+    """Record every file below the folders of ``folder``, which were just unpacked there, with this user's seal.
+
+    ``of`` is what the folder will be called, where it moves there when it is whole. Raises OSError.
+    """
     lines = [f"{mode:o} {digest} {path}\0" for path, (mode, digest) in sorted(_found(folder).items())]
     write_atomically(folder / RECORD, "".join(lines).encode("utf-8", "surrogateescape"))
+    _seal(folder, of or folder)
 
 
-def adopt(folder: Path) -> None:
-    """Record what was unpacked before there were records as it is now; a cache that cannot be written stays without."""
-    if not (folder / RECORD).exists():
-        with contextlib.suppress(OSError):
-            write(folder)
+def renew(folder: Path, fresh: Path) -> None:
+    """Record of ``folder``, which others may have unpacked or changed, what was unpacked to ``fresh`` just now.
+
+    Its files stay: who reads one that is not as it was there is told. Raises OSError.
+    """
+    write(fresh)
+    for name in (PROVENANCE, RECORD):
+        if (fresh / name).exists():
+            write_atomically(folder / name, (fresh / name).read_bytes())
+    _seal(folder, folder)
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether the records of ``folder`` are as this user left them, so that what they say can be believed.
+
+    A user who can have no key believes those of a folder of their own that nobody else may write to.
+    """
+    mine = seal.owner()
+    try:
+        if mine is not None:
+            kept = seal.opened(_name(folder), read_bounded(folder / f"{RECORD}.{mine}", _SEAL_BOUND))
+            return kept == _digest(folder)
+        info = folder.stat()
+        return (
+            seal.owner(make=True) is None
+            and info.st_uid == os.geteuid()
+            and not info.st_mode & 0o022
+            and bool(_digest(folder))
+        )
+    except (OSError, DecoupleError):
+        return False
 
 
 def known(tree: Path) -> Known | None:
-    """What the files of ``tree`` were, by paths in it; None when nothing is recorded of it. Raises DecoupleError."""
-    try:
-        text = (tree.parent / RECORD).read_bytes().decode("utf-8", "surrogateescape")
-    except (FileNotFoundError, NotADirectoryError):
+    """What the files of ``tree`` were, by paths in it; None when nothing is recorded of it.
+
+    Raises DecoupleError where the record is not this user's.
+    """
+    folder = tree.parent
+    if not is_ours(folder):
+        if (folder / PROVENANCE).exists():
+            raise changed(folder / RECORD, tree)
         return None
+    text = read_bounded(folder / RECORD, _BOUND).decode("utf-8", "surrogateescape")
     found: dict[str, tuple[int, str]] = {}
     prefix = f"{tree.name}/"
     try:
@@ -53,8 +96,28 @@ def known(tree: Path) -> Known | None:
             if path.startswith(prefix):
                 found[path.removeprefix(prefix)] = (int(mode, 8), digest)
     except ValueError:
-        raise changed(tree.parent / RECORD, tree) from None
+        raise changed(folder / RECORD, tree) from None
     return found
+
+
+def _seal(folder: Path, of: Path) -> None:
+    mine = seal.owner(make=True)
+    data = seal.sealed(_name(of), _digest(folder))
+    if mine is not None and data is not None:
+        write_atomically(folder / f"{RECORD}.{mine}", data)
+
+
+def _name(folder: Path) -> str:
+    """What the seal is for: a release, and which of its sources."""
+    return f"{folder.parent.name}/{folder.name}"
+
+
+def _digest(folder: Path) -> bytes:
+    """SHA-256 of what is recorded. Raises OSError, DecoupleError."""
+    digest = hashlib.sha256(read_bounded(folder / RECORD, _BOUND))
+    with contextlib.suppress(FileNotFoundError):
+        digest.update(b"\0\0" + read_bounded(folder / PROVENANCE, JSON_BOUND))
+    return digest.digest()
 
 
 def is_leftover(path: str, wanted: Known) -> bool:

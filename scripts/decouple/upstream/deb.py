@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from decouple.base.errors import DecoupleError
+from decouple.base.files import create_file
 
 _MAGIC = b"!<arch>\n"
 #: ar(5): 16 bytes name, 12 date, 6 owner, 6 group, 8 mode, 10 size in decimal, 2 end.
@@ -26,7 +27,7 @@ def data_of(file: Path, scratch: Path) -> Iterator[Path]:
     try:
         with file.open("rb") as package:
             left = _find(package, file)
-            with scratch.open("wb") as out:
+            with create_file(scratch) as out:
                 while left and (block := package.read(min(left, _BLOCK))):
                     out.write(block)
                     left -= len(block)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
+from decouple.base.programs import in_english
 from decouple.release.manifest import RemoteFile
 from decouple.upstream import dsc
 from decouple.upstream.download import HEADERS, Downloader, Refused, read_small, refuse_useless
@@ -74,7 +75,7 @@ def check_signature(text: str) -> tuple[str, str]:
         signed.write(text.encode())
         signed.flush()
         command = ["gpgv", "--quiet", "--keyring", str(KEYRING), "--output", "-", signed.name]
-        done = subprocess.run(command, capture_output=True, check=False)
+        done = subprocess.run(command, capture_output=True, check=False, env=in_english())
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()
         raise DecoupleError(

@@ -11,9 +11,10 @@ from msgspec import Struct, to_builtins
 from decouple.base.errors import DecoupleError
 from decouple.base.names import is_relative_path
 from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
+from decouple.upstream import content
 
-#: Name of the record that lies beside an unpacked tree.
-RECORD = "provenance.json"
+RECORD = content.PROVENANCE
+"""Name of the record that lies beside an unpacked tree."""
 
 
 class VerifiedFile(Struct, frozen=True):

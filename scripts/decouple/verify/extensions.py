@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
@@ -13,8 +12,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from decouple.base import toml
+from decouple.base import programs, toml
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.files import append_to
 from decouple.base.mounts import remove_tree
 from decouple.base.process import run_logged
 from decouple.release.manifest import RemoteFile
@@ -121,9 +121,7 @@ def compile_and_try(
             given["PYTHONPATH"] = f"{inside}/site"
         else:
             where, command = f"{inside}/source", [python, f"{project}/{extension.script}"]
-        done = subprocess.run(
-            place.environment.argv(command, given, where), capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
+        done = programs.ask(place.environment.argv(command, given, where))
         _keep(place.log, extension.name, done.stdout + done.stderr)
     except DecoupleError as error:
         return Promise(name, False, str(error))
@@ -161,7 +159,7 @@ def _wheel(
 def _keep(log: Path, name: str, said: str) -> None:
     """What a trial or script said, which may be a compiler's whole output, for who must read it."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a", encoding="utf-8", errors="replace") as out:
+    with append_to(log) as out:
         out.write(f"== use of {name}\n{said}\n")
 
 

@@ -10,13 +10,13 @@ that runs is a refusal.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
+from decouple.base import programs
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
 from decouple.verify.ninja_deps import DependencyLog, normal
@@ -51,7 +51,7 @@ def read_record(
     for at in range(0, len(known), _BATCH):
         names = [str(output.relative_to(directory)) for output in known[at : at + _BATCH]]
         words = [*enter, "ninja", "-C", str(directory), "-n", "-v", *names]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        done = programs.ask(words)
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines() or [f"exit status {done.returncode}"]
             raise DecoupleError(

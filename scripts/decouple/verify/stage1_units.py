@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -21,6 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
+from decouple.base import programs
 from decouple.base.errors import DecoupleError
 from decouple.base.progress import SILENT, Progress
 from decouple.verify.ninja_deps import normal
@@ -222,7 +222,7 @@ def _is_forbidden(path: PurePosixPath, tree: PurePosixPath) -> bool:
 
 def _preprocess(unit: TranslationUnit, enter: Sequence[str]) -> tuple[tuple[PurePosixPath, ...], str]:
     script = f"cd {shlex.quote(str(unit.directory))} && exec {shlex.join(dependency_command(unit))}"
-    done = subprocess.run([*enter, "sh", "-c", script], capture_output=True, text=True, check=False)
+    done = programs.ask([*enter, "sh", "-c", script])
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         return (), next((line for line in lines if "error" in line), lines[-1])

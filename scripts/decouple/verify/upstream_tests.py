@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
+from decouple.base.files import append_to
 from decouple.base.python import run_elsewhere
 from decouple.verify.checks import Promise
 from decouple.verify.venvs import Tried
@@ -58,7 +59,7 @@ def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite], log: Pat
             seen = parse(report.read_text(encoding="utf-8"), suite.file) if report.exists() else {}
         if done.returncode:
             log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("a", encoding="utf-8") as kept:
+            with append_to(log) as kept:
                 kept.write(f"{suite.file} on {tried.name}:\n{done.stdout}{done.stderr}")
         if not seen and (name := _signal(done.returncode)):
             seen = {suite.file: name}

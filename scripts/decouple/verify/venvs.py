@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from decouple.base.files import sha256_of
+from decouple.base.files import sha256_of, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.process import Inside, run_logged
 
@@ -55,6 +55,6 @@ def install(place: Workplace, name: str, wheels: Sequence[Path], *, packages: st
             pip = [python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--no-compile"]
             pip += [f"{inside}/wheels/{wheel.name}" for wheel in wheels]
             run_logged(place.environment.argv(pip, {}, "/"), log=place.log, what=f"install into {name}")
-        marker.write_text(content)
+        write_atomically(marker, content)
     variables = {"LD_LIBRARY_PATH": libraries} if libraries else {}
     return Tried(name, tuple(place.environment.argv([python], variables, "/")), folder, inside)

@@ -19,7 +19,7 @@ from decouple.index.choose import Machine, choose, this_machine
 from decouple.index.remote import Index
 from decouple.upstream import pypi
 from decouple.upstream.download import Downloader
-from tests.support.server import FaultyServer, redirected, status
+from tests.support.server import Fault, FaultyServer, range_ignored, redirected, status
 from tests.unit.index.test_commands import digest, project
 from tests.unit.index.wheels import make_wheel
 
@@ -278,3 +278,58 @@ def test_the_index_that_manifests_are_filled_from_is_read_alike(
     (found,) = pypi.wheels("torch", Downloader(tmp_path / "cache"), server.url("/simple"))
     assert found.file.urls == (server.url(f"/moved/torch/{row['url']}"),)
     assert (found.file.name, found.file.sha256) == (row["filename"], row["hashes"]["sha256"])  # type: ignore[index]
+
+
+def pair_of(server: FaultyServer, folder: Path, at: str = "/simple/") -> None:
+    """A core and the torch-cuda that pins it, on pages that know nothing of what is in them."""
+    core = make_wheel(folder, "torch", VERSION)
+    backend = make_wheel(folder, "torch-cuda", "2.6.0+cu124", cuda="12.4", requires=(f"torch=={VERSION}",))
+    for wheel, name in ((core, "torch"), (backend, "torch-cuda")):
+        served = server.files[f"{at}{name}/"] = listing(put(server, wheel, f"{at}{name}/"))
+        server.fault(f"{at}{name}/", status(200, served, Content_Type="text/html"))
+
+
+def test_a_listing_without_metadata_is_read_in_the_wheels(server: FaultyServer, tmp_path: Path) -> None:
+    """As servers have it that know of no METADATA beside a file: of the wheel just that is asked for."""
+    pair_of(server, tmp_path)
+    found = choose(Index(server.url("/simple/"), cache=tmp_path / "cache"), "2.6", this_machine("3.13"), "cu124")
+    assert [one.project for one in found.packages] == ["torch", "torch-cuda"]
+    assert [one.range for one in server.requests if one.path.endswith(".whl")] != []
+    assert all(one.range for one in server.requests if one.path.endswith(".whl"))
+
+
+@pytest.mark.parametrize("answer", [status(404), status(200, FOUND, Content_Type="text/html")], ids=["none", "a page"])
+def test_what_answers_for_the_metadata_is_none(server: FaultyServer, tmp_path: Path, answer: Fault) -> None:
+    pair_of(server, tmp_path)
+    for name in [name for name in server.files if name.endswith(".whl")]:
+        server.fault(f"{name}.metadata", answer)
+    found = choose(Index(server.url("/simple/"), cache=tmp_path / "cache"), "2.6", this_machine("3.13"), "cu124")
+    assert len(found.packages) == 2
+
+
+def test_a_server_without_metadata_and_ranges_is_told(server: FaultyServer, tmp_path: Path) -> None:
+    pair_of(server, tmp_path)
+    for name in [name for name in server.files if name.endswith(".whl")]:
+        server.fault(name, range_ignored())
+    with pytest.raises(DecoupleError, match="ignores ranges") as refused:
+        choose(Index(server.url("/simple/"), cache=tmp_path / "cache"), "2.6", this_machine("3.13"), "cu124")
+    assert "--index FOLDER" in str(refused.value.next_step)
+
+
+def test_a_folder_without_metadata_is_read_in_the_wheels(server: FaultyServer, tmp_path: Path) -> None:
+    pair_of(server, tmp_path)
+    for name, data in server.files.items():
+        path = tmp_path / "site" / (f"{name}index.html" if name.endswith("/") else name).lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.read_bytes())
+    found = choose(Index(str(tmp_path / "site")), "2.6", this_machine("3.13"), "cu124")
+    assert [one.project for one in found.packages] == ["torch", "torch-cuda"]
+
+
+def test_a_free_threaded_python_gets_what_is_for_it(server: FaultyServer, tmp_path: Path) -> None:
+    tags = ("cp313-cp313-linux_x86_64", "cp313-cp313t-linux_x86_64")
+    rows = [put(server, make_wheel(tmp_path, "torch", VERSION, tag=tag), "/simple/torch/") for tag in tags]
+    server.files["/simple/torch/index.json"] = page(*rows)
+    for python, tag in (("3.13", tags[0]), ("3.13t", tags[1])):
+        (taken,) = choose(Index(server.url("/simple/")), "2.6", this_machine(python), "cpu").packages
+        assert taken.filename.endswith(f"{tag}.whl")

@@ -6,7 +6,6 @@ import hashlib
 import importlib
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,42 +18,10 @@ from decouple.index.wheel import read
 from decouple.release.manifest import RemoteFile
 from decouple.upstream.download import Downloader
 from simcuda import build, vendor
+from tests.support.plants import Plant
 from tests.support.server import FaultyServer
 from tests.unit.index.wheels import make_wheel
 from tests.unit.torch_cuda import conftest
-
-
-def hard(place: Path, victim: Path) -> None:
-    place.hardlink_to(victim)
-
-
-PLANTS: dict[str, Callable[[Path, Path], None]] = {
-    "a link": lambda place, victim: place.symlink_to(victim),
-    "a dangling link": lambda place, victim: place.symlink_to(victim.with_name("nowhere")),
-    "a hard link": hard,
-    "a FIFO": lambda place, victim: os.mkfifo(place),
-}
-
-
-@pytest.fixture(params=PLANTS)
-def plant(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path], Callable[[], None]]:
-    """Puts something in a place; what it gives back asserts that it led nowhere."""
-    victim = tmp_path / "victim"
-
-    def put(place: Path) -> Callable[[], None]:
-        victim.write_text("precious\n")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        PLANTS[request.param](place, victim)
-
-        def untouched() -> None:
-            assert victim.read_text() == "precious\n" and not victim.with_name("nowhere").exists()
-
-        return untouched
-
-    return put
-
-
-Plant = Callable[[Path], Callable[[], None]]
 
 
 def test_a_new_file_takes_the_place(tmp_path: Path, plant: Plant) -> None:

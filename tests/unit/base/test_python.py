@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -124,13 +125,57 @@ def test_a_relative_pythonpath_still_means_the_folder_that_a_person_named(
     assert python.run_elsewhere([str(other), "-c", "import unnamed"]).returncode == 1
 
 
-@pytest.mark.parametrize("path", [*sorted((ROOT / "scripts" / "decouple").rglob("*.py")), ROOT / "noxfile.py"], ids=str)
-def test_our_own_python_is_started_by_one_name(path: Path) -> None:
-    """``sys.executable`` in a list is a command line: `python.OWN` has the option that leaves the folder out."""
-    lists = (
-        node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.List | ast.Call)
-    )
-    for node in lists:
-        words = [ast.unparse(one) for one in (node.elts if isinstance(node, ast.List) else node.args)]
-        if "sys.executable" in words and any(word in ("'-m'", "'-c'") for word in words):
-            raise AssertionError(f"{path}:{node.lineno}")
+#: What we write, but for tests: those run in the checkout.
+WRITTEN = sorted(path for folder in ("scripts", "third_device", "ci") for path in (ROOT / folder).rglob("*.py"))
+PYTHON = re.compile(r"python|executable|interpreter|prefix", re.IGNORECASE)
+LEFT_OUT = ("'-P'", "'-I'", "*OWN", "*python.OWN", "*PYTHON")
+"""The options that leave the current folder out, and the names of command lines that begin with one."""
+ELSEWHERE = ("run_elsewhere(", "cwd=", ".argv(", "online(", "ask(environment", "_run(place", "_said(", "self.python()")
+"""How a start says in which folder it is: those of `Inside` take one, and begin in / unless it is a folder of ours."""
+IN_A_SUITE = {"suites/target.py": "'-C', self.tests", "third_device_contract/upstream.py": "folder / suite.file"}
+"""Upstream's tests run in their own folder, which some import from."""
+
+
+def starts(path: Path) -> Iterator[tuple[int, list[str], str]]:
+    """Line, words and function of each command line that starts a Python with ``-m`` or ``-c``."""
+
+    def look(node: ast.AST, function: str) -> Iterator[tuple[int, list[str], str]]:
+        if isinstance(node, ast.FunctionDef):
+            function = ast.unparse(node)
+        elements = node.elts if isinstance(node, ast.List | ast.Tuple) else getattr(node, "args", None)
+        if isinstance(elements, list):
+            words = [ast.unparse(one) for one in elements]
+            first = min((words.index(option) for option in ("'-m'", "'-c'") if option in words), default=0)
+            programs = [word for word in words[:first] if not re.match(r"'-\w+'", word)]
+            if programs and (PYTHON.search(programs[-1]) or programs[-1].lstrip("*").endswith("OWN")):
+                yield getattr(node, "lineno", 0), words[:first], function
+        for child in ast.iter_child_nodes(node):
+            yield from look(child, function)
+
+    return look(ast.parse(path.read_text(encoding="utf-8")), "")
+
+
+@pytest.mark.parametrize("path", [*WRITTEN, ROOT / "noxfile.py"], ids=lambda path: str(path.relative_to(ROOT)))
+def test_each_start_of_a_python_leaves_the_current_folder_out(path: Path) -> None:
+    """Our own by an option (``python.OWN``); somebody else's, which may be older than it, in a folder of ours."""
+    for line, words, function in starts(path):
+        left_out = any(word in LEFT_OUT for word in words)
+        suite = [word for end, word in IN_A_SUITE.items() if str(path).endswith(end)]
+        assert left_out or any(word in function for word in (*ELSEWHERE, *suite)), f"{path}:{line}: {words}"
+
+
+def test_the_starts_are_seen() -> None:
+    seen = [words for path in WRITTEN for _, words, _ in starts(path)]
+    assert len(seen) > 30 and ["*OWN"] in seen
+
+
+@pytest.mark.parametrize("text", [
+    "run([sys.executable, '-m', 'decouple'])",
+    "run((str(python), '-u', '-c', text))",
+    "OURS = [sys.executable, '-m', 'pip']",
+    "def f():\n    return run(python, '-c', 'import torch')",
+])  # fmt: skip
+def test_a_start_in_the_current_folder_is_found(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text(text)
+    with pytest.raises(AssertionError):
+        test_each_start_of_a_python_leaves_the_current_folder_out(tmp_path / "x.py")

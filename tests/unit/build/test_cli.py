@@ -95,6 +95,7 @@ def test_the_estimate_says_what_each_choice_costs(
 ) -> None:
     for name in ("series", "patches"):
         (tmp_path / name).mkdir()
+    (tmp_path / "series/2.6.toml").touch()
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))  # a checkout in which nothing was built
     call = ["build", "2.6", "--estimate", "--jobs", "2", "--tree", str(tmp_path)]
     assert main(call) == 0
@@ -119,7 +120,8 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout after a build of both stages, as folders."""
     for name in ("series", "patches", "build/2.6/src/build", "build/2.6/stage2", "build/2.6/state", "dist/2.6"):
         (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "build/2.6/src/setup.py").touch()
+    for name in ("build/2.6/src/setup.py", "series/2.6.toml"):
+        (tmp_path / name).touch()
     for stage in (1, 2):
         (tmp_path / f"build/2.6/state/stage{stage}.json").write_text("{}")
     (tmp_path / "dist/2.6/torch.whl").touch()
@@ -136,9 +138,9 @@ def test_clean_leaves_the_source_and_the_wheels(built: Path, capsys: pytest.Capt
     assert (built / "build/2.6/src/build").is_dir() and not (built / "build/2.6/stage2").exists()
     assert (built / "build/2.6/state/stage1.json").exists() and not (built / "build/2.6/state/stage2.json").exists()
     assert main(["clean", "2.6"]) == 0
-    assert left(built) == ["build/2.6/src/setup.py", "dist/2.6/torch.whl", "patches", "series"]
+    assert left(built) == ["build/2.6/src/setup.py", "dist/2.6/torch.whl", "patches", "series/2.6.toml"]
     assert main(["clean", "2.6"]) == 0  # nothing is left to do, and nothing is made
-    assert left(built) == ["build/2.6/src/setup.py", "dist/2.6/torch.whl", "patches", "series"]
+    assert left(built) == ["build/2.6/src/setup.py", "dist/2.6/torch.whl", "patches", "series/2.6.toml"]
 
 
 def test_clean_deletes_nothing_under_a_build_that_runs(built: Path, capsys: pytest.CaptureFixture[str]) -> None:

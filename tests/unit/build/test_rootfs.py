@@ -215,7 +215,7 @@ def test_a_container_that_allows_no_mounts_is_named() -> None:
     argv = ["unshare", "--user", "--map-root-user", "sh", "-c", inside, sys.executable, code]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert "mount namespaces do not work here: unshare" in done.stderr
-    assert "(in a container, allow them" in done.stderr
+    assert "(start the container with" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from decouple.base.git import git, text
 from decouple.build import description, inputs, makings, rootfs, stage
 from decouple.build.choices import Choices, Provenance
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
-from decouple.build.inputs import leaving_status_clean
 from decouple.build.makings import variables_of
 from decouple.build.stage import Job
 from decouple.build.stage1 import Stage1
 from decouple.build.stage2 import Stage2
+from decouple.build.tree_status import left_clean
 from decouple.build.wheels import read_manifest
 from tests.unit.build.conftest import commit, make_tree
 
@@ -281,7 +281,7 @@ def test_git_takes_no_notice_of_what_a_build_leaves_in_the_tree(host: HostEnviro
 @pytest.mark.parametrize("name", ["a#b", "#a", "!a", "a*", "[a]", "a\\b", "a ", "a b", "ä"])
 def test_a_made_file_of_any_name_is_ignored_and_no_other(host: HostEnvironment, name: str) -> None:
     tree = host.places.tree
-    with leaving_status_clean(tree):
+    with left_clean(tree, "x"):
         (tree / name).write_text("")
     (tree / "ab").write_text("")
     assert text("status", "--porcelain", cwd=tree) == "?? ab"

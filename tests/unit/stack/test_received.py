@@ -106,6 +106,7 @@ TAKEN: dict[str, str | bytes] = {
     + FROM + DATE + SUBJECT + BODY + DIFF,
     "lower case": FROM.lower() + DATE.replace("Date", "date") + SUBJECT.replace("Subject", "subject") + BODY + DIFF,
     "CR LF above the diff": (ENVELOPE + FROM + DATE + FOLDED + BODY).replace("\n", "\r\n") + DIFF,
+    "all of it in CR LF": (ENVELOPE + FROM + DATE + FOLDED + BODY + DIFF + NEW).replace("\n", "\r\n"),
     "a rule in the text": FROM + DATE + SUBJECT + "\nOne.\n\n---\nTwo: three\n\n---\n" + DIFF,
     "Mercurial": "# HG changeset patch\n# User Ada Lovelace <ada@example.org>\n# Date 1735787045 -3600\n"
     "# Node ID 0123\nf5: an argument\n\nWhy.\n\n" + DIFF,
@@ -152,6 +153,20 @@ DESCRIBED: dict[str, tuple[str | bytes, tuple[str, str, str]]] = {
     ),
     "year of two digits": (FROM + "Date: Thu, 2 Jan 25 03:04:05 -0800\n" + SUBJECT + BODY,
     (LADY, mail.DATE, "f5 takes an argument")),
+    "a maintainer's fields above a mail": (
+        "Origin: upstream, https://example.org/1\nBug: https://example.org/2\n\n" + ENVELOPE + FROM + DATE + FOLDED
+        + BODY,
+        (
+            LADY,
+            "1735783445 +0100",
+            "A title so long that git format-patch folds it, as every mail program does with its fields",
+        ),
+    ),
+    "a description above a mail": (
+        "Description: f5 takes an argument\n\n" + ENVELOPE + FROM.replace("Ada", "=?UTF-8?q?Ad=C3=A1?=") + DATE
+        + SUBJECT + BODY,
+        ("Adá Lovelace <ada@example.org>", "1735783445 +0100", "f5 takes an argument"),
+    ),
     "nothing": ("", (NOBODY, mail.DATE, "0001-nothing.patch")),
 }  # fmt: skip
 
@@ -160,7 +175,6 @@ ONE = ENVELOPE + FROM + SUBJECT + BODY
 REFUSED: dict[str, tuple[str | bytes, str]] = {
     "two mails": (ONE + DIFF + "-- \n2\n\n" + ONE + NEW, "mailsplit"),
     "a letter and a mail": (ENVELOPE + FROM + SUBJECT + "\nAll.\n\n" + ONE + NEW, "mailsplit"),
-    "all of it in CR LF": ((FROM + SUBJECT + BODY + DIFF).replace("\n", "\r\n"), "CR LF"),
     "a new file in CR LF": (FROM + SUBJECT + BODY + NEW_IN_CR_LF, "sed"),
     "a new file with one line in CR LF": (FROM + SUBJECT + BODY + NEW_IN_CR_LF.replace("\r", "", 1), "sed"),
     "a line in CR LF among others": (FROM + SUBJECT + BODY + DIFF.replace(ADDED, ADDED + "\r"), "sed"),
@@ -232,7 +246,8 @@ def test_a_header_survives_an_amended_commit(template: World, tmp_path: Path, ki
     assert received.by_us(world, patch).commit
     stored = world.project / "patches" / RELEASE / f"0001-{patch.name}"
     before = stored.read_bytes()
-    assert before == patch.read_bytes() or kind.startswith(("quoted-printable", "base64")), "those are decoded"
+    carried = kind.startswith(("quoted-printable", "base64", "all of it in CR LF"))
+    assert (before == patch.read_bytes()) != carried, "those are taken out of what carried them"
     with Stack.open(world.places) as stack:
         assert not edits.refresh(stack).written.files
         stack.pop(None)

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging import tags
 from torch_cuda_build import wheel
 
 from tests.support.torch_cuda import INFO
@@ -50,6 +51,24 @@ def test_a_wheel_over_upstreams_kernels_says_so_and_asks_for_what_they_need() ->
     assert "from Kineto's sources `libtorch_kineto_cuda`" in wheel.metadata({**info, "kineto": "ON"}, requires)
     assert "libtorch_cuda_patched" in wheel.metadata({**info, "core": "built"}, requires)
     assert "PyTorch's own wheel" not in wheel.metadata(INFO, [])
+
+
+@pytest.mark.parametrize(("soabi", "tag"), [
+    ("cpython-39-x86_64-linux-gnu", "cp39-cp39"),
+    ("cpython-313-x86_64-linux-gnu", "cp313-cp313"),
+    ("cpython-313t-x86_64-linux-gnu", "cp313-cp313t"),
+    ("cpython-313d-x86_64-linux-gnu", "cp313-cp313d"),
+])  # fmt: skip
+def test_the_tag_is_that_of_the_python_and_of_its_abi(soabi: str, tag: str) -> None:
+    assert wheel.tag({**INFO, "python": soabi}, "linux-x86_64") == f"{tag}-linux_x86_64"
+
+
+@pytest.mark.parametrize("version", [(3, 13), (3, 14)])
+def test_a_free_threaded_python_takes_it(version: tuple[int, int]) -> None:
+    """By the tags that packaging, and so pip, has for such a Python."""
+    abi = f"{version[0]}{version[1]}t"
+    made = wheel.tag({**INFO, "python": f"cpython-{abi}-x86_64-linux-gnu"}, "linux-x86_64")
+    assert made in map(str, tags.cpython_tags(version, [f"cp{abi}"], ["linux_x86_64"]))
 
 
 def test_one_to_be_written_anew_is_not_compressed(tmp_path: Path) -> None:

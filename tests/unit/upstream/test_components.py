@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.upstream import components
+from decouple.upstream import components, content
 from decouple.upstream.components import Component, Components
 from decouple.upstream.deb import data_of
 from decouple.upstream.download import Downloader
@@ -172,3 +172,23 @@ def test_the_files_of_a_binary_package(tmp_path: Path) -> None:
     (tmp_path / "x.deb").write_bytes(b"no archive")
     with pytest.raises(DecoupleError, match="is no ar archive"), data_of(tmp_path / "x.deb", tmp_path / "scratch"):
         pass
+
+
+@pytest.mark.parametrize("record", ["as it was", "made anew by another", "none"])
+def test_what_was_changed_in_the_cache_is_not_built(
+    archive: Archive, tmp_path: Path, record: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    wanted, downloader = listed(archive.component("a", tarball("x/a.c"))), Downloader(tmp_path / "cache")
+    found = components.ensure(wanted, downloader)
+    (found.path / "a/a.c").write_text("evil")
+    if record == "made anew by another":
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "theirs"))
+        content.write(found.path.parent)
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    elif record == "none":
+        (found.path.parent / content.RECORD).unlink()
+    with pytest.raises(DecoupleError, match=r"a\.c: not as it was unpacked"):
+        components.ensure(wanted, downloader)
+    shutil.rmtree(found.path.parent)
+    assert (components.ensure(wanted, downloader).path / "a/a.c").read_text() == "x/a.c"

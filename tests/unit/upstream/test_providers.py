@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.upstream import content
 from decouple.upstream.baseline import ensure_baseline
 from decouple.upstream.download import Downloader
 from decouple.upstream.fetching import fetch
@@ -46,7 +47,7 @@ def local_submodules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
 
 
-def test_a_record_that_a_power_cut_emptied_is_told(
+def test_a_record_that_a_power_cut_emptied_is_made_anew_and_what_it_hurt_beside_is_told(
     http_server: FaultyServer, downloader: Downloader, tree: Path
 ) -> None:
     data = tar_of(tree, "pytorch-v2.6.0")
@@ -54,9 +55,14 @@ def test_a_record_that_a_power_cut_emptied_is_told(
     release = manifest(GithubSource(remote(http_server.url(ARCHIVE), data)))
     fetched = fetch(release, "github", cache=downloader.cache, downloader=downloader)
     (fetched.path.parent / "provenance.json").write_bytes(b"")
-    with pytest.raises(DecoupleError, match=r"provenance\.json: damaged") as told:
-        fetch(release, "auto", cache=downloader.cache, downloader=downloader)
-    assert told.value.next_step == f"remove {fetched.path.parent} and run the same command again"
+    assert fetch(release, "auto", cache=downloader.cache, downloader=downloader).path == fetched.path
+    content.check(fetched.path)
+    (fetched.path.parent / "provenance.json").write_bytes(b"")
+    (fetched.path / "version.txt").write_bytes(b"")
+    fetch(release, "auto", cache=downloader.cache, downloader=downloader)
+    with pytest.raises(DecoupleError, match=r"version\.txt: not as it was unpacked") as told:
+        content.check(fetched.path)
+    assert str(told.value.next_step).startswith(f"rm -r {fetched.path.parent} ")
 
 
 class TestGithub:

@@ -162,6 +162,7 @@ def _build_py(package: str, name: str, third_device: Path, built_for: str) -> ty
             folder = Path(package) if self.editable_mode else Path(self.build_lib, package)
             self.mkpath(str(folder))
             self.copy_file(str(third_device / CPP_EXTENSION), str(folder / CPP_EXTENSION.name))
+            (folder / "_build_info.py").unlink(missing_ok=True)  # not through a link in its place
             (folder / "_build_info.py").write_text(
                 '"""What this build is. Written by the build."""\n\n'
                 f"NAME = {name!r}\nVERSION = {self.distribution.get_version()!r}\nBUILT_FOR = {built_for!r}\n",

@@ -74,6 +74,7 @@ class Generated:
         paths = [folder / "operators.h", folder / "operators.cpp"]
         for path, text in zip(paths, (self.header, self.source), strict=True):
             if not path.exists() or path.read_text(encoding="utf-8") != text:
+                path.unlink(missing_ok=True)  # not through a link in its place
                 path.write_text(text, encoding="utf-8")
         return paths
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import errno
 import os
 import re
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -117,9 +119,28 @@ def run(
             )
         retried.append(pending)
         note = f"{pending}: the compiler was killed (out of memory?); building it again alone"
-        with log.open("a", encoding="utf-8") as out:
+        with open_log(log) as out:
             out.write(f"wrapped_cmake: {note}\n")
         on_status(Status(0, 1, 0, time.monotonic() - began, None, note))
+
+
+def open_log(log: Path) -> IO[str]:
+    """Open ``log`` for more lines: a file of one name, no link or pipe that was planted there, or one of ``/dev``.
+
+    Raises WrappedCMakeError for another.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    named = log.parent == Path("/dev")
+    refused = WrappedCMakeError(f"{log}: no file of its own, but a link or a pipe", f"rm {log} and run again")
+    try:
+        handle = os.open(log, flags if named else flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        raise (refused if error.errno in (errno.ELOOP, errno.ENXIO) else error) from None
+    info = os.fstat(handle)
+    if not named and (not stat.S_ISREG(info.st_mode) or info.st_nlink != 1):
+        os.close(handle)
+        raise refused
+    return os.fdopen(handle, "a", encoding="utf-8", errors="replace")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +169,7 @@ def _attempt(
     latest: Status | None = None
     failures: list[tuple[str, int | None, list[str]]] = []
     last = ""
-    with log.open("a", encoding="utf-8", errors="replace") as out:
+    with open_log(log) as out:
         out.write(f"$ {' '.join(command)}\n")
         with _started(command, made) as process:
             for line in _lines(process.stdout):

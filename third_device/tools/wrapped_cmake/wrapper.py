@@ -98,7 +98,7 @@ class WrappedCMake:
     def _run(self, command: Sequence[str]) -> None:
         """Run CMake into the log."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("a", encoding="utf-8") as out:
+        with ninja.open_log(self.log) as out:
             out.write(f"$ {' '.join(command)}\n")
             out.flush()
             began = out.tell()
@@ -150,6 +150,7 @@ def write_report(build_dir: Path, result: ninja.Result, limits: jobs.JobLimits) 
         "objects": sum(1 for edge in edges if edge.output.endswith(".o")),
         "slowest": [dataclasses.asdict(edge) for edge in edges[:10]],
     }
+    (build_dir / REPORT).unlink(missing_ok=True)  # not through a link in its place
     (build_dir / REPORT).write_text(json.dumps(document, indent=2, sort_keys=True) + "\n")
     return document
 

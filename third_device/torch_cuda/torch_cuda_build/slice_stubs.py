@@ -37,7 +37,10 @@ def symbols(nm: str, files: Iterable[Path], *flags: str) -> set[str]:
     paths = [str(path) for path in files]
     for start in range(0, len(paths), 100):
         output = subprocess.run(
-            [nm, "--format=posix", *flags, *paths[start : start + 100]], check=True, capture_output=True, text=True
+            [nm, "--format=posix", *flags, *paths[start : start + 100]],
+            check=True,
+            stdout=subprocess.PIPE,  # what it complains of goes to the build's log
+            text=True,
         ).stdout
         names.update(line.split(" ", 1)[0].split("@", 1)[0] for line in output.splitlines() if " " in line)
     return names

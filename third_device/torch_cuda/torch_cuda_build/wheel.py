@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import io
+import re
 import time
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -88,9 +89,13 @@ def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
 
 
 def tag(info: Mapping[str, Any], platform: str) -> str:
-    """The wheel's tag from the extension's SOABI (``cpython-313-x86_64-linux-gnu``) and sysconfig's *platform*."""
+    """The wheel's tag from the extension's SOABI (``cpython-313-x86_64-linux-gnu``) and sysconfig's *platform*.
+
+    What is behind the digits (``313t``: free-threaded) is of the ABI, and not of the Python (PyPA, platform tags).
+    """
     _, version, *_ = str(info["python"]).split("-")
-    return f"cp{version}-cp{version}-{platform.replace('-', '_').replace('.', '_')}"
+    python = re.match(r"\d+", version)
+    return f"cp{python[0] if python else version}-cp{version}-{platform.replace('-', '_').replace('.', '_')}"
 
 
 def write(

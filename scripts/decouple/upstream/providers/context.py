@@ -14,13 +14,13 @@ from msgspec.structs import asdict
 from packaging.version import InvalidVersion, Version
 
 from decouple.base.errors import DecoupleError
-from decouple.base.files import locked
+from decouple.base.files import locked, work_folder
 from decouple.base.git import GitError
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import Manifest, ManifestSource, RemoteFile
 from decouple.upstream import content
 from decouple.upstream.download import Downloader, storage_error
-from decouple.upstream.fetched import Fetched, read_record, write_record
+from decouple.upstream.fetched import RECORD, Fetched, read_record, write_record
 from decouple.upstream.readers import OpenedSource, unpacked
 from decouple.upstream.unpack import new_folder
 
@@ -57,31 +57,31 @@ class FetchContext(Struct, frozen=True):
         return self.cache / "trees" / manifest.release / identity
 
     def unpacked(self, manifest: Manifest, identity: str) -> Fetched | None:
-        """The release if it was unpacked before."""
+        """The release if this user unpacked it before."""
         folder = self.shelf(manifest, identity)
-        found = read_record(folder)
-        if found:
-            content.adopt(folder)
-        return found
+        return read_record(folder) if content.is_ours(folder) else None
 
     def unpack(self, manifest: Manifest, identity: str, make: Callable[[Path], Fetched]) -> Fetched:
         """The release from the shelf; ``make`` fills a new folder with it when it is not there.
 
-        Raises DecoupleError; nothing is left on the shelf then.
+        What others left there, or nobody knows who, is unpacked once more to know what it should be. Raises
+        DecoupleError; nothing is left on the shelf then.
         """
         folder = self.shelf(manifest, identity)
         found = self.unpacked(manifest, identity)
         if found:
             return found
         with self._storage(f"unpacking PyTorch {manifest.version}"), locked(folder.with_name(f".{folder.name}.lock")):
-            found = read_record(folder)  # another run may have been quicker
-            if found is None:
+            if not (folder / RECORD).is_file():
                 with new_folder(folder) as temporary:
-                    made = make(temporary)
-                    content.write(temporary)
-                    write_record(temporary, made)
-                found = read_record(folder)
-                assert found is not None
+                    write_record(temporary, make(temporary))
+                    content.write(temporary, of=folder)
+            elif not content.is_ours(folder):  # another run may have been quicker
+                with work_folder(folder.parent, folder.name) as temporary:
+                    write_record(temporary, make(temporary))
+                    content.renew(folder, temporary)
+            found = read_record(folder)
+            assert found is not None
         return found
 
     @contextlib.contextmanager

@@ -1,0 +1,36 @@
+"""Programs whose words are read: they speak English, whatever the language of who runs us.
+
+Messages of compilers, linkers, pip and the C library are translated where their catalogues are installed; what is
+looked for in them, and told of them, is not.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+
+
+def in_english(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return ``variables`` (None: ours) with the language of C, in UTF-8. ``LANGUAGE`` would win over it."""
+    given = os.environ if variables is None else variables
+    return {name: value for name, value in given.items() if name != "LANGUAGE"} | {"LC_ALL": "C.UTF-8"}
+
+
+def ask(
+    command: Sequence[str], variables: Mapping[str, str] | None = None, *, timeout: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a short command that reads nothing, and return what it says; what is no UTF-8 of that is replaced.
+
+    ``variables``: all that it has (None: ours); ``timeout`` in seconds. Raises OSError when it cannot be started,
+    subprocess.TimeoutExpired.
+    """
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        env=in_english(variables),
+        timeout=timeout,
+    )

@@ -1,0 +1,123 @@
+"""`git status` of an applied tree tells what a person did, also behind a build that was killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from decouple.build import tree_status
+from decouple.build.tree_status import left_clean
+from decouple.flows import shell
+from decouple.flows.shell import Shell
+from tests.support.series import World, git, usual_world
+
+KILLED = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from decouple.base.files import locked
+from decouple.build.tree_status import left_clean
+tree, lock = Path(sys.argv[1]), Path(sys.argv[2])
+with locked(lock), left_clean(tree, "stage1", lock):
+    (tree / "torch/lib").mkdir(parents=True)
+    (tree / "torch/lib/libtorch.so").write_bytes(b"x")
+    (tree / "torch/version.py").write_text("")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return usual_world(tmp_path / "world")
+
+
+def status(world: World) -> str:
+    return git(world.source, "status", "--porcelain")
+
+
+def killed(world: World) -> None:
+    lock = world.source.parent / "stage1.lock"
+    done = subprocess.run([sys.executable, "-P", "-c", KILLED, str(world.source), str(lock)], check=False)
+    assert done.returncode == -9
+
+
+def soon(true: Callable[[], bool]) -> bool:
+    ends = time.monotonic() + 60
+    while not true() and time.monotonic() < ends:
+        time.sleep(0.05)
+    return true()
+
+
+def test_a_killed_build_leaves_it_as_it_was(world: World) -> None:
+    (world.source / "mine.c").write_text("int mine;\n")
+    killed(world)
+    assert soon(lambda: status(world) == "?? mine.c"), status(world)
+
+
+def test_what_a_killed_build_started_is_waited_for(world: World) -> None:
+    lock = world.source.parent / "stage1.lock"
+    script = KILLED.replace("with locked(lock), left", "with locked(lock) as held, left")
+    script = script.replace("    os.kill", "    subprocess.Popen(['sleep', '2'], pass_fds=[held])\n    os.kill")
+    subprocess.run([sys.executable, "-P", "-c", script, str(world.source), str(lock)], check=False)
+    time.sleep(0.5)
+    (world.source / "torch/lib/libc10.so").write_bytes(b"of what goes on")
+    (world.source / "torch/late.py").write_bytes(b"of what goes on")
+    assert soon(lambda: status(world) == ""), status(world)
+
+
+def test_what_a_kill_of_all_left_is_excluded_behind_the_next_build(world: World) -> None:
+    (world.source / "mine.c").write_text("int mine;\n")
+    (world.source / ".git/unknown-before-stage1").write_text("mine.c")
+    (world.source / "torch/version.py").write_text("")
+    with left_clean(world.source, "stage1"):
+        (world.source / "torch/other.py").write_text("")
+    assert status(world) == "?? mine.c"
+    assert not list((world.source / ".git").glob("unknown-before-*"))
+
+
+def test_a_build_that_ends_leaves_no_process(world: World) -> None:
+    with left_clean(world.source, "stage1"):
+        assert soon(lambda: f"tree_status {world.source} stage1".encode() in running())
+    assert f"tree_status {world.source}".encode() not in running()
+
+
+def running() -> bytes:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().replace(b"\0", b" "))
+        except OSError:
+            continue
+    return b"\n".join(found)
+
+
+def test_a_command_in_the_environment_leaves_it_as_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Here:
+        class places:
+            tree = world.source
+
+        def names(self) -> dict[str, str]:
+            return {"tree": str(world.source)}
+
+        def argv(self, command: list[str], variables: dict[str, str], start: str) -> list[str]:
+            return ["env", "-C", start, *command]
+
+    monkeypatch.setattr(shell, "_opened", lambda request, listener: (Here(), {}))
+    asked = Shell(
+        world.project,
+        "2.6",
+        env="host",
+        command="mkdir -p torch/lib test/__pycache__; touch torch/lib/a.so test/__pycache__/a.pyc x",
+    )
+    assert shell.run(asked) == 0
+    assert (world.source / "torch/lib/a.so").exists()
+    assert status(world) == ""
+
+
+def test_a_clone_of_a_person_is_not_written_to(tmp_path: Path, world: World) -> None:
+    git(tmp_path, "clone", "-q", str(world.upstream), "theirs")
+    assert not tree_status.is_applied(tmp_path / "theirs") and tree_status.is_applied(world.source)

@@ -1,0 +1,142 @@
+"""An unpacked tree in the cache is believed with this user's seal: who can edit the tree can edit its record, too."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.upstream import content, readers
+from decouple.upstream.fetched import Fetched
+from decouple.upstream.fetching import fetch
+from tests.support.releases import manifest, sample_tree, tar_of
+
+EVIL = b"import evil\n"
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = tmp_path / "pytorch-v2.6.0.tar.gz"
+    path.write_bytes(tar_of(sample_tree(tmp_path / "original"), "pytorch-v2.6.0"))
+    return path
+
+
+def fetched(archive: Path) -> Fetched:
+    return fetch(manifest(), f"local:{archive}", cache=archive.parent / "cache")
+
+
+def as_another(state: Path, work: Callable[[], object]) -> None:
+    """Do what another user of the same cache does."""
+    before = os.environ["XDG_STATE_HOME"]
+    os.environ["XDG_STATE_HOME"] = str(state)
+    try:
+        work()
+    finally:
+        os.environ["XDG_STATE_HOME"] = before
+
+
+def without_record(shelf: Path) -> None:
+    (shelf / content.RECORD).unlink()
+
+
+def with_a_record(shelf: Path) -> None:
+    as_another(shelf.parents[3] / "theirs", lambda: content.write(shelf))
+
+
+def with_their_seal_as_ours(shelf: Path) -> None:
+    (ours,) = shelf.glob(f"{content.RECORD}.*")
+    with_a_record(shelf)
+    (theirs,) = set(shelf.glob(f"{content.RECORD}.*")) - {ours}
+    theirs.replace(ours)
+
+
+def with_a_record_and_no_seal(shelf: Path) -> None:
+    with_a_record(shelf)
+    for one in shelf.glob(f"{content.RECORD}.*"):
+        one.unlink()
+
+
+PLANTED: dict[str, Callable[[Path], None]] = {
+    "its record deleted": without_record,
+    "its record made anew": with_a_record,
+    "its record with another's seal in the place of ours": with_their_seal_as_ours,
+    "its record without a seal": with_a_record_and_no_seal,
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_changed_file_is_found_whatever_the_record_says(archive: Path, planted: str) -> None:
+    shelf = fetched(archive).path.parent
+    (shelf / "tree/setup.py").write_bytes(EVIL)
+    PLANTED[planted](shelf)
+    again = fetched(archive)
+    with pytest.raises(DecoupleError, match="not as it was unpacked"):
+        content.check(again.path)
+    with pytest.raises(DecoupleError, match="not as it was unpacked"):
+        readers.unpacked("local", again.path, partial=False).source.read("setup.py")
+
+
+def test_the_provenance_is_under_the_seal(archive: Path) -> None:
+    one = fetched(archive)
+    shelf = one.path.parent
+    shutil.copytree(shelf / "tree", shelf / "other")
+    (shelf / "other/setup.py").write_bytes(EVIL)
+    record = json.loads((shelf / "provenance.json").read_text())
+    (shelf / "provenance.json").write_text(json.dumps(record | {"path": "other"}))
+    assert fetched(archive).path == one.path
+
+
+def test_a_seal_is_for_one_source(archive: Path) -> None:
+    """The sealed tree of another release, or of another source, in its place."""
+    one = fetched(archive)
+    other = archive.with_name("other.tar.gz")
+    (archive.parent / "original/setup.py").write_bytes(EVIL)
+    other.write_bytes(tar_of(archive.parent / "original", "pytorch-v2.6.0"))
+    evil = fetched(other)
+    shutil.rmtree(one.path.parent)
+    shutil.copytree(evil.path.parent, one.path.parent, symlinks=True)
+    again = fetched(archive)
+    with pytest.raises(DecoupleError, match="not as it was unpacked"):
+        content.check(again.path)
+
+
+def test_two_users_may_share_a_cache(archive: Path) -> None:
+    """Each unpacks the archive once, to know what the tree should be; neither takes it from the other."""
+    one = fetched(archive)
+    inode = one.path.stat().st_ino
+    as_another(archive.parent / "theirs", lambda: content.check(fetched(archive).path))
+    content.check(fetched(archive).path)
+    assert one.path.stat().st_ino == inode
+    assert len(list(one.path.parent.glob(f"{content.RECORD}.*"))) == 2
+
+
+def test_what_is_sealed_is_not_unpacked_again(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched(archive)
+    monkeypatch.setattr(content, "write", lambda *arguments: pytest.fail("unpacked again"))
+    content.check(fetched(archive).path)
+
+
+def test_a_user_who_can_have_no_key_believes_a_folder_of_their_own(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    tree = fetched(archive).path
+    content.check(fetched(archive).path)
+    assert content.is_ours(tree.parent)
+    tree.parent.chmod(0o777)
+    assert not content.is_ours(tree.parent)
+
+
+@pytest.mark.parametrize("kind", ["a file", "a folder"])
+def test_a_folder_of_a_person_has_no_record(tmp_path: Path, kind: str) -> None:
+    """Whatever is called so beside it."""
+    tree = sample_tree(tmp_path / "tree")
+    (tmp_path / content.RECORD).mkdir() if kind == "a folder" else (tmp_path / content.RECORD).write_text("words")
+    assert content.known(tree) is None
+    content.check(tree)
