@@ -206,7 +206,7 @@ def check(rank, device):
         if hasattr(work, "block_current_stream"):
             work.block_current_stream()
         work.wait()
-        assert work.is_completed() and work.is_success() and work.exception() is None
+        assert work.is_completed() and work.is_success()
     sending.wait()
     assert box.cpu().tolist() == [float(before)] * 4
 """

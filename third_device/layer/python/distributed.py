@@ -25,8 +25,11 @@ def _create_own(name: str, store: Any, rank: int, size: int, timeout: timedelta)
 
 def register() -> None:
     """Make them known; the device uses the backend's own, or else the host's. A second call changes nothing."""
-    for name in _C.own_collectives():  # the first one that is registered for a device is its default
+    makers = {name: partial(_create_own, name) for name in _C.own_collectives()}
+    if hasattr(dist, "ProcessGroupGloo"):
+        makers[BACKEND] = _create
+    for name, make in makers.items():
         if name not in dist.Backend.backend_list:
-            dist.Backend.register_backend(name, partial(_create_own, name), devices=[NAME])
-    if hasattr(dist, "ProcessGroupGloo") and BACKEND not in dist.Backend.backend_list:
-        dist.Backend.register_backend(BACKEND, _create, devices=[NAME])
+            dist.Backend.register_backend(name, make, devices=[NAME])
+            # which one of several is a device's default differs between releases
+            dist.Backend.default_device_backend_map[NAME] = next(iter(makers))
