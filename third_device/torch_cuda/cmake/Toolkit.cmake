@@ -15,7 +15,7 @@ if(NOT CMAKE_CUDA_COMPILER)
 endif()
 set(CMAKE_CUDA_ARCHITECTURES OFF) # TORCH_CUDA_ARCH_LIST decides, by upstream's own rules
 enable_language(CUDA)
-set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_STANDARD "${CMAKE_CXX_STANDARD}")
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 # A compiler cache reads command lines, not response files.
 foreach(kind INCLUDES LIBRARIES OBJECTS)
