@@ -21,13 +21,12 @@ include(Dependencies)
 include(Imported)
 include(Nvtx)
 include(Common)
-get_target_property(nvtx dep::NVTX INTERFACE_LINK_LIBRARIES)
 get_target_property(defines common INTERFACE_COMPILE_DEFINITIONS)
 get_target_property(includes common INTERFACE_SYSTEM_INCLUDE_DIRECTORIES)
 file(GENERATE OUTPUT told CONTENT "$<JOIN:${defines},
 >
 ")
-foreach(name TORCH_CUDA_VERSION USE_CUFILE nvtx includes CMAKE_INSTALL_RPATH)
+foreach(name TORCH_CUDA_VERSION USE_CUFILE NVTX_LIBRARY includes CMAKE_INSTALL_RPATH)
   file(APPEND "${CMAKE_BINARY_DIR}/values" "${name}=${${name}}\\n")
 endforeach()
 """
@@ -111,14 +110,14 @@ def answers(kernels: Path, *settings: str) -> dict[str, str]:
 def test_nvtx_is_a_library_of_cuda_12(kernels: Path) -> None:
     cuda_12(kernels)
     told = answers(kernels)
-    assert told["TORCH_CUDA_VERSION"] == "12.4" and told["nvtx"] == "CUDA::nvToolsExt"
+    assert told["TORCH_CUDA_VERSION"] == "12.4" and told["NVTX_LIBRARY"] == "CUDA::nvToolsExt"
     assert "TORCH_CUDA_USE_NVTX3" not in told["defines"] and "cu13" not in told["CMAKE_INSTALL_RPATH"]
 
 
 def test_nvtx_is_headers_of_cuda_13(kernels: Path) -> None:
     cuda_13(kernels)
     told = answers(kernels)
-    assert told["TORCH_CUDA_VERSION"] == "13.2" and "nvToolsExt" not in told["nvtx"]
+    assert told["TORCH_CUDA_VERSION"] == "13.2" and not told["NVTX_LIBRARY"]
     assert "TORCH_CUDA_USE_NVTX3" in told["defines"].splitlines()
 
 

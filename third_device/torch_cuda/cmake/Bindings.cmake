@@ -32,7 +32,7 @@ target_include_directories(torch_python_cuda_objects SYSTEM PRIVATE "${PYBIND11_
 target_link_libraries(torch_python_cuda_objects PRIVATE common)
 add_library(torch_python_cuda SHARED $<TARGET_OBJECTS:torch_python_cuda_objects>)
 set_target_properties(torch_python_cuda PROPERTIES LINKER_LANGUAGE CXX)
-target_link_libraries(torch_python_cuda PRIVATE core::torch_python core::torch_cpu core::c10 torch_cuda c10_cuda CUDA::cudart dep::NVTX)
+target_link_libraries(torch_python_cuda PRIVATE core::torch_python core::torch_cpu core::c10 torch_cuda c10_cuda CUDA::cudart ${NVTX_LIBRARY})
 if(USE_CUDNN)
   target_link_libraries(torch_python_cuda PRIVATE dep::CUDNN)
 endif()
