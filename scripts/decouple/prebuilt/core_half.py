@@ -2,6 +2,7 @@
 
 Libraries with kernels are left out, ``torch.version.cuda`` is None, and the CUDA bindings inside the wheel's own
 libtorch_python are kept out of ``torch._C`` by a small library that is asked before them (``half/without_cuda.cpp``).
+That works while libtorch_python exports them: that of 2.6 does, that of 2.15 keeps them to itself and is refused.
 It is for tests of torch_cuda only: that libtorch_python does not load without libtorch_cuda.
 """
 
@@ -18,7 +19,7 @@ from decouple.base.files import work_folder, write_atomically
 from decouple.base.mounts import remove_tree
 from decouple.base.progress import SILENT, Progress
 from decouple.base.python import run_elsewhere
-from decouple.prebuilt import fetch, official
+from decouple.prebuilt import dynamic, fetch, official
 from decouple.prebuilt.pairing import Pair
 from decouple.upstream.download import Downloader
 
@@ -121,7 +122,19 @@ def finish_core(site: Path) -> None:
     process = programs.ask([*command, "-ldl"])
     if process.returncode:
         raise DecoupleError(f"{_HALF / 'without_cuda.cpp'}: {process.stderr.strip()}", next_step="look at the compiler")
+    _refuse_hidden_bindings(site / "torch/lib/libtorch_python.so", library)
     info = site / f"{PACKAGE}-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PACKAGE}\nVersion: 0\n", encoding="utf-8")
     (info / "entry_points.txt").write_text(_ENTRY, encoding="utf-8")
+
+
+def _refuse_hidden_bindings(theirs: Path, ours: Path) -> None:
+    """Raise DecoupleError where ``theirs`` asks itself for its bindings, which would then be taken for ours."""
+    asked = {name for name in dynamic.read_file_symbols(ours).defined if name.startswith("_Z")}
+    hidden = sorted(asked - dynamic.read_file_symbols(theirs).defined.keys())
+    if hidden:
+        raise DecoupleError(
+            f"{theirs}: does not export {', '.join(hidden)}: its CUDA bindings cannot be kept out of torch._C",
+            next_step="compare with a core that was built without CUDA: decouple build --stage 1, then --core built",
+        )

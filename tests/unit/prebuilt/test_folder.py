@@ -25,6 +25,13 @@ pytestmark = pytest.mark.tools("c++", "readelf")
 
 VERSION = b"__version__ = '2.6.0+cu124'\ncuda: Optional[str] = '12.4'\n"
 CONFIG = b"#define AT_CUDNN_ENABLED() 1\n"
+PYTHON = """
+struct _object; struct PyMethodDef;
+void THCPStream_init(_object*) {} void THCPEvent_init(_object*) {}
+void THCPGraph_init(_object*) {} void THCPMemPool_init(_object*) {}
+namespace torch::cuda { void initModule(_object*) {} }
+PyMethodDef* THCPModule_methods() { return nullptr; }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +40,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     lib = tmp_path_factory.mktemp("official")
     compiled(CORE + 'extern "C" void sgemm_() {}', lib / "libtorch_cpu.so")
     compiled("int c10;", lib / "libc10.so")
-    compiled("int python;", lib / "libtorch_python.so")
+    compiled(PYTHON, lib / "libtorch_python.so")
     compiled(KERNELS, lib / "libtorch_cuda.so")
     return {
         **{f"torch/lib/{path.name}": path.read_bytes() for path in lib.glob("*.so")},
@@ -198,6 +205,15 @@ def test_a_core_half_has_everything_but_the_kernels(published: Make, content: di
     assert {"_Z18THCPModule_methodsv", "_ZN5torch4cuda10initModuleEP7_object"} <= set(defined)
     with pytest.raises(UsageError, match="is there already"):
         core_half.make_core_half(pair, site, Downloader(tmp_path / "cache"))
+
+
+def test_a_wheel_that_hides_its_bindings_makes_no_core_half(tmp_path: Path) -> None:
+    """As that of 2.15 does: torch._C would keep upstream's bindings, and ours would be compared with nothing."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/version.py").write_bytes(VERSION)
+    compiled(PYTHON, tmp_path / "torch/lib/libtorch_python.so", "-fvisibility=hidden")
+    with pytest.raises(DecoupleError, match=r"does not export .*THCPModule_methods"):
+        core_half.finish_core(tmp_path)
 
 
 def test_a_core_half_of_an_installed_wheel_takes_nothing_from_it(

@@ -8,7 +8,7 @@ set(INCLUDE_DIRS
   "${PYTORCH_SOURCE_DIR}/aten/src" "${PYTORCH_SOURCE_DIR}")
 list(FILTER INCLUDE_DIRS EXCLUDE REGEX "^$") # nothing is generated beside imported kernels
 set(THIRD_PARTY_INCLUDE_DIRS "${CUTLASS_INCLUDE_DIR}" "${CUTLASS_UTIL_INCLUDE_DIR}" "${FMT_INCLUDE_DIR}" "${NLOHMANN_INCLUDE_DIR}"
-  "${CUDNN_FRONTEND_INCLUDE_DIR}" ${CUDAToolkit_INCLUDE_DIRS})
+  "${CUDNN_FRONTEND_INCLUDE_DIR}" "${NVTX_INCLUDE_DIR}" ${CUDAToolkit_INCLUDE_DIRS})
 list(FILTER THIRD_PARTY_INCLUDE_DIRS EXCLUDE REGEX "NOTFOUND$|^$")
 list(REMOVE_DUPLICATES THIRD_PARTY_INCLUDE_DIRS)
 
@@ -33,6 +33,7 @@ target_include_directories(common SYSTEM INTERFACE ${THIRD_PARTY_INCLUDE_DIRS})
 target_compile_definitions(common INTERFACE
   ${CORE_DEFINITIONS} AT_PER_OPERATOR_HEADERS USE_CUDA FMT_HEADER_ONLY=1 FLASHATTENTION_DISABLE_ALIBI _FILE_OFFSET_BITS=64
   CUTLASS_ENABLE_TENSOR_CORE_MMA=1 CUTLASS_ENABLE_SM90_EXTENDED_MMA_SHAPES=1 CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED
+  $<$<BOOL:${NVTX_INCLUDE_DIR}>:TORCH_CUDA_USE_NVTX3>
   $<$<BOOL:${USE_CUDNN}>:USE_CUDNN> $<$<BOOL:${USE_NCCL}>:USE_NCCL>)
 if(USE_DISTRIBUTED)
   target_compile_definitions(common INTERFACE USE_DISTRIBUTED USE_RPC $<$<BOOL:${USE_TENSORPIPE}>:USE_TENSORPIPE>
@@ -72,11 +73,11 @@ set(rpath "$ORIGIN")
 foreach(package cublas cuda_cupti cuda_nvrtc cuda_runtime cudnn cufft cufile curand cusolver cusparse nccl nvjitlink nvtx)
   list(APPEND rpath "$ORIGIN/../../nvidia/${package}/lib")
 endforeach()
-# where nvidia-cusparselt and nvidia-cudss put themselves
+# where nvidia-cusparselt puts itself, and nvidia-cudss and all of CUDA 13's toolkit
 if(USE_CUSPARSELT)
   list(APPEND rpath "$ORIGIN/../../cusparselt/lib")
 endif()
-if(USE_CUDSS)
+if(USE_CUDSS OR CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13)
   list(APPEND rpath "$ORIGIN/../../nvidia/cu${CUDAToolkit_VERSION_MAJOR}/lib")
 endif()
 list(APPEND rpath "$ORIGIN/../../torch/lib")

@@ -41,7 +41,7 @@ endif()
 
 add_library(torch_cuda SHARED $<TARGET_OBJECTS:torch_cuda_objects>)
 set_target_properties(torch_cuda PROPERTIES LINKER_LANGUAGE CXX)
-set(cuda_libraries CUDA::cublas CUDA::cublasLt CUDA::cufft CUDA::curand CUDA::cusolver CUDA::cusparse CUDA::cudart CUDA::nvToolsExt)
+set(cuda_libraries CUDA::cublas CUDA::cublasLt CUDA::cufft CUDA::curand CUDA::cusolver CUDA::cusparse CUDA::cudart ${NVTX_LIBRARY})
 target_link_libraries(torch_cuda PRIVATE core::torch_cpu core::c10 c10_cuda ${cuda_libraries} ${CMAKE_DL_LIBS})
 if(USE_CUDNN)
   target_link_libraries(torch_cuda PRIVATE dep::CUDNN)
