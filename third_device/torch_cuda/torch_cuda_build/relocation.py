@@ -82,8 +82,8 @@ def _base(path: str, tail: str) -> str:
     return path.removesuffix("/" + tail) if path.endswith("/" + tail) else ""
 
 
-def make_shadow(source: Path, pairs: Mapping[str, str], shadow: Path) -> int:
-    """Make *shadow* show *pairs*; rewritten only when they changed (ninja sees stable paths). Returns links made.
+def check_pairs(source: Path, pairs: Mapping[str, str]) -> None:
+    """Whether the tree *source* is as the *pairs* say.
 
     Raises RelocationError when a file is at neither place, or a name leads out of the tree.
     """
@@ -99,6 +99,14 @@ def make_shadow(source: Path, pairs: Mapping[str, str], shadow: Path) -> int:
             f"{source}: {len(lost)} relocated files are not where the patches put them, e.g. {pairs[lost[0]]} "
             f"(from {lost[0]}); next: apply the series anew"
         )
+
+
+def make_shadow(source: Path, pairs: Mapping[str, str], shadow: Path) -> int:
+    """Make *shadow* show *pairs*; rewritten only when they changed (ninja sees stable paths). Returns links made.
+
+    Raises RelocationError when a file is at neither place, or a name leads out of the tree.
+    """
+    check_pairs(source, pairs)
     wanted = links(pairs, source)
     text = "".join(f"{old}\t{new}\n" for old, new in sorted(wanted.items()))
     stamp = shadow / STAMP
