@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -104,6 +105,36 @@ def walk(root: Path | str, enters: Callable[[str], bool] = lambda name: True) ->
                     pending.append(f"{name}/")
 
 
+def remove_folder(folder: Path | str, *, ignore_errors: bool = False) -> None:
+    """Delete ``folder`` and all below it, however deep: `shutil.rmtree` before Python 3.14 calls itself for each level.
+
+    Raises OSError unless ``ignore_errors``.
+    """
+    try:
+        shutil.rmtree(folder, ignore_errors=ignore_errors)
+    except RecursionError:
+        try:
+            _flatten(folder)
+            shutil.rmtree(folder, ignore_errors=ignore_errors)
+        except OSError:
+            if not ignore_errors:
+                raise
+
+
+def _flatten(folder: Path | str) -> None:
+    """Move every folder below ``folder`` right into it, so that none is deep, and no path too long to be named."""
+    moved = itertools.count()
+    pending = [os.fspath(folder)]
+    while pending:
+        here = pending.pop()
+        with os.scandir(here) as listed:
+            below = [one for one in listed if one.is_dir(follow_symlinks=False)]
+        for one in below:
+            place = f"{folder}/.{next(moved)}.moved"
+            os.rename(one.path, place)  # noqa: PTH104 - thousands of times
+            pending.append(place)
+
+
 def unreadable(path: str) -> bool:
     """Whether ``path`` is, or links to, a folder, or a pipe, socket or device, whose reader may wait for ever."""
     try:
@@ -149,7 +180,7 @@ def work_folder(folder: Path, name: str) -> Iterator[Path]:
     with locked(folder):
         for path in folder.iterdir():
             if left.fullmatch(path.name):
-                shutil.rmtree(path, ignore_errors=True)
+                remove_folder(path, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder) as made:
             yield Path(made)
 

@@ -33,6 +33,7 @@ from decouple.base.files import write_atomically
 from decouple.base.outside import parse_json, read_bounded
 from decouple.base.pace import HEAD_SECONDS, Pace, TooSlow, within
 from decouple.index.offer import ADDRESS_BOUND, Page, local_path, page_of, project_name
+from decouple.upstream.download import new_session
 
 TIMEOUT = 30.0  # seconds without a byte
 PIECE = 1 << 16  # bytes read at a time
@@ -81,7 +82,7 @@ class Index:
         self._cache, self._offline = cache, offline
         self.narrow: Callable[[Page], Page] = lambda page: page
         """What is made of every project's page before it is used, as with a signed list of what is current."""
-        self._session = requests.Session()
+        self._session = new_session()
         self._session.headers["Accept-Encoding"] = "gzip"
         again = Retry(total=3, connect=1, status_forcelist=(429, 502, 503), backoff_factor=0.5, raise_on_status=False)
         for prefix in ("http://", "https://"):

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from decouple.base.checkout import SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.fault import step
+from decouple.base.files import remove_folder
 from decouple.base.git import Repository
 from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
@@ -340,7 +341,7 @@ def create(
     part = target.with_name(f".{target.name}.part")
     if part.exists():
         step("remove an unfinished tree")
-        shutil.rmtree(part)
+        remove_folder(part)
     part.parent.mkdir(parents=True, exist_ok=True)
     repository = Repository(part)
     repository.held = held

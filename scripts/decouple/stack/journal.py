@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
-from decouple.base.files import write_atomically
+from decouple.base.files import remove_folder, write_atomically
 from decouple.base.git import Repository
 from decouple.base.names import PathPart, RelativePath, is_relative_path
 from decouple.base.outside import from_portable, parse_json, portable, read_bounded
@@ -251,7 +250,7 @@ class Journal:
 
     def recover(self) -> list[str]:
         """Bring a transaction that was cut off to its end, or drop it. Returns what was done, in words."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        remove_folder(self.scratch, ignore_errors=True)
         if self._locking.exists():
             worktree.forget_new_locks(self.repository, ("index.lock",), self._locking.stat().st_mtime)
             self._locking.unlink()
@@ -259,7 +258,7 @@ class Journal:
         try:
             record = self._record()
         except FileNotFoundError:
-            shutil.rmtree(self._staged, ignore_errors=True)
+            remove_folder(self._staged, ignore_errors=True)
             return []
         verb = record.verb
         if self._has_changed_nothing():
@@ -280,7 +279,7 @@ class Journal:
         return self.repository.root.parent / "rescued"
 
     def _stage(self, plan: Transaction, head: str) -> None:
-        shutil.rmtree(self._staged, ignore_errors=True)
+        remove_folder(self._staged, ignore_errors=True)
         files = []
         for number, (path, data) in enumerate(plan.files.items()):
             if data == (path.read_bytes() if path.is_file() else None):
@@ -353,4 +352,4 @@ class Journal:
     def _drop(self) -> None:
         step("remove the journal")
         self._path.unlink(missing_ok=True)
-        shutil.rmtree(self._staged, ignore_errors=True)
+        remove_folder(self._staged, ignore_errors=True)
