@@ -31,12 +31,12 @@ BATCH = 2_000
 
 def main() -> int:
     """Attack every reader, or one."""
-    from tests.support import hostile
+    from tests.support import hostile_files
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--reader", choices=sorted(hostile.ATTACKS), action="append")
+    parser.add_argument("--reader", choices=sorted(hostile_files.ATTACKS), action="append")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--batch", action="store_true", help=argparse.SUPPRESS)
@@ -45,7 +45,7 @@ def main() -> int:
         return _one(asked.reader[0], asked.count, asked.seed)
     results: dict[str, Any] = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
     bad, ends = 0, time.monotonic() + asked.seconds
-    for name in asked.reader or hostile.ATTACKS:
+    for name in asked.reader or hostile_files.ATTACKS:
         while (done := results.get(name, {}).get("inputs", 0)) < asked.count:
             if time.monotonic() > ends:
                 return 3
@@ -71,15 +71,16 @@ def main() -> int:
 
 
 def _one(name: str, count: int, seed: int) -> int:
-    from tests.support import hostile
+    from tests.support import hostile, hostile_files
 
+    attack = hostile_files.ATTACKS[name]
     began = time.monotonic()
-    tally = hostile.run(name, count, seed)
+    tally = hostile.run(attack, count, seed)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     seen = {
         "reader": name,
         "inputs": tally.inputs,
-        "counted": hostile.ATTACKS[name].counted or "values",
+        "counted": attack.counted or "values",
         "calls": tally.calls,
         "refused": tally.refused,
         "refused_in": sorted(tally.lines),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -108,7 +109,7 @@ def clear_folder(path: Path) -> None:
     """Remove a folder of ours and all that is in it; of a link in its place the link. What cannot go stays."""
     if path.is_symlink() or path.is_file():
         path.unlink()
-    shutil.rmtree(path, ignore_errors=True)
+    remove_folder(path, ignore_errors=True)
 
 
 def sha256_of(path: Path) -> str:
@@ -133,6 +134,36 @@ def walk(root: Path | str, enters: Callable[[str], bool] = lambda name: True) ->
                     yield name, one
                 elif enters(name):
                     pending.append(f"{name}/")
+
+
+def remove_folder(folder: Path | str, *, ignore_errors: bool = False) -> None:
+    """Delete ``folder`` and all below it, however deep: `shutil.rmtree` before Python 3.14 calls itself for each level.
+
+    Raises OSError unless ``ignore_errors``.
+    """
+    try:
+        shutil.rmtree(folder, ignore_errors=ignore_errors)
+    except RecursionError:
+        try:
+            _flatten(folder)
+            shutil.rmtree(folder, ignore_errors=ignore_errors)
+        except OSError:
+            if not ignore_errors:
+                raise
+
+
+def _flatten(folder: Path | str) -> None:
+    """Move every folder below ``folder`` right into it, so that none is deep, and no path too long to be named."""
+    moved = itertools.count()
+    pending = [os.fspath(folder)]
+    while pending:
+        here = pending.pop()
+        with os.scandir(here) as listed:
+            below = [one for one in listed if one.is_dir(follow_symlinks=False)]
+        for one in below:
+            place = f"{folder}/.{next(moved)}.moved"
+            os.rename(one.path, place)  # noqa: PTH104 - thousands of times
+            pending.append(place)
 
 
 def unreadable(path: str) -> bool:
@@ -184,7 +215,7 @@ def work_folder(folder: Path, name: str) -> Iterator[Path]:
     with locked(folder):
         for path in folder.iterdir():
             if left.fullmatch(path.name):
-                shutil.rmtree(path, ignore_errors=True)
+                remove_folder(path, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".part", dir=folder) as made:
             yield Path(made)
 

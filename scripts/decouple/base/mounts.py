@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-import shutil
 from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
+from decouple.base.files import remove_folder
 
 MOUNTINFO = Path("/proc/self/mountinfo")
 
@@ -39,10 +40,14 @@ def remove_tree(folder: Path) -> None:
     if mounted:
         raise DecoupleError(f"{folder}: {mounted[0]} is mounted there; not deleted", next_step=f"umount {mounted[0]}")
     device = folder.lstat().st_dev
-    for base, folders, _ in os.walk(folder):
-        for name in folders:
-            path = Path(base, name)
-            if not path.is_symlink() and path.lstat().st_dev != device:
-                raise DecoupleError(f"{path}: on another file system; not deleted", next_step=f"umount {path}")
+    pending = [str(folder)]
+    while pending:  # os.walk calls itself for every level
+        with contextlib.suppress(OSError), os.scandir(pending.pop()) as listed:
+            for one in listed:
+                if one.is_dir(follow_symlinks=False):
+                    if one.stat(follow_symlinks=False).st_dev != device:
+                        where = f"umount {one.path}"
+                        raise DecoupleError(f"{one.path}: on another file system; not deleted", next_step=where)
+                    pending.append(one.path)
     step(f"delete {folder.name}")
-    shutil.rmtree(folder)
+    remove_folder(folder)

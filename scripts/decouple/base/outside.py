@@ -19,6 +19,8 @@ NAME_BOUND = 255
 """Bytes of a file name, as Linux's file systems have it (NAME_MAX)."""
 FILE_BOUND = 8 << 30
 """Bytes of a file that is fetched or opened: above the largest wheel (TheRock's torch has 5.8 GiB)."""
+DEPTH_BOUND = 200
+"""Folders above one another in an archive; those of PyTorch 2.6 are 12. Much of Python calls itself for each."""
 JSON_BOUND = 64 << 20
 """Bytes of a JSON document; the largest that is read is a project's page, about 6 MiB on PyPI."""
 

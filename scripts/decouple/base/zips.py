@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from decouple.base.errors import DecoupleError
-from decouple.base.outside import FILE_BOUND
+from decouple.base.outside import DEPTH_BOUND, FILE_BOUND
 
 DIRECTORY_BOUND = 16 << 20
 """Bytes of a zip's central directory; PyTorch's wheel has about 1.5 MiB for 12,000 members."""
@@ -62,7 +62,7 @@ def opened(path: Path, *, mend: str = "build or download it again") -> Iterator[
         with path.open("rb") as source:
             refuse_large_directory(source, path.name)
         with Archive(path) as archive:
-            refuse_growth(archive, path.stat().st_size, path.name)
+            refuse_spread(archive, path.stat().st_size, path.name)
             yield archive
     except DAMAGE as error:
         if not _is_of_zipfile(error):
@@ -81,8 +81,11 @@ def _is_of_zipfile(error: BaseException) -> bool:
     return any(frame.f_code.co_filename == own for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
-def refuse_growth(archive: zipfile.ZipFile, size: int, name: str) -> None:
-    """Raise DecoupleError where a zip of ``size`` bytes says that it unpacks to far more."""
+def refuse_spread(archive: zipfile.ZipFile, size: int, name: str) -> None:
+    """Raise DecoupleError where a zip of ``size`` bytes says that it unpacks to far more, or to folders too deep."""
+    deep = max((info.filename.count("/") for info in archive.infolist()), default=0)
+    if deep > DEPTH_BOUND:
+        raise _refusal(f"{name}: a member {deep} folders deep, more than {DEPTH_BOUND}")
     unpacked = sum(info.file_size for info in archive.infolist())
     if unpacked > GROWTH_FREE + GROWTH_BOUND * size:
         raise _refusal(f"{name}: {size} bytes that unpack to {unpacked}, more than {GROWTH_BOUND} times as much")

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
+from decouple.base.outside import is_count
 from decouple.build.settings import Cost
 
 _COMPILED = re.compile(r"build (\S+\.o): (?:C|CXX|CUDA|ASM|OBJC|OBJCXX)\w*_COMPILER__")
@@ -154,7 +155,11 @@ def _objects(build_dir: Path) -> dict[str, float]:
     if not log.exists():
         return {}
     lines = (line.split("\t") for line in log.read_text(errors="replace").splitlines() if line.count("\t") == 4)
-    newest = {name: (int(end) - int(start)) / 1000 for start, end, _, name, _ in lines if name.endswith(".o")}
+    newest = {
+        name: (int(end) - int(start)) / 1000
+        for start, end, _, name, _ in lines
+        if name.endswith(".o") and is_count(start) and is_count(end)  # of a killed ninja's last line, say
+    }
     return {name: seconds for name, seconds in newest.items() if (build_dir / name).exists()}
 
 

@@ -14,16 +14,15 @@ import zipfile
 from email.message import Message
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
-from elftools.elf.elffile import ELFFile
 from msgspec import Struct
 from msgspec.structs import replace
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from decouple.base import zips
-from decouple.base.errors import UsageError
+from decouple.base.elf_files import parsed
+from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import work_folder
 from decouple.build import remade, wheels
 from decouple.release import projects
@@ -111,15 +110,14 @@ def _of_one_python(source: zipfile.ZipFile, name: str, work: Path) -> bool:
     """Whether a library needs libtorch_python (ELF's DT_NEEDED); what is no ELF file needs nothing."""
     path = Path(source.extract(name, work / "members"))
     try:
-        with path.open("rb") as file:
-            elf = ELFFile(file)
+        with parsed(path) as elf:
             return any(
                 tag.entry.d_tag == "DT_NEEDED" and str(vars(tag)["needed"]).startswith(_ONE_PYTHON)
                 for section in elf.iter_sections()
                 if isinstance(section, DynamicSection)
                 for tag in section.iter_tags()
             )
-    except ELFError:
+    except DecoupleError:
         return False
     finally:
         path.unlink()

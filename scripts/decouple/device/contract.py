@@ -6,17 +6,16 @@ them (its Python, its libraries), so compiling and checking happen in there, in 
 
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from decouple.base.errors import UsageError
-from decouple.base.files import write_atomically
+from decouple.base.files import remove_folder, write_atomically
+from decouple.base.outside import read_json
 from decouple.base.process import Inside, run_logged
 from decouple.device.sources import SHARED, digest, mirror
 from decouple.release.status import ContractSection
@@ -81,7 +80,7 @@ def install(site: Site, third_device: Path, project: str, *, jobs: int | None = 
     stamp.unlink(missing_ok=True)
     for source in read:
         mirror(source, site.folder / "third_device" / source.name)
-    shutil.rmtree(target, ignore_errors=True)
+    remove_folder(target, ignore_errors=True)
     command = [site.python, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index"]
     command += ["--target", inside, f"{site.inside}/third_device/{project}"]
     variables = site.variables(
@@ -107,9 +106,26 @@ def check(site: Site, device: str, folders: Sequence[str], arguments: Sequence[s
     return subprocess.run(site.environment.argv([*command, *arguments], variables, f"{site.inside}/run")).returncode
 
 
+class _Test(Struct, frozen=True):
+    test: str
+    outcome: str
+
+
+class _Item(Struct, frozen=True):
+    tests: tuple[_Test, ...]
+
+
+class _Report(Struct, frozen=True):
+    """The report of third_device_contract, as far as it is read."""
+
+    torch: str
+    counts: Mapping[str, int]
+    items: tuple[_Item, ...]
+
+
 def summary(report: Path) -> ContractSection:
-    """What ``contract.json`` says in all: PyTorch, items by status, tests by outcome. Raises OSError, ValueError."""
-    document = json.loads(report.read_text(encoding="utf-8"))
-    tests = {test["test"]: test["outcome"] for item in document["items"] for test in item["tests"]}
-    items = {status: count for status, count in document["counts"].items() if count}
-    return ContractSection(items, dict(Counter(tests.values())), document["torch"])
+    """What ``contract.json`` says in all: PyTorch, items by status, tests by outcome. Raises OSError, DecoupleError."""
+    document = read_json(report, _Report, mend="run the contract again")
+    tests = {test.test: test.outcome for item in document.items for test in item.tests}
+    items = {status: count for status, count in document.counts.items() if count}
+    return ContractSection(items, dict(Counter(tests.values())), document.torch)

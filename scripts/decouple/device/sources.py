@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from decouple.base.files import remove_folder
+
 SHARED = ("layer", "added_to_core", "tools")
 """Beside the project itself, in ``third_device``: the layer, NewDeviceCppExtension, the toolkit."""
 
@@ -18,7 +20,7 @@ def mirror(folder: Path, to: Path) -> None:
     """
     for path in [*to.glob("*"), *to.glob("build/lib*")]:
         if path.is_dir() and path.name != "build":
-            shutil.rmtree(path)
+            remove_folder(path)
         elif path.is_file():
             path.unlink()
     shutil.copytree(folder, to, dirs_exist_ok=True, ignore=lambda _, names: [n for n in names if _unread(n)])

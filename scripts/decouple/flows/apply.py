@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from msgspec.structs import replace
 
 from decouple.base.checkout import Checkout, SeriesPlaces
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import locked, write_atomically
+from decouple.base.files import locked, remove_folder, write_atomically
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.source import OfBaseline
 from decouple.patch import seriesfile
@@ -129,7 +128,7 @@ def _kept_on_failure(checkout: Checkout, release: str) -> Iterator[None]:
             if not path.is_file() or path.read_bytes() != data:
                 write_atomically(path, data)
         if not there:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder, ignore_errors=True)
         raise
 
 

@@ -8,13 +8,13 @@ decouple.base.errors.UsageError: ...third_device/torch_acme: no such folder (dec
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from decouple.base.errors import UsageError
+from decouple.base.files import remove_folder
 from decouple.build import settings
 from decouple.device import contract
 from decouple.flows.environment import Work, open_environment
@@ -90,7 +90,7 @@ def check(request: Contract, listener: Listener = QUIET) -> ContractRun:
         folders.append(contract.install(site, third_device, project, jobs=request.jobs))
         listener.progress.finish()
     report = tried.folder / "report"
-    shutil.rmtree(report, ignore_errors=True)  # an earlier run's would be taken for this one's
+    remove_folder(report, ignore_errors=True)  # an earlier run's would be taken for this one's
     told = ["--contract-report", f"{tried.inside}/report", *request.pytest]
     if request.upstream:
         told.append(f"--upstream-tests={names['tree']}/test")

@@ -14,8 +14,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.checkout import Checkout
-from decouple.base.errors import DecoupleError
-from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
 from decouple.base.paths import cache_dir
 from decouple.build import seconds
 from decouple.build.environment import Places
@@ -24,7 +22,7 @@ from decouple.patch import seriesfile
 from decouple.patch.parse import Patch
 from decouple.release import status
 from decouple.release.manifest import Manifest
-from decouple.series import check
+from decouple.series import burndown, check
 from decouple.series.digest import patch_digests, series_digest
 from decouple.series.evidence import Level, levels
 from decouple.stack.journal import State
@@ -147,10 +145,4 @@ def _configured(project: Path, release: str, series: list[Patch]) -> bool:
 
 
 def _key_number(census: Path, release: str) -> status.CensusSection:
-    try:
-        key = parse_json(read_bounded(census, JSON_BOUND))["summary"]["key_number"]
-        return status.CensusSection(key["before"], key["after"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise DecoupleError(
-            f"{census}: not a census: {error!r}", next_step=f"decouple census {release} --json FILE"
-        ) from error
+    return status.CensusSection(*burndown.couplings_of(census, release))

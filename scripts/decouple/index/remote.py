@@ -37,7 +37,7 @@ from decouple.base.paths import cache_dir
 from decouple.index.archive import dist_info, member, opened
 from decouple.index.offer import ADDRESS_BOUND, Offer, Page, local_path, page_of, project_name
 from decouple.release.manifest import RemoteFile
-from decouple.upstream.download import Downloader
+from decouple.upstream.download import Downloader, new_session
 from decouple.upstream.ranges import RemoteZip
 
 TIMEOUT = 30.0  # seconds without a byte
@@ -87,7 +87,7 @@ class Index:
         self._cache, self._offline = cache, offline
         self.narrow: Callable[[Page], Page] = lambda page: page
         """What is made of every project's page before it is used, as with a signed list of what is current."""
-        self._session = requests.Session()
+        self._session = new_session()
         self._session.headers["Accept-Encoding"] = "gzip"
         again = Retry(total=3, connect=1, status_forcelist=(429, 502, 503), backoff_factor=0.5, raise_on_status=False)
         for prefix in ("http://", "https://"):

@@ -25,6 +25,8 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _DYNSYM, _VERDEF, _VERNEED, _VERSYM = 11, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 _WEAK = 2
 _HIDDEN = 0x8000
+_MOST_VERSIONS = 0x7FFF
+"""As many as an index of VERSYM can name; entries that lead back to themselves would never end."""
 _OURS = re.compile(r"_ZN[KVO]*(3c10|2at|5torch|4c10d)")
 #: ``Ss`` stands for std::string of the old ABI (Itanium C++ ABI, 5.1.10): an operand, not the end of a longer word.
 _OLD_STRING = re.compile(r"([RPKOEv]|_)Ss([A-Z0-9]|$)")
@@ -101,17 +103,21 @@ def _parse_symbols(window: Window, size: int, name: str) -> DynamicSymbols:
         raise ValueError(f"it ends after {size} bytes, its section headers at {offset + count * _SECTION.size}")
     sections = list(_SECTION.iter_unpack(window(offset, count * _SECTION.size)))
 
+    def inside(section: tuple[int, ...]) -> bytes:
+        if section[4] + section[5] > size:
+            raise ValueError(f"it ends after {size} bytes, a section at {section[4] + section[5]}")
+        return window(section[4], section[5])
+
     def content(kind: int) -> bytes:
         found = next((section for section in sections if section[1] == kind), None)
-        return window(found[4], found[5]) if found else b""
+        return inside(found) if found else b""
 
     table = next((section for section in sections if section[1] == _DYNSYM), None)
     if table is None:
         raise ValueError("no dynamic symbols")
     strings = sections[table[6]]
     # The symbols come last: a window that decodes onward has then passed over what lies before them only once.
-    names = window(strings[4], strings[5])
-    symbols = window(table[4], table[5])
+    names, symbols = inside(strings), inside(table)
     versions = content(_VERSYM)
     needed_versions = dict(_parse_needed_versions(content(_VERNEED), names))
     defined_versions = dict(_parse_defined_versions(content(_VERDEF), names))
@@ -132,11 +138,14 @@ def _parse_symbols(window: Window, size: int, name: str) -> DynamicSymbols:
 
 
 def _parse_needed_versions(data: bytes, names: bytes) -> Iterator[tuple[int, tuple[str, str]]]:
-    position = 0
+    position = found = 0
     while data:
         _, count, file, first, onward = struct.unpack_from("<HHIII", data, position)
         entry = position + first
         for _ in range(count):
+            found += 1
+            if found > _MOST_VERSIONS:
+                raise ValueError(f"more than {_MOST_VERSIONS} versions")
             _, _, mark, name, next_entry = struct.unpack_from("<IHHII", data, entry)
             yield mark & ~_HIDDEN, (_read_string(names, name), _read_string(names, file))
             entry += next_entry

@@ -11,6 +11,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+from decouple.base.errors import DecoupleError
+
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")  # ELF-64 Object File Format, version 1.5, figure 2
 _ENTRY = 56
 _LOAD, _INTERPRETER, _TABLE = 1, 3, 6  # PT_LOAD; PT_INTERP and PT_PHDR must stand before it (gABI, program header)
@@ -20,6 +22,7 @@ def put_loadable_first(library: Path) -> None:
     """Move the loadable segments of ``library`` before those that describe them.
 
     Their own order stays, and so does that of the rest. Only a 64-bit little-endian library is changed.
+    Raises DecoupleError where it ends before its headers do.
     """
     with library.open("r+b") as file:
         start = file.read(_HEADER.size)
@@ -31,6 +34,10 @@ def put_loadable_first(library: Path) -> None:
             return
         file.seek(offset)
         table = file.read(size * count)
+        if len(table) < size * count:
+            raise DecoupleError(
+                f"{library}: cut short: no {count} program headers", next_step="fetch or build it again"
+            )
         entries = [table[position : position + size] for position in range(0, len(table), size)]
         entries.sort(key=_rank_segment)
         file.seek(offset)

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, to_builtins
 
-from decouple.base.errors import DecoupleError
-from decouple.base.outside import JSON_BOUND, parse_json, read_bounded
+from decouple.base.outside import read_json
 from decouple.patch.size import measure
 from decouple.series import check
 
@@ -35,20 +34,32 @@ class BurnDownRow(Struct, frozen=True):
     couplings_before: int | None = None
 
 
+class _KeyNumber(Struct, frozen=True):
+    before: int
+    after: int
+
+
+class _Summary(Struct, frozen=True):
+    key_number: _KeyNumber
+
+
+class _CensusFile(Struct, frozen=True):
+    summary: _Summary
+
+
+def couplings_of(census: Path, release: str) -> tuple[int, int]:
+    """The couplings before and after the series, of what ``decouple census --json`` wrote. Raises DecoupleError."""
+    found = read_json(census, _CensusFile, mend=f"decouple census {release} --json FILE").summary.key_number
+    return found.before, found.after
+
+
 def row(project: Path, release: str, census: Path | None = None) -> BurnDownRow:
     """Measure one series. Raises DecoupleError when a patch or the census file cannot be read."""
     patches = check.load(project, release)
     sizes = [measure(patch.name, patch) for patch in patches]
     before = after = None
     if census is not None:
-        try:
-            key = parse_json(read_bounded(census, JSON_BOUND))["summary"]["key_number"]
-            before, after = int(key["before"]), int(key["after"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise DecoupleError(
-                f"{census}: not a census of before and after: {error!r}",
-                next_step=f"decouple census {release} --json FILE",
-            ) from error
+        before, after = couplings_of(census, release)
     return BurnDownRow(
         release=release,
         patches=len(patches),

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
+from decouple.base.files import remove_folder
 from decouple.base.git import EXECUTABLE, REGULAR, SUBMODULE, SYMLINK, Repository
 from decouple.stack.trees import Change, TreeEntry, blob_id, blobs, differences, parents, read_index
 
@@ -252,7 +253,7 @@ def _move_across(temporary: Path, full: Path) -> None:
         shutil.copy2(temporary, folder / "moving", follow_symlinks=False)
         (folder / "moving").replace(full)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder, ignore_errors=True)
 
 
 def is_as_new(lock: Path, since: float) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from decouple.base import programs
 from decouple.base.errors import DecoupleError
+from decouple.base.files import remove_folder
 from decouple.base.python import OWN
 
 #: Words of `simcuda` that name the folders of a torch that Debian packaged, per word of ``--torch``.
@@ -52,7 +53,7 @@ def share_stand_ins(cache: Path, shared: Path, project: Path, say: Callable[[str
     stand_ins = Path(process.stdout.strip().splitlines()[-1])
     copy = shared / "stand-ins" / stand_ins.name
     if not (copy / "done").exists():
-        shutil.rmtree(copy, ignore_errors=True)
+        remove_folder(copy, ignore_errors=True)
         shutil.copytree(stand_ins, copy)
     wheels = cache / "wheels"
     for folder in (entry for entry in wheels.iterdir() if entry.is_dir() and (entry / "nvidia").is_dir()):

@@ -11,13 +11,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.files import append_to, write_atomically
+from decouple.base.outside import parse_json, read_json
 
 #: Outcomes of a test, the best first. "too slow" ran out of time, "died" ended its process.
 OUTCOMES = ("passed", "xfailed", "skipped", "failed", "too slow", "died")
+
+
+_AGAIN = "--again throws away what is there"
 
 
 class SuiteResult(Struct, frozen=True):
@@ -39,6 +43,14 @@ class SuiteResult(Struct, frozen=True):
     ledger: Mapping[str, Any] | None = None
 
 
+class _About(Struct, frozen=True):
+    """Of which torch the results in a folder are."""
+
+    digest: str
+    torch: str = ""
+    device: str = ""
+
+
 class ResultStore:
     """The results of one torch on one kind of device, in ``folder``.
 
@@ -54,10 +66,10 @@ class ResultStore:
             for path in (self._file, self._names, about_path):
                 path.unlink(missing_ok=True)
         if about_path.exists():
-            stored = json.loads(about_path.read_text(encoding="utf-8"))
-            if stored["digest"] != digest:
+            stored = read_json(about_path, _About, mend=_AGAIN)
+            if stored.digest != digest:
                 raise UsageError(
-                    f"{folder}: holds the results of another build ({stored['torch']}, {stored['device']})",
+                    f"{folder}: holds the results of another build ({stored.torch}, {stored.device})",
                     next_step="--again throws them away, --results DIR keeps both",
                 )
         else:
@@ -75,8 +87,7 @@ class ResultStore:
         """Return the tests that pytest collected before, per file and selection."""
         if not self._names.exists():
             return {}
-        collected: dict[str, list[str]] = json.loads(self._names.read_text(encoding="utf-8"))
-        return collected
+        return read_json(self._names, dict[str, list[str]], mend=_AGAIN)
 
     def write_collected(self, collected: Mapping[str, list[str]]) -> None:
         """Store what pytest collected for the next run on the same torch."""
@@ -98,14 +109,14 @@ def read_results(path: Path) -> dict[str, SuiteResult]:
             if not line:
                 continue
             try:
-                row = _parse_result(json.loads(line))
+                row = _parse_result(convert(parse_json(line), dict[str, Any]))
             except ValueError:
                 if number == len(lines) - 1 and line.startswith("{"):
                     break
                 raise
             if row:
                 results[row.id] = row
-    except (OSError, ValueError, TypeError, KeyError, lzma.LZMAError) as error:
+    except (OSError, ValueError, KeyError, EOFError, lzma.LZMAError) as error:
         raise DecoupleError(
             f"{path}: no results of test-cuda: {error}", next_step="decouple test-cuda RELEASE"
         ) from None
@@ -120,8 +131,8 @@ def _parse_result(row: dict[str, Any]) -> SuiteResult | None:
     if row["outcome"] == "started":
         return None
     fields = {name: value for name, value in row.items() if name in SuiteResult.__struct_fields__ and value is not None}
-    fields["id"] = row["id"].removeprefix("test/")  # when pytest was started above upstream's test/
-    return SuiteResult(**{"suite": fields["id"].partition("::")[0], **fields})
+    fields["id"] = str(row["id"]).removeprefix("test/")  # when pytest was started above upstream's test/
+    return convert({"suite": fields["id"].partition("::")[0], **fields}, SuiteResult)
 
 
 def write_packed(results: Iterable[SuiteResult], path: Path, *, ledgers: bool = True) -> None:

@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import stat
 import subprocess
 import tempfile
@@ -30,7 +29,7 @@ from msgspec import Struct
 
 from decouple.base.errors import CANNOT_HERE, DecoupleError
 from decouple.base.fault import step
-from decouple.base.files import locked, sha256_of, write_atomically
+from decouple.base.files import locked, remove_folder, sha256_of, write_atomically
 from decouple.base.git import SYMLINK, WHOEVER_OWNS_IT, GitError, answered, fast_import_path, git, start
 from decouple.base.outside import read_json
 from decouple.base.progress import SILENT, Progress
@@ -137,7 +136,7 @@ def _ensured(cache: Path, manifest: Manifest, fetched: Fetched, debian_patches: 
             with locked(shelf / f".{identity}.lock"):
                 progress.start(f"the baseline in the cache was damaged ({error}): made anew")
                 step("remove a damaged baseline")
-                shutil.rmtree(repo, ignore_errors=True)
+                remove_folder(repo, ignore_errors=True)
                 progress.finish()
     raise AssertionError("not reached")
 
@@ -324,7 +323,7 @@ def _fingerprint(root: Path, listing: list[pristine.PristineFile]) -> str:
 def _sweep(shelf: Path, identity: str) -> None:
     """Remove what killed runs left; only with the lock held."""
     for left in shelf.glob(f".{identity}.git.*"):
-        shutil.rmtree(left, ignore_errors=True)
+        remove_folder(left, ignore_errors=True)
 
 
 def _message(manifest: Manifest) -> bytes:
@@ -347,7 +346,7 @@ def _build(
         step("rename the baseline into place")
         temporary.rename(repo)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_folder(temporary, ignore_errors=True)
         raise
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +19,7 @@ from msgspec.structs import asdict
 from decouple.base import toml
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.base.files import locked, sha256_of, work_folder
+from decouple.base.files import locked, remove_folder, sha256_of, work_folder
 from decouple.base.names import RelativePath
 from decouple.base.progress import SILENT, Progress
 from decouple.release.manifest import NOT_KNOWN, RemoteFile
@@ -192,7 +191,7 @@ def _fill(shelf: Path, components: Sequence[Component], files: Sequence[Path], p
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         source.rename(target)
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_folder(scratch, ignore_errors=True)
 
 
 def _content_of(folder: Path) -> str:

@@ -40,10 +40,18 @@ def packages(version: str, downloader: Downloader, remarks: list[str]) -> Iterat
             raise DecoupleError(f"{suite}/InRelease lists no {path}", next_step="try another mirror, or later")
         file = RemoteFile("Sources.xz", (f"{DEBIAN}/dists/{suite}/{path}",), entry.size, entry.sha256)
         local, _ = downloader.get(file)
-        with lzma.open(local, "rt", encoding="utf-8") as text:
-            found = _paragraph(text, "pytorch", version)
+        found = listed(local, "pytorch", version)
         if found is not None:
             yield suite, found, trusted
+
+
+def listed(sources: Path, package: str, version: str) -> dict[str, str] | None:
+    """The paragraph of ``package`` in the file ``Sources.xz``. Raises DecoupleError when that is damaged."""
+    try:
+        with lzma.open(sources, "rt", encoding="utf-8") as text:
+            return _paragraph(text, package, version)
+    except (lzma.LZMAError, EOFError, ValueError) as error:
+        raise DecoupleError(f"{sources}: damaged: {error}", next_step="try another mirror, or later") from error
 
 
 def _paragraph(lines: Iterable[str], package: str, version: str) -> dict[str, str] | None:
@@ -55,8 +63,8 @@ def _paragraph(lines: Iterable[str], package: str, version: str) -> dict[str, st
             block.append(line)
             continue
         if wanted in block:
-            fields = next(dsc.paragraphs("".join(block)))
-            upstream = re.sub(r"[+~].*", "", fields["version"].rsplit("-", 1)[0].split(":")[-1])
+            fields = next(dsc.paragraphs("".join(block)), {})
+            upstream = re.sub(r"[+~].*", "", fields.get("version", "").rsplit("-", 1)[0].split(":")[-1])
             if upstream == version:
                 return fields
         block = []

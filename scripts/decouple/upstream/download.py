@@ -74,12 +74,20 @@ class Again(Exception):
         self.connected = connected
 
 
-def _new_session() -> requests.Session:
+def new_session() -> requests.Session:
     """A session that gives what ``.netrc`` has for a host to the address that was asked for, as curl does, and not to
     another port or scheme of that host that a server redirects to, as requests would."""
     import requests
 
     class Session(requests.Session):
+        def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
+            try:
+                return super().prepare_request(request)
+            except UnicodeDecodeError as error:  # of Python's netrc, which tries UTF-8 and the locale
+                raise DecoupleError(
+                    f"~/.netrc (or what NETRC names): not UTF-8: {error}", next_step="write it anew as UTF-8"
+                ) from None
+
         def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
             before, after = urlsplit(response.request.url or ""), urlsplit(prepared_request.url or "")
             moved = before.scheme != after.scheme or before.port != after.port
@@ -115,7 +123,7 @@ class Downloader(Struct):
     def session(self) -> requests.Session:
         """One session for all requests, made (and requests imported) at the first."""
         if not self._session:
-            self._session.append(_new_session())
+            self._session.append(new_session())
         return self._session[0]
 
     def get(self, file: RemoteFile) -> tuple[Path, VerifiedFile]:

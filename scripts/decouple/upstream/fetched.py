@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from decouple.base.errors import DecoupleError
 from decouple.base.names import is_relative_path
@@ -68,9 +68,7 @@ def read_record(folder: Path) -> Fetched | None:
         record = parse_json(read_bounded(folder / RECORD, JSON_BOUND))
         record["path"] = folder / _beside(record["path"])
         record["debian"] = folder / _beside(record["debian"]) if record["debian"] else None
-        record["files"] = tuple(VerifiedFile(**item) for item in record["files"])
-        record["notes"] = tuple(record["notes"])
-        return Fetched(**record)
+        return convert(record, Fetched)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

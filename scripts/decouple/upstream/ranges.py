@@ -77,6 +77,8 @@ class RemoteZip:
             raise DecoupleError(f"{self.url}: no zip file: {error}", next_step="try again later") from None
         ordered = sorted(self._zip.infolist(), key=lambda info: info.header_offset)
         ends = [info.header_offset for info in ordered[1:]] + [self._zip.start_dir]
+        if any(not 0 <= first <= self.size for first in (*ends, *(info.header_offset for info in ordered))):
+            raise DecoupleError(f"{self.url}: a member that lies outside the file", next_step="try again later")
         self.members = [Member(info, info.header_offset, end) for info, end in zip(ordered, ends, strict=True)]
 
     def names(self) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,8 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
+from decouple.base.files import remove_folder
+from decouple.base.outside import DEPTH_BOUND
 from decouple.base.progress import SILENT, Progress
 from decouple.upstream.archive import DAMAGE, Readable, Tar, open_tar
 from decouple.upstream.download import storage_error
@@ -73,6 +74,8 @@ class TreeWriter:
             raise self.refuse(name, "has '..' in its path")
         if _ODD.search(name):
             raise self.refuse(name, "has a backslash or a control character in its name")
+        if len(parts) > DEPTH_BOUND:
+            raise self.refuse(name, f"lies {len(parts)} folders deep, more than {DEPTH_BOUND}")
         if parts and len(parts[0]) == 2 and parts[0][1] == ":":
             raise self.refuse(name, "begins with a drive letter")
         return parts
@@ -204,17 +207,17 @@ def unpack_tar(
             _members(tar, writer, str(into), strip, leave_out, progress)
         writer.finish()
     except DAMAGE as error:
-        shutil.rmtree(into, ignore_errors=True)
+        remove_folder(into, ignore_errors=True)
         raise DecoupleError(
             f"{archive}: damaged or no tar archive: {error}", next_step="delete it and fetch again"
         ) from None
     except OSError as error:
-        shutil.rmtree(into, ignore_errors=True)
+        remove_folder(into, ignore_errors=True)
         if error.errno is None:  # gzip.BadGzipFile
             raise DecoupleError(f"{archive}: damaged: {error}", next_step="delete it and fetch again") from None
         raise storage_error(error, into.parent, f"unpacking {archive.name}") from None
     except BaseException:
-        shutil.rmtree(into, ignore_errors=True)
+        remove_folder(into, ignore_errors=True)
         raise
     progress.finish()
     return writer
@@ -279,7 +282,7 @@ def new_folder(final: Path) -> Iterator[Path]:
     """
     final.parent.mkdir(parents=True, exist_ok=True)
     for left in final.parent.glob(f".{final.name}.*.part"):
-        shutil.rmtree(left, ignore_errors=True)
+        remove_folder(left, ignore_errors=True)
     step(f"create a temporary folder for {final.name}")
     temporary = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=".part", dir=final.parent))
     try:
@@ -288,5 +291,5 @@ def new_folder(final: Path) -> Iterator[Path]:
         step(f"rename {final.name} into place")
         temporary.rename(final)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_folder(temporary, ignore_errors=True)
         raise

@@ -9,12 +9,11 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from msgspec import Struct
 
-from decouple.base.errors import DecoupleError
+from decouple.base.elf_files import parsed
 
 #: Elf64_Sym (elf(5)): st_name, st_info, st_other, st_shndx, st_value, st_size.
 _SYMBOL = {"<": struct.Struct("<IBBHQQ"), ">": struct.Struct(">IBBHQQ")}
@@ -52,12 +51,9 @@ def is_elf(path: Path) -> bool:
 
 
 def read(path: Path) -> Library:
-    """Read one 64-bit shared object or program. Raises DecoupleError when it is none."""
-    try:
-        with path.open("rb") as file:
-            return _read(path, ELFFile(file))
-    except (ELFError, struct.error) as error:
-        raise DecoupleError(f"{path}: not a readable ELF file: {error}", next_step="build it again") from error
+    """Read one 64-bit shared object or program. Raises DecoupleError when it is none, OSError as ``open`` does."""
+    with parsed(path) as elf:
+        return _read(path, elf)
 
 
 def _read(path: Path, elf: ELFFile) -> Library:

@@ -53,12 +53,17 @@ class DependencyLog:
             if len(body) < length & ~_IS_DEPS:
                 break
             at += len(body)
-            if length & _IS_DEPS:
+            whole = len(body) % 4 == 0 and len(body) >= (12 if length & _IS_DEPS else 4)
+            if whole and length & _IS_DEPS:
                 output, time = struct.unpack_from("<IQ", body)
-                records[output] = (time, array("I", body[12:]))
-            else:
-                if struct.unpack_from("<I", body, len(body) - 4)[0] != ~len(paths) & 0xFFFFFFFF:
-                    raise DecoupleError(f"{path}: damaged at byte {at - len(body)}", next_step="give --preprocess")
+                opened = array("I", body[12:])
+                whole = max((output, *opened)) < len(paths)
+                records[output] = (time, opened)
+            elif whole:
+                whole = struct.unpack_from("<I", body, len(body) - 4)[0] == ~len(paths) & 0xFFFFFFFF
+            if not whole:
+                raise DecoupleError(f"{path}: damaged at byte {at - len(body)}", next_step="give --preprocess")
+            if not length & _IS_DEPS:
                 paths.append(body[:-4].rstrip(b"\0").decode("utf-8", "surrogateescape"))
         return cls(paths, records, PurePosixPath(directory))
 

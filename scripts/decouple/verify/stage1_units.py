@@ -10,7 +10,6 @@ because a header was moved away.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -18,10 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from decouple.base import programs
 from decouple.base.errors import DecoupleError
+from decouple.base.outside import parse_json
 from decouple.base.progress import SILENT, Progress
 from decouple.verify.ninja_deps import normal
 from decouple.verify.stage1_record import BuildRecord
@@ -51,6 +51,15 @@ class TranslationUnit(Struct, frozen=True):
         """The object that the command makes, absolute; None if it names none."""
         at = self.command.index("-o") + 1 if "-o" in self.command else len(self.command)
         return normal(self.directory, self.command[at]) if at < len(self.command) else None
+
+
+class _Entry(Struct, frozen=True):
+    """What CMake says of a unit; other generators give ``arguments``."""
+
+    file: str
+    directory: str
+    command: str = ""
+    arguments: tuple[str, ...] | None = None
 
 
 class UnitFinding(Struct, frozen=True):
@@ -103,21 +112,21 @@ def read_units(
 ) -> tuple[TranslationUnit, ...]:
     """The units with such files in a ``compile_commands.json``. Raises DecoupleError if it is missing or not one."""
     try:
-        entries = json.loads(compile_commands.read_text(encoding="utf-8"))
+        entries = convert(parse_json(compile_commands.read_bytes()), tuple[_Entry, ...])
         return tuple(
             TranslationUnit(
-                file=PurePosixPath(entry["file"]),
-                directory=PurePosixPath(entry["directory"]),
-                command=tuple(entry["arguments"] if "arguments" in entry else shlex.split(entry["command"])),
+                file=PurePosixPath(entry.file),
+                directory=PurePosixPath(entry.directory),
+                command=tuple(shlex.split(entry.command) if entry.arguments is None else entry.arguments),
             )
             for entry in entries
-            if PurePosixPath(entry["file"]).suffix in suffixes
+            if PurePosixPath(entry.file).suffix in suffixes
         )
     except OSError as error:
         raise DecoupleError(
             f"{compile_commands}: {error.strerror}", next_step="configure the stage first: decouple build"
         ) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except ValueError as error:  # msgspec's own are such
         raise DecoupleError(
             f"{compile_commands}: not CMake's compile commands ({error})",
             next_step="configure stage 1 again: `decouple build RELEASE --stage 1`",

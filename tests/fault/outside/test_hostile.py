@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import hostile
+from tests.support import hostile, hostile_files
 
 INPUTS = 60
 
 
-@pytest.mark.parametrize("reader", hostile.ATTACKS)
+@pytest.mark.parametrize("reader", hostile_files.ATTACKS)
 def test_no_input_does_what_none_may(reader: str) -> None:
-    tally = hostile.run(reader, INPUTS)
+    tally = hostile.run(hostile_files.ATTACKS[reader], INPUTS)
     assert tally.inputs >= INPUTS // 2
 
 

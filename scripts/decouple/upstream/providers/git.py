@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -12,6 +11,7 @@ from msgspec import Meta
 from decouple.base import git as runner
 from decouple.base.errors import DecoupleError
 from decouple.base.fault import step
+from decouple.base.files import remove_folder
 from decouple.base.progress import Progress
 from decouple.release.manifest import Manifest, ManifestSource, TreeId
 from decouple.upstream import pristine
@@ -140,7 +140,7 @@ def _strip(tree: Path) -> None:
         doomed += [folder / name for name in files if pristine.left_out((folder / name).relative_to(tree).parts)]
     for path in doomed:
         if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+            remove_folder(path)
         else:
             path.unlink()
 

@@ -13,10 +13,9 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
 from msgspec import Struct
 
+from decouple.base.elf_files import parsed
 from decouple.base.errors import DecoupleError
 
 MAGIC = 0xBA55ED50
@@ -104,13 +103,17 @@ def _entries(library: Path, text: mmap.mmap) -> Iterator[tuple[int, int, str, tu
 
 def _containers(library: Path, text: mmap.mmap) -> Iterator[FatbinContainer]:
     for start, end in _sections(library):
+        if end > len(text):
+            raise DecoupleError(
+                f"{library}: cut short: it has {len(text)} bytes, not {end}", next_step="fetch it again"
+            )
         at = start
         while at + _CONTAINER.size <= end:
             magic, version, header, size = _CONTAINER.unpack_from(text, at)
             if magic == 0:  # padding between the objects that were linked
                 at += 8
                 continue
-            if magic != MAGIC or version != 1 or at + header + size > end:
+            if magic != MAGIC or version != 1 or header < _CONTAINER.size or at + header + size > end:
                 raise DecoupleError(
                     f"{library}: at byte {at}: no fatbin container of version 1",
                     next_step="a newer nvcc? teach decouple/verify/kernels/fatbin.py its layout",
@@ -122,6 +125,8 @@ def _containers(library: Path, text: mmap.mmap) -> Iterator[FatbinContainer]:
 
 def _images(library: Path, text: mmap.mmap, entry: int, stop: int) -> Iterator[tuple[str, int, int]]:
     while entry < stop:
+        if entry + _ENTRY.size > stop:
+            raise DecoupleError(f"{library}: at byte {entry}: an entry cut short", next_step="fetch or build it again")
         fields = _ENTRY.unpack_from(text, entry)
         if fields[0] not in (_PTX, _ELF) or fields[2] < _ENTRY.size or entry + fields[2] + fields[3] > stop:
             raise DecoupleError(
@@ -133,12 +138,9 @@ def _images(library: Path, text: mmap.mmap, entry: int, stop: int) -> Iterator[t
 
 
 def _sections(library: Path) -> list[tuple[int, int]]:
-    try:
-        with library.open("rb") as file:
-            found = [s for s in ELFFile(file).iter_sections() if s.name in _SECTIONS]
-            return [(int(s["sh_offset"]), int(s["sh_offset"] + s["sh_size"])) for s in found]
-    except ELFError as error:
-        raise DecoupleError(f"{library}: not a readable ELF file: {error}", next_step="name a CUDA library") from error
+    with parsed(library, "name a CUDA library") as file:
+        found = [s for s in file.iter_sections() if s.name in _SECTIONS]
+        return [(int(s["sh_offset"]), int(s["sh_offset"] + s["sh_size"])) for s in found]
 
 
 def _arch(fields: tuple[int, ...]) -> str:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
 from msgspec import Struct
 
+from decouple.base.elf_files import parsed
 from decouple.verify import audit, elf
 from decouple.verify.kernels import cubin, fatbin
 
@@ -54,6 +54,6 @@ def registered(library: Path) -> frozenset[str]:
 
 
 def _readonly(library: Path) -> Iterable[tuple[int, int]]:
-    with library.open("rb") as file:
-        sections = [s for s in ELFFile(file).iter_sections() if s.name.startswith(".rodata")]
+    with parsed(library, "name a CUDA library") as file:
+        sections = [s for s in file.iter_sections() if s.name.startswith(".rodata")]
         return [(int(s["sh_offset"]), int(s["sh_offset"] + s["sh_size"])) for s in sections]
