@@ -178,15 +178,19 @@ def read(text: str) -> Mail:
 def decoded(data: bytes) -> bytes:
     """An encoded mail as the plain one that says the same: quoted-printable, base64, several parts, other characters.
 
-    Raises DecoupleError where git cannot read it.
+    Fields that a maintainer put above it stay there. Raises DecoupleError where git cannot read it.
     """
-    found = _mailinfo(data.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape"), inbody=True)
+    lines = lines_of(data.replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape"))
+    at = next((index for index, line in enumerate(lines) if headers.begins_mail(line)), 0)
+    found = _mailinfo("".join(lines[at:]), inbody=True)
     author = f"{found.get('Author', NOBODY[0])} <{found.get('Email', NOBODY[1])}>"
     fields = (("From", as_from(author)), ("Date", found.get("Date")), ("Subject", found.get("Subject")))
     head = "".join(f"{name}: {value}\n" for name, value in fields if value)
     text = found[""].strip("\n")
     mail = f"{head}\n{text}\n" if text else f"{head}\n"
-    return (mail + found[_PATCH].removesuffix("diff -\n")).encode("utf-8", "surrogateescape")
+    above = "".join(lines[: at + 1]) if at else ""  # with the line that says that a mail begins
+    whole = above + mail + found[_PATCH].removesuffix("diff -\n")
+    return whole.encode("utf-8", "surrogateescape")
 
 
 def form_of(text: str) -> str:

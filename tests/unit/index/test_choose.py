@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from packaging.tags import parse_tag
 from packaging.version import Version
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.index import site
+from decouple.index import dependencies, site
 from decouple.index.choose import Machine, choose, driver_cuda, this_machine
 from decouple.index.remote import Index
 from tests.unit.index.wheels import SERIES_B, make_pair, make_wheel
@@ -104,3 +105,14 @@ def test_a_python_is_a_version() -> None:
 
 def test_no_driver_is_no_error() -> None:
     assert driver_cuda("libno-such-driver.so.1") is None
+
+
+def test_a_free_threaded_python_is_another() -> None:
+    assert dependencies.python_of(parse_tag("cp313-cp313-linux_x86_64")) == "3.13"
+    assert dependencies.python_of(parse_tag("cp313-cp313t-linux_x86_64")) == "3.13t"
+    assert dependencies.python_of(parse_tag("cp313-cp313.cp313t-linux_x86_64")) is None
+    asked = ['a; python_version >= "3.13"', 'b; python_version < "3.13"']
+    assert (
+        dependencies.requirements_of([asked], [], "3.13t") == dependencies.requirements_of([asked], [], "3.13") == ["a"]
+    )
+    assert {tag.abi for tag in this_machine("3.13t").tags} & {"cp313", "cp313t"} == {"cp313t"}

@@ -313,3 +313,18 @@ def test_a_patch_for_a_file_that_the_series_moved_is_told_where_it_is(world: Wor
         series = [stack.patch(name) for name in stack.series.names]
     last = check(series, Reader({name: text.encode() for name, text in UPSTREAM.items()}.get))[-1]
     assert "third_device/torch_cuda/csrc/Gemm.cu" in last.conflicts[0].failure.message
+
+
+@pytest.mark.parametrize("encoding", ["quoted-printable", "base64"])
+def test_an_encoded_mail_below_a_maintainers_fields_is_decoded(template: World, tmp_path: Path, encoding: str) -> None:
+    """As the mail alone, with the fields above it."""
+    data = ENVELOPE.encode() + encoded(encoding)
+    alone = received.by_git_am(template, tmp_path / "am", written(tmp_path, "mail", data))
+    patch = written(tmp_path, "debian", b"Origin: upstream, https://example.org/1\n\n" + data)
+    commit = received.by_us(received.fresh(template, tmp_path / "us"), patch).commit
+    assert alone.commit and commit
+    assert (commit.tree, commit.name, commit.address, commit.date) == (
+        *(alone.commit.tree, alone.commit.name, alone.commit.address, alone.commit.date),
+    )
+    assert commit.message.startswith("f5 takes an argument\n\nThe caller knows it.\n")
+    assert "Origin: upstream, https://example.org/1" in commit.message
