@@ -4,7 +4,7 @@
 
 Results are kept in FILE, and a reader goes on there where the last call stopped after ``--seconds``. Each reader runs
 in processes of its own. None of its inputs may end in anything but a value or a DecoupleError, write
-outside the folder that the reader was given, take ten seconds, or bring the process above 512 MiB.
+outside the folder that the reader was given, compute for ten seconds, or bring the process above 512 MiB.
 
 Exit code 1 and the smallest input that did; 3 when ``--seconds`` were over first.
 """

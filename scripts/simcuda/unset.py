@@ -26,18 +26,23 @@ What was learned holds for any build of the same release: it is the kernels' arg
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
+
+from simcuda.errors import SimcudaError
 
 #: An entry's argument: device pointers as "[allocation,offset]", known gaps as "..", those that memcheck saw as "??",
 #: the rest hexadecimal digits.
 _PART = re.compile(r"\[\d+,\d+\]|H|[0-9a-f.?]{2}")
 _NEVER_SET = "??"
 _WORD = 8
+_MOST_BYTES = 32764
+"""Bytes of a kernel's arguments; CUDA takes no more."""
 Launch = tuple[str, tuple[str, ...]]
 #: Kernel -> (argument, byte) of those that nobody sets.
 Gaps = dict[str, set[tuple[int, int]]]
@@ -49,15 +54,26 @@ def launches(path: Path) -> dict[str, list[Launch]]:
     Kernels whose argument sizes are not known have no arguments here.
     """
     found = {}
-    with path.open(encoding="utf-8") as lines:
+    with _told(path), path.open(encoding="utf-8") as lines:
         for line in lines:
             if not line.endswith("\n"):  # of a run that was stopped
                 break
             row: dict[str, Any] = json.loads(line)
             if "entries" in row:
                 launched = [entry for entry in row["entries"] if entry[0] == "launch"]
-                found[row["id"]] = [(entry[1], tuple(entry[-1].split(" "))) for entry in launched]
+                found[str(row["id"])] = [(str(entry[1]), tuple(entry[-1].split(" "))) for entry in launched]
     return found
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Tell what a file that cannot be read is not. Raises SimcudaError."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise SimcudaError(
+            f"{path}: not what simcuda writes: {type(error).__name__}: {error}", next_step="write it anew"
+        ) from None
 
 
 def learn(runs: Sequence[Mapping[str, Sequence[Launch]]]) -> Gaps:
@@ -120,8 +136,9 @@ _START = 0.3
 
 
 def _seconds(path: Path) -> dict[str, float]:
-    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line[-1] == "\n")
-    return {row["id"]: row["seconds"] for row in rows if "entries" in row}
+    with _told(path), path.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines if line.endswith("\n")]
+        return {str(row["id"]): float(row["seconds"]) for row in rows if "entries" in row}
 
 
 def spread(argument: str) -> list[str]:
@@ -173,8 +190,11 @@ _HIGH = frozenset(f"{value:02x}" for value in (0x55, 0x56, 0x7E, 0x7F))
 def read(path: Path) -> Gaps:
     """What `text` wrote, by digests of names."""
     gaps: Gaps = {}
-    for kernel, number, first, last in (line.split() for line in path.read_text(encoding="utf-8").splitlines()):
-        gaps.setdefault(kernel, set()).update((int(number), at) for at in range(int(first), int(last)))
+    with _told(path):
+        for kernel, number, first, last in (line.split() for line in path.read_text(encoding="utf-8").splitlines()):
+            if int(last) > _MOST_BYTES:
+                raise ValueError(f"byte {last[:20]} of an argument, more than {_MOST_BYTES}")
+            gaps.setdefault(kernel, set()).update((int(number), at) for at in range(int(first), int(last)))
     return gaps
 
 

@@ -10,6 +10,7 @@ import contextlib
 import json
 import lzma
 import os
+import runpy
 import shutil
 import subprocess
 import tempfile
@@ -582,6 +583,46 @@ def wheel_name(text: str, folder: Path) -> None:
             reader(text)
 
 
+LAUNCHED = {"id": "t", "seconds": 1, "entries": [["launch", "kernel", 1, "00ff [1,8]"], ["copy", "HD"]]}
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> bytes:
+    rows = [draw(changed_json(LAUNCHED)) for _ in range(draw(st.integers(0, 2)))]
+    return b"\n".join([json.dumps(LAUNCHED).encode(), *rows, b""])
+
+
+def launches(body: bytes, folder: Path) -> None:
+    from simcuda import unset
+    from simcuda.errors import SimcudaError
+
+    for name in ("one", "other"):
+        (folder / name).write_bytes(body)
+    for reader in (unset.launches, unset._seconds, unset.read):
+        with contextlib.suppress(SimcudaError):
+            reader(folder / "one")  # type: ignore[operator]
+    try:
+        unset.doubt(folder / "one", folder / "other")
+    except SimcudaError as error:
+        raise DecoupleError(str(error)) from None
+
+
+RECORDED = "nvidia/cudnn/lib/libcudnn.so.9,sha256=x,5\nnvidia/a.py,,\nnvidia_cudnn_cu12-9.1.0.70.dist-info/RECORD,,\n"
+
+
+def record_of_nvidia(text: str, folder: Path) -> None:
+    """What ``import torch`` reads of NVIDIA's wheels, whose dist-info anybody's installer may have written."""
+    if "overwritten" not in _MADE:
+        path = ROOT / "third_device/torch_cuda/torch_cuda/_overwritten.py"
+        _MADE["overwritten"] = runpy.run_path(str(path))["overwritten"]
+    for name in ("nvidia_cudnn_cu12-9.1.0.70.dist-info", "nvidia_cudnn_cu11-8.0.dist-info"):
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "RECORD").write_bytes(text.encode("utf-8", "surrogatepass"))
+    (folder / "nvidia/cudnn/lib").mkdir(parents=True, exist_ok=True)
+    (folder / "nvidia/cudnn/lib/libcudnn.so.9").touch()
+    _MADE["overwritten"](folder, "12.4")
+
+
 ATTACKS: dict[str, Attack] = {
     **hostile.ATTACKS,
     "shared library": Attack(binary(_libraries), shared_library),
@@ -612,6 +653,11 @@ ATTACKS: dict[str, Attack] = {
     "Debian's Sources": Attack(debian_files(), debian_sources),
     ".netrc": Attack(lines(NETRC, ("machine", "default", "macdef", '"', "\\", "\0", "#")), netrc_file),
     "patch": Attack(lines(PATCH, PATCH_WORDS), patch_text),
+    "launches of two builds": Attack(entries(), launches),
+    "RECORD that the loader reads": Attack(
+        lines(RECORDED, (",", '"', "\0", "x" * 300 + ".so,,1", "a.so,,9" * 3, "\u00b2", "../../a.so,x,\u0663")),
+        record_of_nvidia,
+    ),
     "name of a wheel": Attack(
         st.one_of(hostile.NASTY_TEXT, st.just("torch-2.6.0+decoupled.1-1-cp313.py3-abi3-linux_x86_64.whl")), wheel_name
     ),

@@ -810,6 +810,57 @@ def _sign_list(folder: Path) -> Scene:
     return Scene(sign, lambda: dict.fromkeys(files(site), b""), sign, holds=holds)
 
 
+def _variants(folder: Path) -> Scene:
+    variables = _halves_world(folder)
+    bindings = folder / "halves/torch_cuda-2.6.0+cu124-cp313-cp313-linux_x86_64.whl"
+    words = ("variants", str(bindings), "--out", str(folder / "labelled"))
+    return Scene(command(*words, **variables), _made(folder / "labelled"), between=True)
+
+
+def _census(folder: Path) -> Scene:
+    """Both reports over those of an earlier run."""
+    from tests.unit.census import planted
+
+    sources(folder)
+    tree, reports = folder / "coupled", folder / "reports"
+    if not tree.exists():
+        planted.tree(tree)
+        reports.mkdir()
+        for name in ("census.json", "census.html"):
+            (reports / name).write_text("of an earlier run\n")
+    words = ("census", RELEASE, "--before", "--source", f"local:{tree}", "--jobs", "1")
+    words += ("--json", str(reports / "census.json"), "--html", str(reports / "census.html"))
+    variables = {"DECOUPLE_PROJECT": str(folder / "project"), "DECOUPLE_CACHE": str(folder / "cache")}
+    return Scene(command(*words, **variables), lambda: files(reports), between=True)
+
+
+def _contract_table(folder: Path) -> Scene:
+    project = folder / "project"
+    if not project.exists():
+        (project / "docs").mkdir(parents=True)
+        page = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
+        first = next(line for line in page.splitlines() if line.startswith("| 1 |"))
+        (project / "docs/contract.md").write_text(page.replace(first + "\n", ""), encoding="utf-8")  # a row is missing
+        for name in ("third_device/contract", "tests/contract"):
+            shutil.copytree(ROOT / name, project / name)
+        for name in ("series", "patches"):
+            (project / name).mkdir()
+    return Scene(command("contract-table", DECOUPLE_PROJECT=str(project)), lambda: files(project / "docs"))
+
+
+def _clean(folder: Path) -> Scene:
+    """What is deleted goes file by file; wheels stay."""
+    project = folder / "project"
+    if not project.exists():
+        for name in ("build/2.6/stage1/a/b.o", "build/2.6/stage2/c.o", "dist/2.6/x.whl", "series/2.6", "patches/x"):
+            (project / name).parent.mkdir(parents=True, exist_ok=True)
+            (project / name).write_text("")
+        for number in range(300):
+            (project / f"build/2.6/stage1/a/{number}.o").write_text("object")
+    variables = {"DECOUPLE_PROJECT": str(project), "DECOUPLE_CACHE": str(folder / "cache")}
+    return Scene(command("clean", RELEASE, **variables), lambda: files(project), between=True)
+
+
 VERBS: dict[str, Callable[[Path], Scene]] = {
     "push": _stacked(_pushed(1), "push", "-a", repeats=False),
     "pop": _stacked(_pushed(None), "pop", "2.6/0001-relocate.patch", repeats=False),
@@ -848,5 +899,10 @@ VERBS: dict[str, Callable[[Path], Scene]] = {
     "fetch": _fetch,
     "build": _build,
     "new-device": _new_device,
+    "edit": _stacked(_unknown_file, "edit", "torch/fresh.py"),
+    "variants": _variants,
+    "census --json --html": _census,
+    "contract-table": _contract_table,
+    "clean": _clean,
 }
 """Every verb that writes, as a scene of its own."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import strategies as st
 
 from tests.support import hostile, hostile_files
 
@@ -17,6 +20,20 @@ INPUTS = 60
 def test_no_input_does_what_none_may(reader: str) -> None:
     tally = hostile.run(hostile_files.ATTACKS[reader], INPUTS)
     assert tally.inputs >= INPUTS // 2
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [(lambda: time.sleep(0.1), ""), (lambda: sum(range(10**7)), "computed"), (lambda: time.sleep(0.7), "waited")],
+    ids=["a busy machine", "an input that costs too much", "an answer that does not come"],
+)
+def test_what_counts_is_what_a_reader_computes(
+    work: Callable[[], object], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hostile, "PATIENCE", 10)
+    attack = hostile.Attack(st.none(), lambda value, folder: work(), neighbours=False, seconds=0.05)
+    with pytest.raises(AssertionError, match=said) if said else contextlib.nullcontext():
+        hostile.run(attack, 1)
 
 
 def test_the_watch_sees_who_asks_the_network(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["overwritten", "site_folders"]
 
 _INFO = re.compile(r"(?P<project>nvidia_.+_cu(?P<cuda>\d+))-(?P<version>[^-]+)\.dist-info")
+_SIZE = re.compile(r"[0-9]{1,18}")
 _LIBRARY = re.compile(r"\.so(\.\d+)*$")
 
 
@@ -43,16 +44,14 @@ def overwritten(site: Path, cuda: str) -> list[str]:
 
 
 def _differs(site: Path, record: Path, mixed: bool) -> bool:
-    lines = record.read_text("utf-8").splitlines() if record.is_file() else []
+    """Whether a library is not as RECORD says; not of pip's making, and so never, is a RECORD that cannot be read."""
     try:
-        rows = list(csv.reader(lines))
-    except csv.Error:
-        return False  # not of pip's making
-    for row in rows:
-        if len(row) < 3 or not _LIBRARY.search(row[0]):
-            continue
-        name, size = row[0], row[2]
-        file = site / name
-        if not file.is_file() or (mixed and size.isdigit() and file.stat().st_size != int(size)):
-            return True
+        for row in csv.reader(record.read_text("utf-8").splitlines()) if record.is_file() else ():
+            if len(row) < 3 or not _LIBRARY.search(row[0]):
+                continue
+            file, size = site / row[0], row[2]
+            if not file.is_file() or (mixed and _SIZE.fullmatch(size) and file.stat().st_size != int(size)):
+                return True
+    except (csv.Error, OSError, ValueError):  # ValueError: no UTF-8, or a NUL in a name
+        return False
     return False

@@ -1,0 +1,45 @@
+"""Libraries whose tables lead back to themselves, or end before they should."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.prebuilt import dynamic, segments
+from decouple.verify.kernels import fatbin
+from tests.support import cubins
+
+
+@pytest.mark.parametrize("header", [0, 8])
+def test_a_container_of_no_size_ends(header: int, tmp_path: Path) -> None:
+    """The next one would be the same one."""
+    content = struct.pack("<IHHQ", fatbin.MAGIC, 1, header, 0) + bytes(16)
+    library = cubins.library(tmp_path / "lib.so", [content])
+    with pytest.raises(DecoupleError, match="no fatbin container"):
+        fatbin.architectures(library)
+
+
+def test_an_entry_cut_short(tmp_path: Path) -> None:
+    library = cubins.library(tmp_path / "lib.so", [struct.pack("<IHHQ", fatbin.MAGIC, 1, 16, 8) + bytes(8)])
+    with pytest.raises(DecoupleError, match="cut short"):
+        list(fatbin.images(library))
+
+
+def test_versions_that_lead_back_to_themselves() -> None:
+    """Each of 65,535 entries of a record is the first one again, and there may be many records."""
+    record = struct.pack("<HHIII", 1, 0xFFFF, 1, 16, 0) + struct.pack("<IHHII", 0, 0, 2, 1, 0)
+    with pytest.raises(ValueError, match="versions"):
+        list(dynamic._parse_needed_versions(record, b"\0name\0"))
+
+
+def test_program_headers_behind_the_end(tmp_path: Path) -> None:
+    library = cubins.library(tmp_path / "lib.so", [])
+    data = bytearray(library.read_bytes())
+    data[32:40] = struct.pack("<Q", len(data) - 8)
+    library.write_bytes(data)
+    with pytest.raises(DecoupleError, match="cut short"):
+        segments.put_loadable_first(library)
+    assert library.read_bytes() == bytes(data)
