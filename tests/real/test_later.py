@@ -6,6 +6,7 @@ With the rules the series goes through without a stop. What no rule knows stops 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,15 +16,26 @@ from decouple.cli import main
 from decouple.flows.census import TakeCensus, census
 from decouple.flows.rebase import Rebase, rebase
 from decouple.rebase.verdicts import Carried, Verdict
-from tests.real.test_evolutions import Evolve, carried, edited, pristine, project
+from tests.real.test_evolutions import Evolve, carried, edited, grown, pristine
+from tests.real.test_evolutions import project as without_overlay
 
-__all__ = ["pristine", "project"]
+__all__ = ["pristine", "without_overlay"]
 
 pytestmark = pytest.mark.real
 CSRC = "third_device/torch_cuda/torch_cuda/csrc"
 C10D = "torch/csrc/distributed/c10d/init.cpp"
 MODULE = "torch/csrc/Module.cpp"
 INDUCTOR = "torch/csrc/inductor"
+C10D_FOLDER = "torch/csrc/distributed/c10d"
+CLEAN = "verdict: lint clean, stage2-sources clean, couplings clean"
+
+
+@pytest.fixture
+def project(without_overlay: Path) -> Path:
+    """A checkout with the series of 2.6 alone, and stage 2's own lists of sources."""
+    here = Path(__file__).parents[2]
+    shutil.copytree(here / "third_device", without_overlay / "third_device", dirs_exist_ok=True)
+    return without_overlay
 
 
 def nccl(tree: Path) -> None:
@@ -160,9 +172,69 @@ def bound(tree: Path) -> None:
     )
 
 
-def later(tree: Path) -> None:
-    for evolve in (nccl, launched, answered, stored, built, bound):
+def write(tree: Path, *names: str, text: str = "int made_up;\n") -> None:
+    for name in names:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+
+
+def listed(tree: Path, name: str, *paths: str) -> None:
+    """``paths`` are in upstream's own list of sources ``name``."""
+    rows = "".join(f'    "{path}",\n' for path in paths)
+    edited(tree / "build_variables.bzl", rf"^{name} = \[\n", rf"\g<0>{rows}")
+
+
+def symmetric(tree: Path) -> None:
+    """Symmetric memory in a folder, half of it CUDA's, some of it listed; a stable ABI with a part for CUDA."""
+    folder = f"{C10D_FOLDER}/symm_mem"
+    stays, moves = f"{folder}/MadeUpMemory.cpp", f"{folder}/CUDASymmetricMemory.cu"
+    write(tree, stays, moves, f"{folder}/CUDASymmetricMemoryUtils.cpp", f"{folder}/NVSHMEMSymmetricMemory.cu")
+    write(tree, "torch/csrc/cuda/shim_common.cpp")
+    write(
+        tree,
+        "torch/csrc/stable/c/shim.h",
+        text="#pragma once\n#ifdef USE_CUDA\nint torch_made_up_stream(void** stream);\n#endif\n",
+    )
+    listed(tree, "libtorch_distributed_base_sources", stays)
+    listed(tree, "libtorch_cuda_distributed_extra_sources", moves)
+
+
+def sourced(tree: Path) -> None:
+    """A second NCCL's sources, in no list that 2.6 has; kernels beside symmetric memory; what is not for this build."""
+    symmetric(tree)
+    folder = f"{C10D_FOLDER}/symm_mem"
+    write(tree, *(f"{C10D_FOLDER}/nccl2/{name}.cpp" for name in ("MadeUp", "MadeUpWork", "Utils")))
+    write(tree, f"{C10D_FOLDER}/nccl2/MadeUp.hpp", text="#pragma once\n")
+    write(tree, f"{C10D_FOLDER}/cuda/MadeUpEvents.cpp", f"{C10D_FOLDER}/cuda/MadeUpBlock.cu")
+    write(tree, *(f"{folder}/{name}" for name in ("NCCLMadeUp.cu", "nccl_devcomm_made_up.cpp", "nccl_extension.cu")))
+    write(tree, *(f"{folder}/{name}" for name in ("ops/made_up.cu", "cuda_made_up.cpp", "nccl_ep_made_up.cpp")))
+    write(tree, f"{folder}/rocshmem_made_up.cu", f"{folder}/nvshmem_extension.cu")
+    write(tree, "torch/headeronly/cuda/detail/MadeUp.h", text="#pragma once\n")
+
+
+def younger(tree: Path) -> None:
+    """Another C++."""
+    edited(tree / "CMakeLists.txt", r"(^set\(CMAKE_CXX_STANDARD\n *)17$", r"\g<1>20")
+
+
+def near_2_10(tree: Path) -> None:
+    for evolve in (grown, symmetric):
         evolve(tree)
+
+
+def later(tree: Path) -> None:
+    for evolve in (nccl, launched, answered, stored, built, bound, sourced, younger):
+        evolve(tree)
+
+
+def test_what_2_7_to_2_10_changed_is_carried_without_a_stop(
+    project: Path, pristine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    applied, found = carried(project, pristine, tmp_path, near_2_10)
+    assert [one.name for one in found.outcome.carried if one.verdict.stops] == []
+    assert CLEAN in capsys.readouterr().out
+    assert (applied / C10D_FOLDER / "symm_mem/MadeUpMemory.cpp").is_file()
+    assert (applied / "torch/csrc/stable/c/shim.h").is_file(), "extensions include it from the core"
 
 
 def judged(project: Path, pristine: Path, tmp_path: Path, evolve: Evolve) -> dict[str, Carried]:
@@ -184,7 +256,7 @@ def test_all_that_later_releases_changed_is_carried_without_a_stop(
 ) -> None:
     applied, found = carried(project, pristine, tmp_path, later)
     assert [one.name for one in found.outcome.carried if one.verdict.stops] == []
-    assert "verdict: lint clean, couplings clean" in capsys.readouterr().out
+    assert CLEAN in capsys.readouterr().out
     registrations = applied / CSRC / "pybinding/registrations"
     c10d = (registrations / "c10d.cpp").read_text()
     for name in (

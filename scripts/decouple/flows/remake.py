@@ -15,9 +15,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
-from decouple.base.git import REGULAR
+from decouple.base.git import REGULAR, Repository
 from decouple.patch.apply import File, Source, Tree, apply
-from decouple.patch.parse import Patch, parse
+from decouple.patch.parse import FilePatch, Patch, parse
 from decouple.recipes.model import LostTextError, Recipe, RecipeError, load_all
 from decouple.series.check import Fit, Remade, wanted
 from decouple.stack.trees import blob_id
@@ -96,6 +96,9 @@ class Merging:
         self._series, self._source = series, source
         self._states: dict[str, tuple[Mapping[str, File | None], Mapping[str, File | None]]] = {}
         """By the name of a patch: its files before it and after it, where it was cut."""
+        self._merges: dict[tuple[str, bytes], bytes | None] = {}
+        """By patch, file and the release's text: what the merge made of it. Releases have many files in common."""
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def _state(self, patch: Patch) -> tuple[Mapping[str, File | None], Mapping[str, File | None]]:
         if patch.name not in self._states:
@@ -110,24 +113,35 @@ class Merging:
         """What ``patch`` changes on ``tree``; None where it creates, deletes or renames, or where lines conflict."""
         if any(file.old_path is None or file.old_path != file.new_path for file in patch.files):
             return None
+        old, patched = self._state(patch)
+        changes: dict[str, File | None] = {}
+        for section in patch.files:
+            path = section.old_path or ""
+            before, after, here = old.get(path), patched.get(path), tree.get(path)
+            if before is None or after is None or here is None:
+                return None
+            key = (f"{patch.name} {path}", here.data)
+            if key not in self._merges:
+                self._merges[key] = self._merge(section, before.data, after.data, here.data)
+            data = self._merges[key]
+            if data is None:
+                return None
+            changes[path] = File(here.mode, data)
+        return changes
+
+    def _merge(self, section: FilePatch, before: bytes, after: bytes, here: bytes) -> bytes | None:
         from decouple.rebase.beside import merge_file, settle  # here: most patches fit as they are
         from decouple.rebase.workspace import open_workspace
 
-        old, patched = self._state(patch)
-        changes: dict[str, File | None] = {}
-        with tempfile.TemporaryDirectory(prefix="decouple-merge-") as folder:
-            repository = open_workspace(Path(folder), [])
-            for section in patch.files:
-                path = section.old_path or ""
-                before, after, here = old.get(path), patched.get(path), tree.get(path)
-                if before is None or after is None or here is None:
-                    return None
-                lines = merge_file(repository, before.data, after.data, here.data)
-                found = lines is None and settle(repository, section, before.data, after.data, here.data)
-                if lines is None and not found:
-                    return None
-                changes[path] = File(here.mode, b"".join(lines) if lines is not None else found.data if found else b"")
-        return changes
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="decouple-merge-")
+            open_workspace(Path(self._folder.name), [])
+        repository = Repository(Path(self._folder.name))
+        lines = merge_file(repository, before, after, here)
+        if lines is not None:
+            return b"".join(lines)
+        found = settle(repository, section, before, after, here)
+        return found.data if found else None
 
 
 def reader(tree: Tree) -> Callable[[str], str | None]:

@@ -364,9 +364,15 @@ def _refuse(kind: str, message: str) -> _Refused:
     return _Refused(Failure(kind, message))
 
 
-def _parents(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+def _parents(path: str) -> tuple[str, ...]:
+    return _folders(path.rpartition("/")[0])
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _folders(folder: str) -> tuple[str, ...]:
+    """``folder`` and those that it lies in, the outermost first."""
+    parts = folder.split("/") if folder else []
+    return tuple("/".join(parts[: count + 1]) for count in range(len(parts)))
 
 
 class _Image:

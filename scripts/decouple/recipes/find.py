@@ -32,7 +32,7 @@ def find(text: str, path: str, steps: Sequence[Selector], *, every: bool = False
 
     Raises RecipeError naming the file, the step and the lines where there is none or more than one.
     """
-    ranges = [Range(0, len(text.split("\n")))]
+    ranges = [Range(0, len(_lines_of(text)))]
     for number, step in enumerate(steps):
         found = [one for outer in ranges for one in _inside(text, path, step, outer)]
         last = number == len(steps) - 1
@@ -55,19 +55,25 @@ def find(text: str, path: str, steps: Sequence[Selector], *, every: bool = False
 
 def found(text: str, path: str, steps: Sequence[Selector]) -> int:
     """How many places ``steps`` lead to."""
-    ranges = [Range(0, len(text.split("\n")))]
+    ranges = [Range(0, len(_lines_of(text)))]
     for step in steps:
         ranges = [one for outer in ranges for one in _inside(text, path, step, outer)]
     return len(ranges)
 
 
 def _inside(text: str, path: str, step: Selector, outer: Range) -> Iterator[Range]:
-    lines = text.split("\n")
+    lines = _lines_of(text)
     for one in _FINDERS[step.kind](text, path, step):
         there = "\n".join(lines[one.start : one.stop])
         within = outer.start <= one.start and one.stop <= outer.stop
         if within and (step.has is None or re.search(step.has, there, re.MULTILINE)):
             yield one
+
+
+@functools.lru_cache(maxsize=8)
+def _lines_of(text: str) -> tuple[str, ...]:
+    """The lines of a text that step after step looks at."""
+    return tuple(text.split("\n"))
 
 
 def _functions(text: str, path: str, step: Selector) -> Iterator[Range]:
@@ -149,13 +155,13 @@ def _cmake_guards(text: str, name: str) -> Iterator[Range]:
 
 def _lines(text: str, path: str, step: Selector) -> Iterator[Range]:
     wanted = re.compile(str(step.line)).search
-    for number, line in enumerate(text.split("\n")):
+    for number, line in enumerate(_lines_of(text)):
         if wanted(line):
             yield Range(number, number + 1)
 
 
 def _spans(text: str, path: str, step: Selector) -> Iterator[Range]:
-    lines = text.split("\n")
+    lines = _lines_of(text)
     begins, ends = re.compile(str(step.begin)).search, re.compile(str(step.end)).search
     for number, line in enumerate(lines):
         if begins(line):

@@ -161,6 +161,9 @@ def _split(patch: Patch, tree: Tree, hidden: set[str]) -> tuple[Sequence[FilePat
 
 def _verdict(patch: Patch, seen: Sequence[FilePatch], tree: Tree) -> tuple[PatchFit, dict[str, File | None]]:
     forward = apply(patch, tree, files=seen)
+    if forward.applies and _cannot_be_undone(seen, tree):
+        offsets = tuple((section.path, placed) for section, placed in forward.offsets)
+        return PatchFit(patch, Fit.OFFSET if offsets else Fit.CLEAN, offsets=offsets), dict(forward.changes)
     backward = apply(patch, tree, reverse=True, files=seen)
     undoable = backward.applies and _modes_reached(seen, tree)
     if forward.applies:
@@ -172,6 +175,11 @@ def _verdict(patch: Patch, seen: Sequence[FilePatch], tree: Tree) -> tuple[Patch
     conflicts = tuple(_conflicts(forward, backward))
     gone = any(conflict.failure.kind == "gone" for conflict in conflicts)
     return PatchFit(patch, Fit.GONE if gone else Fit.CONFLICT, conflicts=conflicts), {}
+
+
+def _cannot_be_undone(files: Sequence[FilePatch], tree: Tree) -> bool:
+    """Whether a file is not there that a rename made, which tells without applying hundreds of them backwards."""
+    return any(one.rename and one.new_path is not None and tree.get(one.new_path) is None for one in files)
 
 
 def _modes_reached(files: Sequence[FilePatch], tree: Tree) -> bool:
