@@ -1,7 +1,7 @@
 """Does stage 2 compile every translation unit that moves? Asked of the texts alone, before anybody compiles.
 
-The lists are those of stage 2's ``Sources.cmake``, read as CMake reads them: patterns and names are upstream's paths,
-so they are held against the pristine tree.
+The lists are those of stage 2's ``Sources.cmake`` and of its toolkit's description, read as CMake reads them: patterns
+and names are upstream's paths, so they are held against the pristine tree.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Left(Struct, frozen=True):
 class Stage2Sources(Struct, frozen=True):
     """``stage2.toml``."""
 
-    sources: str
+    sources: list[str]
+    """The first sets variables that the others use."""
     either: list[list[str]]
     left: list[Left]
     later: list[str] = []
@@ -58,7 +59,7 @@ def load(path: Path = _DATA) -> Stage2Sources:
 def check(tree: Path, moved: Iterable[str], project: Path, data: Stage2Sources | None = None) -> ListsReport:
     """Hold stage 2's lists against the pristine ``tree`` and what of it moves. Raises DecoupleError, OSError."""
     data = data or load()
-    lists = _Lists(tree, project / data.sources, data)
+    lists = _Lists(tree, project, data)
     units = sorted(path for path in moved if path.endswith(UNITS))
     reasons = {path: left.reason for left in data.left for path in units if matches(path, left.paths)}
     out = [path for path in units if path not in lists.found]
@@ -77,16 +78,16 @@ def _lost(out: Sequence[str], reasons: dict[str, str], data: Stage2Sources) -> I
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         yield (
             f'{paths[0]}{more}: moves, and stage 2 compiles it by no list; add "{pattern}" to a torch_cuda_glob() of '
-            f"{data.sources}, or a [[left]] with the reason to scripts/decouple/relocate/stage2.toml"
+            f"{data.sources[0]}, or a [[left]] with the reason to scripts/decouple/relocate/stage2.toml"
         )
 
 
 class _Lists:
-    """What ``Sources.cmake`` finds in a tree, and what it names in vain."""
+    """What the files with lists find in a tree, and what they name in vain."""
 
-    def __init__(self, tree: Path, sources: Path, data: Stage2Sources) -> None:
+    def __init__(self, tree: Path, project: Path, data: Stage2Sources) -> None:
         self.tree = tree
-        self.where = data.sources
+        self.where = ""
         self.later = data.later
         self.either = {pattern: row for row in data.either for pattern in row}
         self.found: set[str] = set()
@@ -100,7 +101,11 @@ class _Lists:
             "torch_cuda_resolve": self._name,
         }
         variables: dict[str, str] = {}
-        for command in read_cmake(sources.read_text(encoding="utf-8")):
+        for self.where in data.sources:
+            self._read((project / self.where).read_text(encoding="utf-8"), variables)
+
+    def _read(self, text: str, variables: dict[str, str]) -> None:
+        for command in read_cmake(text):
             words = [_resolved(word, variables) for word in command.arguments]
             if command.name == "set" and len(words) == 2:
                 variables[words[0]] = words[1]

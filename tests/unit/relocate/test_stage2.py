@@ -19,7 +19,7 @@ endforeach()
 """
 FILES = ("aten/src/ATen/cuda/A.cu", "third_party/new/flash.cu", "torch/csrc/cuda/comm.cpp", "torch/csrc/cuda/test.cpp")
 DATA = Stage2Sources(
-    sources="Sources.cmake",
+    sources=["Sources.cmake"],
     either=[["aten/src/ATen/old/*.cu", "third_party/new/*.cu"]],
     left=[Left(["torch/csrc/cuda/test.cpp"], "a test")],
 )

@@ -101,7 +101,7 @@ def found(world: Path, **switches: str) -> tuple[dict[str, str], str]:
     script.write_text(
         "".join(f'set({name} "{value}")\n' for name, value in settings.items())
         + functions
-        + f'include("{CMAKE}/Beside.cmake")\n'
+        + f'include("{CMAKE}/toolkit/cuda.cmake")\ninclude("{CMAKE}/Beside.cmake")\n'
         + "".join(f'message("{name}=${{USE_{name}}} ${{{name}_VERSION}}${{{name}_WHY}}")\n' for name in LIBRARIES)
     )
     done = subprocess.run(["cmake", "-P", str(script)], capture_output=True, text=True)
@@ -181,7 +181,7 @@ def test_a_wheel_of_nvidias_has_no_name_for_the_linker(world: Path) -> None:
 
 def test_a_definition_of_one_source_is_added_and_replaces_none() -> None:
     # Module.cpp had USE_CUSPARSELT, and lost it where CUDA_ARCH_FLAGS was set: torch._C._cusparselt was gone.
-    for file in sorted(CMAKE.glob("*.cmake")):
+    for file in sorted(CMAKE.rglob("*.cmake")):
         text = file.read_text()
         assert not re.search(r"set_source_files_properties\([^)]*COMPILE_DEFINITIONS", text), (
             f"{file.name}: set_property(SOURCE … APPEND PROPERTY COMPILE_DEFINITIONS …) keeps what others have set"

@@ -12,6 +12,7 @@ import pytest
 from decouple.base.paths import find_project
 
 MODULE = find_project() / "third_device/torch_cuda/cmake/Kineto.cmake"
+TOOLKIT = MODULE.with_name("toolkit") / "cuda.cmake"
 HEADER = "include/libkineto.h"
 
 pytestmark = pytest.mark.tools("cmake")
@@ -50,7 +51,8 @@ def said(world: Path, *variables: str) -> str:
         **dict(variable.split("=") for variable in variables),
     }
     script.write_text(
-        "".join(f'set({name} "{value}")\n' for name, value in settings.items()) + f'include("{MODULE}")\n'
+        "".join(f'set({name} "{value}")\n' for name, value in settings.items())
+        + f'include("{TOOLKIT}")\ninclude("{MODULE}")\n'
     )
     done = subprocess.run(["cmake", "-P", str(script)], capture_output=True, text=True)
     found = [line for line in done.stdout.splitlines() if "torch.profiler will record no CUDA activities: " in line]

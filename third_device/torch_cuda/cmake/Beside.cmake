@@ -1,19 +1,13 @@
-# Libraries beside the CUDA toolkit, each a choice under upstream's name (cmake/Options.cmake).
+# Libraries beside the toolkit, each a choice under upstream's name (cmake/Options.cmake).
 #
 # Afterwards USE_<name> is ON or OFF, <name>_VERSION what its headers say, <name>_WHY why it is off, and dep::<name> the
-# imported target. What is not there, too old, or of another CUDA stops the configuration with one line where the user asked
+# imported target. What is not there, too old, or of another toolkit stops the configuration with one line where the user asked
 # for it (1), and leaves it off with the same line where he did not (auto).
 
-# name -> file with its version, the three names of its numbers, and the oldest version that upstream's sources take:
-#   CUDNN       cmake/public/cuda.cmake             NCCL    NCCLUtils.hpp refuses to compile with an older one
-#   MAGMA       the queues of MagmaUtils.h          UCC     its first stable interface
-#   CUSPARSELT  upstream's images for CUDA 11.8 (.ci/docker/common/install_cusparselt.sh)
-#   CUDSS       the oldest that the sources of 2.6 were compiled with here
-set(CUDNN_ROW cudnn_version.h CUDNN_MAJOR CUDNN_MINOR CUDNN_PATCHLEVEL 8.1)
-set(NCCL_ROW nccl.h NCCL_MAJOR NCCL_MINOR NCCL_PATCH 2.7)
+# <name>_ROW: file with its version, the three names of its numbers, and the oldest version that upstream's sources take.
+# The toolkit's own description has more of them.
+#   MAGMA  the queues of MagmaUtils.h          UCC  its first stable interface
 set(MAGMA_ROW magma_types.h MAGMA_VERSION_MAJOR MAGMA_VERSION_MINOR MAGMA_VERSION_MICRO 2.0)
-set(CUSPARSELT_ROW cusparseLt.h CUSPARSELT_VER_MAJOR CUSPARSELT_VER_MINOR CUSPARSELT_VER_PATCH 0.4)
-set(CUDSS_ROW cudss.h "CUDSS_VER(SION)?_MAJOR" "CUDSS_VER(SION)?_MINOR" "CUDSS_VER(SION)?_PATCH" 0.4)
 set(UCC_ROW ucc/api/ucc_version.h UCC_API_MAJOR UCC_API_MINOR - 1.0)
 
 # What a shared library is called, and what it needs: "" and nothing for one that is no ELF file.
@@ -28,44 +22,6 @@ function(torch_cuda_dynamic library soname needed)
   set(${needed} "${lines}" PARENT_SCOPE)
 endfunction()
 
-# Why a library is not of this CUDA; empty when nothing speaks against it. It needs libraries of the toolkit by name, or has
-# none of them but says what it was compiled with: NCCL in a text, cuDNN when it is asked.
-function(torch_cuda_other_cuda name library reason)
-  set(${reason} "" PARENT_SCOPE)
-  torch_cuda_dynamic("${library}" soname needed)
-  foreach(file IN LISTS needed)
-    # as FindCUDAToolkit names what it found: CUDA_CUDART, CUDA_cublas_LIBRARY
-    string(REGEX REPLACE "^lib([A-Za-z]+)\\.so\\..*" "\\1" library_name "${file}")
-    foreach(ours "${CUDA_${library_name}_LIBRARY}" "${CUDA_CUDART}")
-      if(NOT EXISTS "${ours}")
-        continue()
-      endif()
-      torch_cuda_dynamic("${ours}" own _)
-      string(REGEX REPLACE "\\.so\\..*" "" stem "${own}")
-      if(file MATCHES "^${stem}\\.so\\." AND NOT own STREQUAL file)
-        set(${reason} "${library} needs ${file}, CUDA ${CUDAToolkit_VERSION} has ${own}" PARENT_SCOPE)
-        return()
-      endif()
-    endforeach()
-  endforeach()
-  set(made "")
-  if(name STREQUAL "NCCL")
-    file(STRINGS "${library}" said REGEX "NCCL version [0-9.]+\\+cuda[0-9]+" LIMIT_COUNT 1)
-    string(REGEX MATCH "\\+cuda([0-9]+[0-9.]*)" _ "${said}")
-    set(made "${CMAKE_MATCH_1}")
-  elseif(name STREQUAL "CUDNN")
-    execute_process(
-      COMMAND "${Python_EXECUTABLE}" -c
-              "import ctypes, sys; v = ctypes.CDLL(sys.argv[1]).cudnnGetCudartVersion(); print(f'{v // 1000}.{v % 1000 // 10}', end='')"
-              "${library}"
-      OUTPUT_VARIABLE made ERROR_QUIET) # one that cannot be loaded here says nothing
-  endif()
-  string(REGEX MATCH "^[0-9]+" major "${made}")
-  if(major AND NOT major EQUAL CUDAToolkit_VERSION_MAJOR)
-    set(${reason} "${library} is made for CUDA ${made}, the toolkit is CUDA ${CUDAToolkit_VERSION}" PARENT_SCOPE)
-  endif()
-endfunction()
-
 # torch_cuda_beside(NAME title header library [variables that may name its prefix])
 function(torch_cuda_beside name title header library)
   set(asked "${USE_${name}}")
@@ -78,7 +34,7 @@ function(torch_cuda_beside name title header library)
     foreach(variable IN LISTS ARGN)
       list(APPEND places ${${variable}})
     endforeach()
-    # NVIDIA's wheels have the libraries without the name that the linker looks for.
+    # A vendor's wheels may have the libraries without the name that the linker looks for.
     set(files)
     foreach(place IN LISTS places)
       file(GLOB here "${place}/lib*/lib${library}.so.*" "${place}/lib${library}.so.*")
@@ -108,7 +64,7 @@ function(torch_cuda_beside name title header library)
       set(version "${CMAKE_MATCH_1}")
     endif()
     if(NOT why)
-      torch_cuda_other_cuda(${name} "${${name}_LIBRARY}" why)
+      toolkit_other(${name} "${${name}_LIBRARY}" why)
     endif()
   endif()
   if(why AND asked AND NOT asked MATCHES "^([Aa][Uu][Tt][Oo])$")
@@ -131,12 +87,8 @@ function(torch_cuda_beside name title header library)
   endif()
 endfunction()
 
-torch_cuda_beside(CUDNN "cuDNN" cudnn.h cudnn CUDNN_ROOT)
-torch_cuda_beside(NCCL "NCCL" nccl.h nccl NCCL_ROOT)
+toolkit_find_beside()
 torch_cuda_beside(MAGMA "MAGMA" magma_v2.h magma MAGMA_HOME MAGMA_ROOT)
-torch_cuda_beside(CUSPARSELT "cuSPARSELt" cusparseLt.h cusparseLt CUSPARSELT_ROOT CUDAToolkit_LIBRARY_ROOT)
-torch_cuda_beside(CUDSS "cuDSS" cudss.h cudss CUDSS_ROOT)
-torch_cuda_beside(CUFILE "cuFile" cufile.h cufile CUFILE_ROOT CUDAToolkit_LIBRARY_ROOT)
 if(USE_UCC AND NOT USE_DISTRIBUTED)
   message(FATAL_ERROR "UCC: it is a backend of torch.distributed, and USE_DISTRIBUTED=${USE_DISTRIBUTED}; next: USE_DISTRIBUTED=1, or USE_UCC=0")
 endif()

@@ -4,15 +4,12 @@
 set(ATEN aten/src/ATen)
 
 torch_cuda_glob(C10_CUDA_SOURCES "c10/cuda/*.cpp" "c10/cuda/impl/*.cpp")
-torch_cuda_glob(NVRTC_STUB_SOURCES "${ATEN}/cuda/nvrtc_stub/*.cpp")
+torch_cuda_glob(RTC_STUB_SOURCES "${ATEN}/cuda/nvrtc_stub/*.cpp")
 
 # The runtime: contexts, streams, generators, hooks, BLAS and sparse handles.
 torch_cuda_glob(ATEN_RUNTIME_SOURCES "${ATEN}/cuda/*.cpp" "${ATEN}/cuda/detail/*.cpp" "${ATEN}/cuda/tunable/*.cpp"
                 "${ATEN}/cuda/*.cu" "${ATEN}/cuda/detail/*.cu")
-if(USE_CUDNN)
-  torch_cuda_glob(cudnn_sources "${ATEN}/cudnn/*.cpp")
-  list(APPEND ATEN_RUNTIME_SOURCES ${cudnn_sources})
-endif()
+toolkit_runtime_sources()
 
 # Kernels and the host code that launches them. native/miopen holds stubs that register operators for the CUDA key.
 torch_cuda_glob(ATEN_KERNEL_SOURCES
@@ -36,22 +33,11 @@ endif()
 torch_cuda_filelist(listed aten_cuda_cu_source_list aten_cuda_with_sort_by_key_source_list aten_cuda_cu_with_sort_by_key_source_list)
 list(APPEND ATEN_KERNEL_SOURCES ${listed})
 
-# JIT, autograd, profiler, AOT Inductor, NCCL, distributed.
+# JIT, autograd, profiler, AOT Inductor, distributed.
 torch_cuda_filelist(TORCH_SOURCES libtorch_cuda_core_sources)
-torch_cuda_glob(c_shim "torch/csrc/cuda/shim_common.cpp") # the stable ABI's functions of CUDA, from 2.10 on
+torch_cuda_glob(c_shim "torch/csrc/cuda/shim_common.cpp") # the stable ABI's functions, from 2.10 on
 list(APPEND TORCH_SOURCES ${c_shim})
-if(USE_NCCL)
-  torch_cuda_resolve(nccl_sources torch/csrc/cuda/nccl.cpp)
-  list(APPEND TORCH_SOURCES ${nccl_sources})
-endif()
-if(USE_NVSHMEM)
-  torch_cuda_glob(nvshmem_sources "torch/csrc/distributed/c10d/*nvshmem*" "torch/csrc/distributed/c10d/*/*nvshmem*")
-  set(why "no code of PyTorch ${TORCH_VERSION} uses it")
-  if(nvshmem_sources)
-    set(why "this build does not compile what uses it (${nvshmem_sources})")
-  endif()
-  message(FATAL_ERROR "USE_NVSHMEM=${USE_NVSHMEM}: ${why}; next: USE_NVSHMEM=0")
-endif()
+toolkit_torch_sources()
 set(DISTRIBUTED_SOURCES)
 if(USE_DISTRIBUTED)
   torch_cuda_filelist(DISTRIBUTED_SOURCES libtorch_cuda_distributed_base_sources libtorch_cuda_distributed_extra_sources)
@@ -67,21 +53,7 @@ endif()
 
 # Bindings.
 torch_cuda_filelist(PYTHON_SOURCES libtorch_python_cuda_core_sources)
-if(USE_NCCL)
-  torch_cuda_resolve(nccl_bindings torch/csrc/cuda/python_nccl.cpp)
-  list(APPEND PYTHON_SOURCES ${nccl_bindings})
-endif()
-if(USE_CUDNN)
-  torch_cuda_resolve(cudnn_bindings torch/csrc/cuda/shared/cudnn.cpp)
-  list(APPEND PYTHON_SOURCES ${cudnn_bindings})
-endif()
-torch_cuda_glob(static_launcher "torch/csrc/inductor/static_cuda_launcher.cpp" # from 2.8 on
-                "torch/csrc/inductor/static_launcher/cuda.cpp") # its name from 2.11 on
-list(APPEND PYTHON_SOURCES ${static_launcher})
-set(fast_launcher) # in the same file from 2.13 on
-if(static_launcher)
-  file(STRINGS "${static_launcher}" fast_launcher REGEX "^bool FastCudaLauncher_init" LIMIT_COUNT 1)
-endif()
+toolkit_python_sources()
 # Ours. bindings.cpp and config.cpp answer for torch._C what a core without CUDA cannot; the others implement the hooks and registries that
 # the patched core declares, so a stock core has nothing to compile them against.
 set(OWN_PYTHON_DIR "${CMAKE_CURRENT_SOURCE_DIR}/torch_cuda/csrc/pybinding")

@@ -1,10 +1,10 @@
 # One screen that tells what will be built; also build_info.json, which the wheel carries and the loader reads.
 
-foreach(list C10_CUDA_SOURCES NVRTC_STUB_SOURCES ATEN_RUNTIME_SOURCES ATEN_KERNEL_SOURCES ATTENTION_KERNEL_SOURCES codegen_sources
+foreach(list C10_CUDA_SOURCES RTC_STUB_SOURCES ATEN_RUNTIME_SOURCES ATEN_KERNEL_SOURCES ATTENTION_KERNEL_SOURCES codegen_sources
         TORCH_SOURCES DISTRIBUTED_SOURCES PYTHON_SOURCES KINETO_SOURCES)
   list(LENGTH ${list} n_${list})
 endforeach()
-math(EXPR objects "${n_C10_CUDA_SOURCES} + ${n_NVRTC_STUB_SOURCES} + ${n_ATEN_RUNTIME_SOURCES} + ${n_ATEN_KERNEL_SOURCES} \
+math(EXPR objects "${n_C10_CUDA_SOURCES} + ${n_RTC_STUB_SOURCES} + ${n_ATEN_RUNTIME_SOURCES} + ${n_ATEN_KERNEL_SOURCES} \
 + ${n_ATTENTION_KERNEL_SOURCES} + ${n_codegen_sources} + 1 + ${n_TORCH_SOURCES} + ${n_DISTRIBUTED_SOURCES} + ${n_PYTHON_SOURCES} + 1")
 
 if(TORCH_CUDA_KERNELS)
@@ -33,6 +33,6 @@ endforeach()
 message(STATUS "  cuDNN front   ${CUDNN_FRONTEND_VERSION} ${CUDNN_FRONTEND_INCLUDE_DIR}")
 message(STATUS "  Kineto        ${USE_KINETO} ${KINETO_SOURCE_DIR}")
 message(STATUS "  attention     flash ${USE_FLASH_ATTENTION}, memory efficient ${USE_MEM_EFF_ATTENTION}")
-message(STATUS "  objects       c10 ${n_C10_CUDA_SOURCES}, nvrtc ${n_NVRTC_STUB_SOURCES}, runtime ${n_ATEN_RUNTIME_SOURCES}, kernels ${n_ATEN_KERNEL_SOURCES}, "
+message(STATUS "  objects       c10 ${n_C10_CUDA_SOURCES}, nvrtc ${n_RTC_STUB_SOURCES}, runtime ${n_ATEN_RUNTIME_SOURCES}, kernels ${n_ATEN_KERNEL_SOURCES}, "
                 "attention ${n_ATTENTION_KERNEL_SOURCES}, generated ${n_codegen_sources} + 1, torch ${n_TORCH_SOURCES}, "
                 "distributed ${n_DISTRIBUTED_SOURCES}, Kineto ${n_KINETO_SOURCES}, bindings ${n_PYTHON_SOURCES} + 1")

@@ -1,0 +1,57 @@
+"""What is a vendor's stands in the description of its toolkit; the CMake around it serves every vendor."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from decouple.base.paths import find_project
+
+CMAKE = find_project() / "third_device/torch_cuda/cmake"
+#: The modules that a description is filled in for.
+MODULES = ("Toolkit", "Beside", "Sources", "Common", "Libraries", "Kineto")
+#: Names of NVIDIA's and AMD's libraries, compilers and CMake packages. `cuda` alone is the name of the key.
+VENDOR = re.compile(
+    r"nvidia|nvcc|nvrtc|nvtx|nvtool|nvshmem|nvjitlink|nccl|cupti|cudnn|cublas|cufft|curand|cusolver|cusparse|cudss|cufile"
+    r"|cudart|cutlass|\bcute_|sm_?[0-9]|compute_[0-9]|CUDAToolkit|CUDA::|CMAKE_CUDA|LANGUAGE:CUDA|language\(CUDA"
+    r"|\bamd|\bgfx|rocm|roctracer|\brocprof|hipcc|hipblas|miopen|\brccl",
+    re.IGNORECASE,
+)
+#: Sources are named by upstream's paths, and libraries of ours by upstream's names.
+PATH = re.compile(r'"\$\{ATEN\}/[^"]*"|native/miopen|(lib)?caffe2_nvrtc')
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_names_no_vendor(module: str) -> None:
+    lines = PATH.sub("", (CMAKE / f"{module}.cmake").read_text()).splitlines()
+    assert [line for line in lines if VENDOR.search(line)] == []
+
+
+def test_a_description_has_all_that_the_modules_ask_for() -> None:
+    """A name that no description sets is empty to CMake, and a macro that is not there stops it late."""
+    texts = {path.stem: path.read_text() for path in (*CMAKE.glob("*.cmake"), CMAKE.parent / "CMakeLists.txt")}
+    asked = {name for text in texts.values() for name in re.findall(r"\bTOOLKIT_[A-Z0-9_]+|\btoolkit_\w+(?=\()", text)}
+    assert {"TOOLKIT_RUNTIME", "toolkit_find"} <= asked
+    for description in sorted((CMAKE / "toolkit").glob("*.cmake")):
+        given = set(re.findall(r"(?:set|macro|function)\((TOOLKIT_\w+|toolkit_\w+)", description.read_text()))
+        assert asked <= given, description.name
+        assert given - asked == set(), f"{description.name}: nobody reads them"
+
+
+@pytest.mark.tools("cmake")
+def test_an_unknown_toolkit_is_told_with_those_that_there_are(tmp_path: Path) -> None:
+    (tmp_path / "build_variables.bzl").touch()
+    words = [
+        "cmake",
+        f"-DPYTORCH_SOURCE_DIR={tmp_path}",
+        "-DTORCH_CUDA_TOOLKIT=acme",
+        "-P",
+        str(CMAKE / "Options.cmake"),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True)
+    said = " ".join(done.stderr.split())
+    assert done.returncode
+    assert "TORCH_CUDA_TOOLKIT='acme' is unknown" in said and "cuda.cmake" in said
