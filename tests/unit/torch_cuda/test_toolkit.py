@@ -21,7 +21,7 @@ VENDOR = re.compile(
     re.IGNORECASE,
 )
 #: Sources are named by upstream's paths, and libraries of ours by upstream's names.
-PATH = re.compile(r'"\$\{ATEN\}/[^"]*"|native/miopen|(lib)?caffe2_nvrtc')
+PATH = re.compile(r'"\$\{ATEN\}/[^"]*"|"torch/csrc/[^"]*"|native/miopen|(lib)?caffe2_nvrtc')
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -41,7 +41,7 @@ toolkit_torch_sources()
 set(DISTRIBUTED_SOURCES)
 if(USE_DISTRIBUTED)
   torch_cuda_filelist(DISTRIBUTED_SOURCES libtorch_cuda_distributed_base_sources libtorch_cuda_distributed_extra_sources)
-  # What later releases added, whichever of their lists has it: from 2.8 on symmetric memory, from 2.14 on nccl2.
+  # What later releases added, whichever of their lists has it: symmetric memory from 2.8 on.
   torch_cuda_glob(later_distributed "torch/csrc/distributed/c10d/cuda/*.cpp" "torch/csrc/distributed/c10d/cuda/*.cu"
                   "torch/csrc/distributed/c10d/nccl2/*.cpp" "torch/csrc/distributed/c10d/nccl2/*.cu"
                   "torch/csrc/distributed/c10d/symm_mem/CUDA*.cpp" "torch/csrc/distributed/c10d/symm_mem/CUDA*.cu"
