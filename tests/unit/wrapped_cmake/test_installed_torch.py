@@ -16,6 +16,7 @@ project(tiny LANGUAGES CXX)
 list(APPEND CMAKE_MODULE_PATH "{Path(wrapped_cmake.__file__).parent / "cmake"}")
 include(InstalledTorch)
 set(FOUND "${{CORE_VERSION}} ${{CORE_CXX_STANDARD}} ${{CORE_HEADERS}}" CACHE INTERNAL "")
+set(ABI "${{CORE_CXX11_ABI}}:${{CORE_DEFINITIONS}}" CACHE INTERNAL "")
 get_target_property(library core::torch_cpu IMPORTED_LOCATION)
 set(LIBRARY "${{library}}" CACHE INTERNAL "")
 """
@@ -47,6 +48,23 @@ def test_a_torch_that_moved_is_looked_for_again(source: Path, tmp_path: Path) ->
         found = project.cache()
         assert found["FOUND"] == f"2.6.0+here 17 {place}/torch/include"
         assert found["LIBRARY"] == f"{place}/torch/lib/libtorch_cpu.so"
+
+
+@pytest.mark.parametrize(
+    ("line", "abi"),
+    [
+        ('set(FLAGS "-D_GLIBCXX_USE_CXX11_ABI=0")', "0:_GLIBCXX_USE_CXX11_ABI=0"),  # up to 2.6
+        ('set(FLAGS "-D_GLIBCXX_USE_CXX11_ABI=1")', "1:_GLIBCXX_USE_CXX11_ABI=1"),
+        ("", "1:"),  # 2.15 does not say it any more
+    ],
+)
+def test_a_torch_has_the_abi_that_it_says_or_the_new_one(source: Path, tmp_path: Path, line: str, abi: str) -> None:
+    prefix = make_torch(tmp_path / "torch")
+    with (prefix / "torch/share/cmake/Torch/TorchConfig.cmake").open("a") as config:
+        config.write(f"{line}\n")
+    project = WrappedCMake(source, tmp_path / "build", environ=os.environ)
+    project.configure({"TORCH_PREFIX": str(prefix)})
+    assert project.cache()["ABI"] == abi
 
 
 def test_what_a_torch_lacks_is_named(source: Path, tmp_path: Path) -> None:

@@ -48,8 +48,6 @@ install(FILES "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" "${CMAKE_BINARY_DIR}/T
   "${CMAKE_BINARY_DIR}/InTorch.cmake" DESTINATION share/cmake/TorchCUDA)
 
 string(REPLACE " " "\", \"" arch_json "${TORCH_CUDA_ARCH_FLAGS}")
-string(REGEX MATCH "_GLIBCXX_USE_CXX11_ABI=([01])" abi "${CORE_DEFINITIONS}")
-set(CXX11_ABI "${CMAKE_MATCH_1}")
 set(CUDA_TAG "cu${CUDAToolkit_VERSION_MAJOR}${CUDAToolkit_VERSION_MINOR}")
 set(SLICE_TAG)
 if(TORCH_CUDA_SLICE STREQUAL "runtime")
@@ -82,7 +80,7 @@ file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/build_info.json" @ONLY CONTENT [[{
   "core_version": "@CORE_VERSION@",
   "cuda": "@TORCH_CUDA_VERSION@",
   "cuda_toolkit": "@CUDAToolkit_VERSION@",
-  "cxx11_abi": "@CXX11_ABI@",
+  "cxx11_abi": "@CORE_CXX11_ABI@",
   "flash_attention": "@USE_FLASH_ATTENTION@",
   "kernels": "@KERNELS_KIND@",
   "kineto": "@USE_KINETO@",

@@ -7,6 +7,7 @@
 #   CORE_VERSION       its version with the local part; TORCH_VERSION is the release without it
 #   CORE_HEADERS       the folder of ATen/, c10/ and torch/
 #   CORE_CXX_STANDARD  what its headers need, unless CMAKE_CXX_STANDARD is set
+#   CORE_CXX11_ABI     1 or 0: whether it has the C++11 ABI of libstdc++; where its files do not say (2.15), it has
 #   CORE_DEFINITIONS   what must be compiled as torch was: the C++11 ABI of libstdc++
 
 find_package(Python 3.9 REQUIRED COMPONENTS Interpreter)
@@ -64,9 +65,11 @@ get_filename_component(core_lib_dir "${core_library}" DIRECTORY)
 find_file(CORE_TORCH_CONFIG TorchConfig.cmake HINTS "${CORE_PACKAGE_DIR}/share/cmake/Torch" "${core_lib_dir}/cmake/Torch"
           NO_DEFAULT_PATH REQUIRED)
 set(CORE_DEFINITIONS)
+set(CORE_CXX11_ABI 1)
 file(STRINGS "${CORE_TORCH_CONFIG}" abi_line REGEX "_GLIBCXX_USE_CXX11_ABI=[01]")
 if(abi_line MATCHES "_GLIBCXX_USE_CXX11_ABI=([01])")
-  list(APPEND CORE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=${CMAKE_MATCH_1}")
+  set(CORE_CXX11_ABI "${CMAKE_MATCH_1}")
+  list(APPEND CORE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=${CORE_CXX11_ABI}")
 endif()
 set(CORE_CXX_STANDARD "${CMAKE_CXX_STANDARD}")
 if(NOT CORE_CXX_STANDARD)
