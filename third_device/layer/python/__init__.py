@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import types
 from typing import Any
@@ -45,12 +46,16 @@ def activate(package: str) -> types.ModuleType:
         importlib.import_module(f"{package}._layer.profiler").register()
     device = importlib.import_module(f"{package}._layer.device")
     torch._register_device_module(name, device)
+    for part in ("amp", "memory", "nvtx", "random", "streams"):
+        sys.modules[f"torch.{name}.{part}"] = getattr(device, part)
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     importlib.import_module(f"{package}._layer.sharing").register()
     _distributed(package)
     _when_imported("torch._dynamo.device_interface", f"{package}._layer.compile")
+    if os.environ.get("DECOUPLE_AS_CUDA"):
+        importlib.import_module(f"{package}._layer.as_cuda").enter_if_asked()
     return device
 
 
