@@ -42,8 +42,9 @@ def table(version: str, told: Mapping[str, str | None]) -> str:
         if reason is not None:
             lacking[reason or "no reason is given"].append(name)
     there = sum(reason is None for reason in told.values())
+    release = version.partition("+")[0]
     lines = [
-        f"Of the {len(told)} public names of `torch.cuda` in {version.partition('+')[0]} `torch.sim` has {there}. Others:",
+        f"Of the {len(told)} public names of `torch.cuda` in {release} `torch.sim` has {there}. The others:",
         "",
         "| `torch.cuda` has | `torch.sim` has not, because |",
         "|---|---|",
