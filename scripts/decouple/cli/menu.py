@@ -75,6 +75,7 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "contract-table": ("tables", "put what proves each item of the contract into docs/contract.md"),
     "new-device": ("new_device", "make third_device/torch_NAME from the template, or update it"),
+    "neutral": ("neutral", "a program written for torch.cuda as it would be on torch.accelerator, as a diff"),
     "reuse": ("reuse", "what of the relocated CUDA sources another vendor can reuse, and the names it must have"),
 }
 
@@ -102,5 +103,5 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("publish", ("split", "thin", "pair", "variants", "explain", "index", "wheels")),
     ("other releases", ("forecast", "range-diff", "manifest", "upstream-watch")),
-    ("devices", ("new-device", "contract", "reuse", "contract-table")),
+    ("devices", ("new-device", "contract", "neutral", "reuse", "contract-table")),
 )

@@ -95,7 +95,7 @@ def judge_trees(
     try:
         plan = make_plan(tree, rules, strict=False)
         lists = stage2.load().sources
-        if (project / lists).is_file():
+        if all((project / path).is_file() for path in lists):
             found_lists = stage2.check(tree, plan.mapping, project)
             sources = found_lists.faults
             unasked += [
@@ -103,7 +103,7 @@ def judge_trees(
                 for folder in found_lists.unasked
             ]
         else:
-            unasked.append(f"stage2-sources: this checkout has no {lists}")
+            unasked.append(f"stage2-sources: this checkout lacks one of {', '.join(lists)}")
         taken = census(TakeCensus(project, release, tree=tree, applied=applied, also=own), listener)
         found = taken.after.needing_cuda if taken.after else []
         couplings = tuple(f"{one.path}:{one.line}: {one.category} {one.symbol}: {one.detail}" for one in found)

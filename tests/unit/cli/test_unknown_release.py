@@ -12,7 +12,7 @@ from decouple.cli.menu import VERBS
 from tests.support.series import usual_world
 
 WITHOUT = {"burn-down", "manifest", "split", "thin", "pair", "variants", "explain", "audit", "status-table", "index",
-           "contract-table", "new-device", "upstream-watch"}  # fmt: skip
+           "contract-table", "new-device", "neutral", "upstream-watch"}  # fmt: skip
 #: verb -> the words behind it; the checkout has 2.6, and 9.9 is none
 WORDS = {
     **{verb: "9.9" for verb in VERBS if verb not in WITHOUT},

@@ -62,12 +62,16 @@ def activate(package: str) -> types.ModuleType | None:
     device = importlib.import_module(f"{package}._layer.device")
     _add_functions(package, device)
     torch._register_device_module(name, device)
+    for part in ("amp", "memory", "nvtx", "random", "streams"):
+        sys.modules[f"torch.{name}.{part}"] = getattr(device, part)
     torch.utils.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     importlib.import_module(f"{package}._layer.sharing").register()
     _distributed(package)
     _when_imported("torch._dynamo.device_interface", f"{package}._layer.compile")
+    if os.environ.get("DECOUPLE_AS_CUDA"):
+        importlib.import_module(f"{package}._layer.as_cuda").enter_if_asked()
     return device
 
 

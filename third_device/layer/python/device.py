@@ -14,9 +14,14 @@ import torch
 
 from .. import _C
 from .._build_info import NAME
+from . import amp as amp
+from . import legacy as _legacy
+from . import nvtx as nvtx
+from . import without as _without
 from .profiler import emit_ranges as emit_ranges
 
 Device = torch.device | int | str | None
+OutOfMemoryError = torch.OutOfMemoryError
 
 _lazy_lock = threading.RLock()
 _lazy_calls: list[Callable[[], None]] = []
@@ -179,6 +184,10 @@ def can_device_access_peer(device: Device, peer: Device) -> bool:
     return _index(device) != _index(peer)
 
 
+def ipc_collect() -> None:
+    """Free what other processes no longer use: nothing, since tensors go to them as copies."""
+
+
 # --- streams and events ---
 
 
@@ -272,6 +281,11 @@ def stream(stream: torch.Stream | None) -> StreamContext:
     return StreamContext(stream)
 
 
+def is_current_stream_capturing() -> bool:
+    """Whether the current stream's work is being captured as a graph: never, the driver table has no graphs."""
+    return False
+
+
 def _sleep(milliseconds: int, stream: torch.Stream | None = None) -> None:
     """Keep a stream (default: the current one) busy for a while, as a test's stand-in for long work."""
     where = stream or current_stream()
@@ -360,6 +374,8 @@ def _get_generator(device: torch.device) -> torch.Generator:
 def __getattr__(name: str) -> Any:
     if name == "default_generators":
         return _default_generators()
+    if name in _legacy.TYPES:
+        return _legacy.TYPES[name]
     raise AttributeError(f"module 'torch.{NAME}' has no attribute {name!r}")
 
 
@@ -430,6 +446,21 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
     return [torch.float16, torch.bfloat16]
 
 
+def is_tf32_supported() -> bool:
+    """Whether float32 products may be rounded as TF32 is: no, the driver table knows of nothing like it."""
+    return False
+
+
+def get_arch_list() -> list[str]:
+    """Architectures that kernels were compiled for: none, a backend's kernels are in its driver's own form."""
+    return []
+
+
+def get_gencode_flags() -> str:
+    """A compiler's flags for `get_arch_list`: none."""
+    return ""
+
+
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether bfloat16 works, if only on the CPU by fallback."""
     return including_emulation
@@ -468,3 +499,31 @@ def _driver_control(key: str, value: int) -> None:
 def _records_work() -> bool:
     """Whether `torch.profiler` shows what the device did: its driver records it, and this PyTorch has Kineto."""
     return bool(_C.records_work())
+
+
+def names_without() -> dict[str, str]:
+    """Names of ``torch.cuda`` that this device has not, with the reason."""
+    return dict(_without.REASONS)
+
+
+def as_cuda(warn: bool = False) -> Any:
+    """Let ``cuda`` mean this device inside a ``with`` block: for programs written for CUDA.
+
+    See `as_cuda.as_cuda` of the layer; nothing of it is loaded before it is asked for.
+    """
+    from .as_cuda import as_cuda as context
+
+    return context(warn)
+
+
+# Written on what stands above; torch.cuda has them at both places, too.
+from . import memory, random, streams  # noqa: E402, F401
+from .memory import device_memory_used as device_memory_used  # noqa: E402
+from .memory import get_allocator_backend as get_allocator_backend  # noqa: E402
+from .memory import host_memory_stats_as_nested_dict as host_memory_stats_as_nested_dict  # noqa: E402
+from .memory import max_memory_cached as max_memory_cached  # noqa: E402
+from .memory import memory_cached as memory_cached  # noqa: E402
+from .memory import memory_stats_as_nested_dict as memory_stats_as_nested_dict  # noqa: E402
+from .memory import memory_summary as memory_summary  # noqa: E402
+from .memory import reset_max_memory_allocated as reset_max_memory_allocated  # noqa: E402
+from .memory import reset_max_memory_cached as reset_max_memory_cached  # noqa: E402

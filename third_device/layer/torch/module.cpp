@@ -174,6 +174,16 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("driver_control", [](const std::string& key, long long value) {
     check(driver().control == nullptr ? TD_INVALID : driver().control(key.c_str(), value), "setting a driver's knob");
   });
+  // names for the vendor's own tool; a driver may have none
+  module.def("range_push", [](const std::string& name) {
+    if (driver().range_push != nullptr) driver().range_push(name.c_str());
+  });
+  module.def("range_pop", [] {
+    if (driver().range_pop != nullptr) driver().range_pop();
+  });
+  module.def("mark", [](const std::string& name) {
+    if (driver().mark != nullptr) driver().mark(name.c_str());
+  });
   module.def("host_staged_backend", &host_staged);
   module.def("own_collectives", [] {
     std::vector<std::string> names;

@@ -1,0 +1,72 @@
+"""Programs written for ``torch.cuda`` as they would be without naming it.
+
+>>> from decouple.flows.neutral import NeutralFiles, neutral
+>>> program = python / "program.py"
+>>> program.write_text("import torch\n\nprint(torch.cuda.device_count())\n")
+46
+>>> (done,) = neutral(NeutralFiles((program,)))
+>>> print(done.diff.splitlines()[-1])
++print(torch.accelerator.device_count())
+>>> done.left
+()
+"""
+
+from __future__ import annotations
+
+import difflib
+import tokenize
+from pathlib import Path
+
+from msgspec import Struct
+
+from decouple.base.errors import DecoupleError
+from decouple.base.files import write_atomically
+from decouple.device.neutral import Left, rewrite
+
+
+class NeutralFiles(Struct, frozen=True):
+    """Which programs; ``device`` for ``torch.NAME`` where torch.accelerator has nothing; ``write`` changes them."""
+
+    files: tuple[Path, ...]
+    device: str = ""
+    write: bool = False
+
+
+class NeutralFile(Struct, frozen=True):
+    """One program: the diff, how many places are other, and what still names CUDA."""
+
+    path: Path
+    diff: str
+    changes: int
+    left: tuple[Left, ...]
+
+
+def neutral(request: NeutralFiles) -> list[NeutralFile]:
+    """Rewrite each program, in memory or, with ``write``, where it lies once all of them could be read.
+
+    Raises DecoupleError when one cannot be read or does not parse; then none is changed.
+    """
+    texts = {path: _read(path) for path in request.files}
+    made = {path: rewrite(text, device=request.device, file=str(path)) for path, text in texts.items()}
+    done = []
+    for path, text in texts.items():
+        lines = difflib.unified_diff(
+            text.splitlines(keepends=True), made[path].text.splitlines(keepends=True), f"a/{path}", f"b/{path}"
+        )
+        if request.write and made[path].text != text:
+            write_atomically(path, made[path].text.encode(_encoding(path)), mode=path.stat().st_mode & 0o7777)
+        done.append(NeutralFile(path, "".join(lines), made[path].changes, made[path].left))
+    return done
+
+
+def _encoding(path: Path) -> str:
+    """What the file itself says that its encoding is."""
+    with path.open("rb") as file:
+        return tokenize.detect_encoding(file.readline)[0]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(_encoding(path))
+    except (OSError, SyntaxError, UnicodeDecodeError) as error:
+        raise DecoupleError(f"{path}: {error}", next_step="name files of Python") from None

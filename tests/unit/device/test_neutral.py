@@ -1,0 +1,148 @@
+"""A program written for ``torch.cuda``, rewritten for any device: what becomes other, and what is told as left."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from decouple.base.errors import DecoupleError
+from decouple.cli import main
+from decouple.device.neutral import rewrite
+from decouple.flows.neutral import NeutralFiles, neutral
+
+ACCELERATOR = "torch.accelerator.current_accelerator()"
+PAIRS = {
+    "torch.cuda.is_available()": "torch.accelerator.is_available()",
+    "torch.cuda.current_device()": "torch.accelerator.current_device_index()",
+    "torch.cuda.Stream(priority=-1)": "torch.Stream(priority=-1)",
+    "torch.cuda.memory.memory_allocated(0)": "torch.get_device_module().memory_allocated(0)",
+    'torch.device("cuda")': ACCELERATOR,
+    "torch.device('cuda:1')": "torch.device(1)",
+    'torch.device("cuda", rank)': "torch.device(rank)",
+    'torch.device(f"cuda:{rank}")': "torch.device(rank)",
+    'torch.device("cuda" if fast else "cpu")': f'torch.device({ACCELERATOR}.type if fast else "cpu")',
+    "x.cuda()": f"x.to({ACCELERATOR})",
+    "x.cuda(2, non_blocking=True)": "x.to(2, non_blocking=True)",
+    "x.cuda(non_blocking=True, device=d)": "x.to(d, non_blocking=True)",
+    'x.cuda().to("cuda:0")': f"x.to({ACCELERATOR}).to(torch.device(0))",
+    'torch.ones(2, device="cuda")': f"torch.ones(2, device={ACCELERATOR})",
+    'torch.load(f, map_location="cuda:0")': "torch.load(f, map_location=torch.device(0))",
+    "x.is_cuda": '(x.device.type != "cpu")',
+    "x.cuda().is_cuda": f'(x.to({ACCELERATOR}).device.type != "cpu")',
+    "torch.ones(2).cuda().is_cuda": f'(torch.ones(2).to({ACCELERATOR}).device.type != "cpu")',
+    'x.device.type == "cuda"': 'x.device.type != "cpu"',
+    'x.device.type != "cuda"': 'x.device.type == "cpu"',
+    'torch.autocast("cuda", torch.half)': f"torch.autocast({ACCELERATOR}.type, torch.half)",
+    "torch.cuda.amp.autocast(True)": f"torch.amp.autocast({ACCELERATOR}.type, enabled=True)",
+    "torch.cuda.amp.GradScaler()": f"torch.amp.GradScaler({ACCELERATOR}.type)",
+    'torch.distributed.init_process_group("nccl")': "torch.distributed.init_process_group("
+    f"torch.distributed.get_default_backend_for_device({ACCELERATOR}))",
+}
+
+
+@pytest.mark.parametrize(("said", "meant"), PAIRS.items())
+def test_what_names_cuda_becomes_neutral(said: str, meant: str) -> None:
+    done = rewrite(f"import torch\ny = {said}  # kept\n")
+    assert done.text == f"import torch\ny = {meant}  # kept\n" and done.changes and not done.left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'print("the cuda kernels")\n',  # told
+        "import torch\nx = torch.cuda.CUDAGraph()\n",
+        "import torch\ntorch.backends.cudnn.benchmark = True\n",
+        "import torch\nprint(torch.version.cuda)\n",
+        "import torch\nkinds = [torch.profiler.ProfilerActivity.CUDA]\n",
+        "from torch.cuda import is_available\n",
+        'parser.add_argument("--device", default="cuda")\n',
+        'def fill(device="cuda"):\n    pass\n',
+        'if device == "cuda":\n    pass\n',
+    ],
+)
+def test_what_cannot_be_rewritten_is_told_with_its_line(text: str) -> None:
+    done = rewrite(text)
+    assert done.text == text and not done.changes
+    (left,) = done.left
+    assert "cud" in text.splitlines()[left.line - 1].lower() and left.text in text and left.reason
+
+
+def test_other_text_is_no_device() -> None:
+    text = '"""About cuda."""\nimport torch\ny = torch.einsum("abcd", x)\nself.cpu("there")\nbarracuda = 1\n'
+    done = rewrite(text)
+    assert (done.text, done.changes, done.left) == (text, 0, ())
+
+
+def test_names_follow_the_program_s_imports() -> None:
+    text = "import torch as th\nfrom torch.cuda.amp import autocast as cast\nwith cast():\n    th.cuda.synchronize()\n"
+    assert rewrite(text).text == (
+        "import torch as th\nfrom torch.amp import autocast as cast\n"
+        "with cast(th.accelerator.current_accelerator().type):\n    th.accelerator.synchronize()\n"
+    )
+    made = rewrite("from torch.cuda.amp import autocast\n\nwith autocast():\n    pass\n").text
+    assert "import torch\n" in made and f"autocast({ACCELERATOR}.type)" in made
+    own = "class torch:\n    pass\ntorch.cuda.synchronize()\n"
+    assert rewrite(own).text == own  # no torch of PyTorch's
+
+
+def test_a_device_may_be_named() -> None:
+    text = "import torch\nprint(torch.cuda.get_device_name(0))\n"
+    assert "torch.acme.get_device_name(0)" in rewrite(text, device="acme").text
+
+
+def test_what_was_rewritten_has_nothing_more_to_rewrite() -> None:
+    text = "import torch\n" + "".join(f"y = {said}\n" for said in PAIRS)
+    again = rewrite(rewrite(text).text)
+    assert (again.changes, again.left) == (0, ())
+
+
+def test_files_change_only_when_asked(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.py", tmp_path / "two.py"
+    one.write_text("import torch\r\ntorch.cuda.synchronize()\r\n", newline="")
+    two.write_text("# coding: latin-1\nimport torch\nt = 'é', torch.cuda.device_count()\n", encoding="latin-1")
+    one.chmod(0o755)
+    before = one.read_bytes(), two.read_bytes()
+    shown = neutral(NeutralFiles((one, two)))
+    assert all("+" in done.diff and done.changes == 1 for done in shown)
+    assert (one.read_bytes(), two.read_bytes()) == before
+    neutral(NeutralFiles((one, two), write=True))
+    assert one.read_bytes() == b"import torch\r\ntorch.accelerator.synchronize()\r\n"
+    assert two.read_text(encoding="latin-1").endswith("t = 'é', torch.accelerator.device_count()\n")
+    assert one.stat().st_mode & 0o111
+
+
+def test_a_file_that_does_not_parse_changes_none(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
+    good.write_text("import torch\ntorch.cuda.synchronize()\n")
+    bad.write_text("def (:\n")
+    with pytest.raises(DecoupleError, match=r"bad\.py:1"):
+        neutral(NeutralFiles((good, bad), write=True))
+    assert "torch.cuda" in good.read_text()
+    with pytest.raises(DecoupleError, match="missing"):
+        neutral(NeutralFiles((tmp_path / "missing.py",)))
+
+
+def test_the_command_says_what_is_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import torch\ntorch.cuda.synchronize()\n")
+    assert main(["neutral", str(program)]) == 0
+    said = capsys.readouterr()
+    assert "+torch.accelerator.synchronize()" in said.out and "1 places rewritten, 0 lines left" in said.err
+    program.write_text("import torch\ng = torch.cuda.CUDAGraph()\n")
+    assert main(["neutral", str(program)]) == 1
+    assert f"{program}:2: left as it is" in capsys.readouterr().err
+
+
+def test_without_libcst_the_extra_is_named(tmp_path: Path) -> None:
+    (tmp_path / "libcst.py").write_text("raise ImportError\n")
+    program = tmp_path / "program.py"
+    program.write_text("import torch\n")
+    words = ["neutral", str(program)]
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from decouple.cli import main; sys.exit(main({words!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "decouple[neutral]" in done.stderr

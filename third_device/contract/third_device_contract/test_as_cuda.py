@@ -1,0 +1,403 @@
+"""Items 70 and 71: programs written for CUDA on this device, and what of ``torch.cuda`` the device has itself."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import types
+import warnings
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+import torch.cuda.amp
+import torch.profiler
+
+from third_device_contract.plugin import Run
+from third_device_contract.traces import changes, trace
+
+
+@pytest.fixture
+def as_cuda(mod: types.ModuleType) -> Any:
+    """``torch.<dev>.as_cuda``."""
+    if not hasattr(mod, "as_cuda"):
+        pytest.skip("this backend does not run programs written for CUDA (torch.<dev>.as_cuda)")
+    return mod.as_cuda
+
+
+def use() -> None:
+    """A little of everything that a program does with CUDA."""
+    x = torch.ones(2, 3, device="cuda", requires_grad=True)
+    (torch.nn.Linear(3, 2).cuda()(x)).sum().backward()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert (x @ x.t()).dtype == torch.bfloat16
+    assert torch.cuda.is_available() and x.is_cuda and x.device.type == "cuda"
+    torch.amp.GradScaler().scale(x.sum()).backward()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: torch.zeros(1).cuda().is_cuda).result()
+    torch.Generator(device="cuda").manual_seed(3)
+    torch.load(io.BytesIO(checkpoint("cuda:0")))
+
+
+@pytest.fixture
+def no_trace(as_cuda: Any) -> Iterator[None]:
+    """Checks that the test leaves PyTorch as it was, attribute by attribute."""
+    with as_cuda():
+        use()  # what PyTorch itself keeps from its first use is there before
+    before = trace()
+    yield
+    assert changes(before, trace()) == []
+    assert not torch.cuda.is_available() or torch.device("cuda").type == "cuda"
+
+
+def pickled(text: str) -> bytes:
+    """A text as a pickle holds it."""
+    return b"X" + bytes([len(text), 0, 0, 0]) + text.encode()
+
+
+def checkpoint(location: str) -> bytes:
+    """What torch.save writes of three ones that lie at ``location``."""
+    written, changed = io.BytesIO(), io.BytesIO()
+    torch.save({"weight": torch.ones(3)}, written)
+    with zipfile.ZipFile(written) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name).replace(pickled("cpu"), pickled(location)))
+    return changed.getvalue()
+
+
+@pytest.mark.contract_item(70)
+def test_devices_of_cuda_are_this_one(name: str, as_cuda: Any, no_trace: None) -> None:
+    before = torch.device("cuda:0")
+    with as_cuda():
+        x = torch.ones(2, 3, device="cuda:0")
+        for there in (
+            x,
+            torch.ones(1).cuda(),
+            torch.ones(1).cuda(0),
+            torch.ones(1).to("cuda"),
+            torch.ones(1).to(before),
+            torch.ones(1, device=torch.device("cuda", 0)),
+            torch.nn.Linear(2, 2).cuda().weight,
+            torch.nn.Linear(2, 2, device="cuda").to("cuda:0").weight,
+            torch.tensor([1.0]).type("torch.cuda.FloatTensor"),
+            torch.cuda.LongTensor([1, 2]),
+            torch.randn(2, device="cuda", generator=torch.Generator(device="cuda")),
+        ):
+            assert there.is_cuda and there.device == torch.device("cuda:0") and there.device.type == "cuda"
+            assert not there.cpu().is_cuda and there.untyped_storage().is_cuda
+        assert x.type() == "torch.cuda.FloatTensor" and isinstance(x, torch.cuda.FloatTensor)
+        with torch.device("cuda"):
+            assert torch.ones(1).is_cuda
+        assert getattr(torch, x.device.type).device_count() == torch.cuda.device_count() >= 1
+        assert torch.einsum("cuda", torch.ones(1, 1, 1, 1)).shape == (1, 1, 1, 1)  # no device, an equation
+    assert x.device == torch.device(name, 0) and x.device.type == name and not x.is_cuda
+    assert torch.device("cuda") != torch.device(name)
+
+
+@pytest.mark.contract_item(70)
+def test_torch_cuda_answers(name: str, mod: types.ModuleType, as_cuda: Any, no_trace: None) -> None:
+    real = torch.cuda.is_available()
+    with as_cuda() as given:
+        assert given is mod and torch.cuda.is_available()
+        assert torch.cuda.get_device_name(0) == mod.get_device_name(0)
+        assert torch.cuda.Stream is mod.Stream and isinstance(torch.cuda.current_stream(), torch.Stream)
+        with torch.cuda.stream(torch.cuda.Stream()), torch.cuda.device(0):
+            x = torch.ones(8, device="cuda")
+        torch.cuda.synchronize()
+        assert torch.cuda.memory_allocated() == torch.cuda.memory.memory_allocated() >= x.nbytes
+        assert "allocated" in torch.cuda.memory_summary()
+        from torch.cuda import device_count, memory  # what a program imports inside is the device's
+
+        assert device_count() == mod.device_count() and memory.memory_reserved() == mod.memory_reserved()
+        with mock.patch("torch.cuda.is_available", return_value=False):  # the program's own say goes first
+            assert not torch.cuda.is_available()
+        assert torch.cuda.is_available()
+    assert torch.cuda.is_available() == real
+
+
+@pytest.mark.contract_item(70)
+def test_what_cannot_be_mapped_says_why(name: str, as_cuda: Any, no_trace: None) -> None:
+    with as_cuda():
+        for call in (torch.cuda.cudart, torch.cuda.utilization, torch.cuda.graph_pool_handle):
+            with pytest.raises(
+                NotImplementedError, match=rf"torch\.cuda\.{call.__name__} on {name}: .+docs/backends.md"
+            ):
+                call()
+        with pytest.raises(NotImplementedError, match="set_default_device"):
+            torch.set_default_tensor_type("torch.cuda.FloatTensor")
+        with pytest.raises(AttributeError):
+            torch.cuda.never_was_there  # noqa: B018
+        assert not hasattr(torch.cuda, "never_was_there")
+
+
+@pytest.mark.contract_item(70)
+def test_autocast_and_scaler_by_name(name: str, as_cuda: Any, no_trace: None) -> None:
+    with as_cuda(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch.cuda.amp is deprecated
+        x = torch.ones(2, 2, device="cuda")
+        for context in (
+            torch.autocast("cuda", torch.float16),
+            torch.autocast(device_type="cuda"),
+            torch.cuda.amp.autocast(),
+        ):
+            with context:
+                assert torch.is_autocast_enabled() and torch.is_autocast_enabled("cuda")
+                assert (x @ x).dtype == torch.get_autocast_gpu_dtype() == torch.get_autocast_dtype("cuda")
+        assert not torch.is_autocast_enabled()
+        for scaler in (torch.amp.GradScaler(), torch.amp.GradScaler("cuda"), torch.cuda.amp.GradScaler()):
+            assert scaler.is_enabled() and isinstance(scaler, torch.amp.GradScaler)
+            assert scaler.scale(torch.ones(1, device="cuda")).item() == scaler.get_scale()
+    assert not torch.is_autocast_enabled(name)
+
+
+@pytest.mark.contract_item(70)
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_checkpoints_of_cuda_load(name: str, as_cuda: Any, no_trace: None, weights_only: bool) -> None:
+    def load(location: Any = None) -> torch.Tensor:
+        return torch.load(io.BytesIO(checkpoint("cuda:0")), location, weights_only=weights_only)["weight"]
+
+    with as_cuda():
+        for location in (None, "cuda", torch.device("cuda:0"), {"cuda:0": "cuda:0"}, lambda storage, _: storage.cuda()):
+            assert load(location).is_cuda
+        for location in ("cpu", torch.device("cpu"), {"cuda:0": "cpu"}, lambda storage, _: storage):
+            assert load(location).device.type == "cpu"
+        with pytest.raises(RuntimeError, match="map_location"):
+            torch.load(io.BytesIO(checkpoint("cuda:77")), weights_only=weights_only)
+        kept = io.BytesIO()
+        torch.save(torch.ones(2, device="cuda"), kept)
+    kept.seek(0)
+    assert torch.load(kept).device.type == name  # what is written inside is read outside
+
+
+@pytest.mark.contract_item(70)
+def test_classes_and_pickles_stay(name: str, as_cuda: Any, no_trace: None) -> None:
+    with as_cuda():
+        x = torch.ones(2, device="cuda")
+        assert type(x) is torch.Tensor and isinstance(x.device, torch.device)
+        assert isinstance(torch.Generator(device="cuda"), torch.Generator) and issubclass(
+            torch.cuda.Stream, torch.Stream
+        )
+
+        class Own(torch.Generator):
+            pass
+
+        assert issubclass(Own, torch.Generator) and isinstance(Own(), torch.Generator)
+        kept = pickle.dumps([x, x.device, torch.Generator, torch.float32])
+        assert copy.deepcopy(x).is_cuda
+    tensor, device, kind, _ = pickle.loads(kept)
+    assert tensor.device == device == torch.device(name, 0) and kind is torch.Generator
+    assert torch.Generator.__mro__[-1] is object
+
+
+@pytest.mark.contract_item(70)
+def test_blocks_nest_and_end_with_exceptions(as_cuda: Any, no_trace: None) -> None:
+    before = trace()
+    with pytest.raises(KeyError), as_cuda():
+        raise KeyError("the program's")
+    assert changes(before, trace()) == []
+    context = as_cuda()
+    with context, as_cuda(), context:
+        use()
+    with as_cuda():
+        with pytest.raises(RuntimeError), as_cuda():
+            torch.ones(2, device="cuda") @ torch.ones(3, device="cuda")
+        assert torch.ones(1, device="cuda").is_cuda  # the outer one goes on
+    assert changes(before, trace()) == []
+
+
+@pytest.mark.contract_item(70)
+def test_threads(as_cuda: Any, no_trace: None) -> None:
+    """Those that are started inside are inside until the block ends; others never are."""
+    inside, ended, told = threading.Event(), threading.Event(), {}
+
+    def stranger() -> None:
+        inside.wait(60)
+        told["stranger"] = (torch.cuda.is_available(), torch.device("cuda").type, torch.ones(1).is_cuda)
+
+    def child() -> None:
+        told["child"] = torch.ones(1, device="cuda").is_cuda
+        inside.set()
+        ended.wait(60)
+        told["afterwards"] = torch.cuda.is_available()
+
+    real = torch.cuda.is_available()
+    other = threading.Thread(target=stranger)
+    other.start()
+    with as_cuda():
+        own = threading.Thread(target=child)
+        own.start()
+        other.join()
+    assert "run" not in vars(own)
+    ended.set()
+    own.join()
+    assert told == {"stranger": (real, "cuda", False), "child": True, "afterwards": real}
+
+    def many(number: int) -> bool:
+        with as_cuda():
+            return bool(torch.full((2,), float(number), device="cuda").is_cuda)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(many, range(64)))
+
+
+class Doubled(torch.autograd.Function):
+    """Asks for CUDA in its backward."""
+
+    @staticmethod
+    def forward(context: Any, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor * 2
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+        assert gradient.is_cuda and torch.cuda.is_available()
+        return gradient * torch.full((1,), 2.0, device="cuda")
+
+
+@pytest.mark.contract_item(70)
+def test_backward_is_inside(as_cuda: Any, no_trace: None) -> None:
+    """Autograd calls the program on threads of its own."""
+    with as_cuda():
+        seen = []
+        x = torch.ones(2, device="cuda", requires_grad=True)
+        x.register_hook(lambda gradient: seen.append((gradient.is_cuda, torch.zeros(1, device="cuda").is_cuda)))
+        Doubled.apply(x).sum().backward()
+        torch.autograd.grad(Doubled.apply(x).sum(), x)
+        assert x.grad.tolist() == [2.0, 2.0] and seen == [(True, True)] * 2
+
+
+@pytest.mark.contract_item(70)
+def test_profiles_and_compilation(name: str, as_cuda: Any) -> None:
+    kinds = torch.profiler.ProfilerActivity
+    with as_cuda():
+        x = torch.ones(2, 2, device="cuda")
+        session = torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA])
+        assert kinds.PrivateUse1 in session.activities and kinds.CUDA not in session.activities
+
+        def compute(a: torch.Tensor) -> torch.Tensor:
+            return a.cuda() + torch.ones(2, device="cuda") if a.is_cuda else a
+
+        assert torch.equal(torch.compile(compute, backend="aot_eager")(x), x + 1)
+
+
+GROUP = """
+import torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+assert dist.is_nccl_available() and torch.cuda.is_available()
+for backend in ("nccl", "cpu:gloo,cuda:nccl"):
+    dist.init_process_group(backend, init_method="tcp://127.0.0.1:{port}", rank=0, world_size=1)
+    assert "nccl" in dist.get_backend(), dist.get_backend()
+    x = torch.ones(2, device="cuda")
+    dist.all_reduce(x)
+    net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).cuda(), device_ids=[0])
+    net(x).sum().backward()
+    mesh = init_device_mesh("cuda", (1,))
+    dist.all_reduce(x, group=mesh.get_group())
+    assert x.tolist() == [1.0, 1.0] and x.is_cuda
+    dist.destroy_process_group()
+print("grouped")
+"""
+
+
+@pytest.mark.contract_item(70)
+def test_nccl_is_the_device_s_collectives(python: Run, name: str, as_cuda: Any) -> None:
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch has no torch.distributed")
+    port = 20000 + os.getpid() % 20000
+    done = python(GROUP.replace("{port}", str(port)), env={"DECOUPLE_AS_CUDA": name})
+    assert done.returncode == 0 and "grouped" in done.stdout, done.stderr[-3000:]
+
+
+PROGRAM = """
+import sys, threading, torch
+print(sys.argv[1:], __name__, torch.cuda.is_available(), torch.zeros(1, device="cuda").is_cuda)
+"""
+
+
+@pytest.mark.contract_item(70)
+def test_whole_programs(python: Run, name: str, package: str, as_cuda: Any, tmp_path: Path) -> None:
+    done = python(PROGRAM, env={"DECOUPLE_AS_CUDA": name})
+    assert done.stdout.split() == ["[]", "__main__", "True", "True"], done.stderr
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    for words in ([str(script)], ["-m", "program"]):
+        command = [sys.executable, "-m", f"{package}.as_cuda", *words, "--size", "3"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+        assert "['--size', '3'] __main__ True True" in done.stdout, done.stderr
+    if not torch.cuda.is_available():
+        off = python("import torch; print(torch.cuda.is_available(), torch.device('cuda').type)")
+        assert off.stdout.split() == ["False", "cuda"]  # off by default
+    other = python("import torch; torch.zeros(1)", env={"DECOUPLE_AS_CUDA": "nobodys"})
+    assert other.returncode == 0 and "nobodys" in other.stderr
+
+
+@pytest.mark.contract_item(70)
+def test_the_way_out_is_told(as_cuda: Any) -> None:
+    with as_cuda(warn=True), pytest.warns(DeprecationWarning, match=r"torch\.accelerator"):
+        torch.cuda.is_available()
+    with as_cuda(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.cuda.is_available()
+
+
+# --- torch.<dev> itself ---
+
+
+@pytest.mark.contract_item(71)
+def test_names_of_torch_cuda(mod: types.ModuleType) -> None:
+    """The device has what ``torch.cuda`` has, or says why not; no reason outlives its name."""
+    reasons: dict[str, str] = mod.names_without() if hasattr(mod, "names_without") else {}
+    public = [name for name in torch.cuda.__all__ if not hasattr(mod, name)]
+    assert [name for name in public if not reasons.get(name)] == []
+    assert [name for name in reasons if hasattr(mod, name)] == []
+    for name in torch.cuda.__all__:
+        theirs, own = getattr(torch.cuda, name), getattr(mod, name, None)
+        if inspect.isfunction(theirs) and inspect.isfunction(own):
+            wanted = inspect.signature(theirs).parameters.values()
+            needed = [p for p in wanted if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+            inspect.signature(own).bind(*needed)  # whoever calls theirs by position can call this one
+
+
+@pytest.mark.contract_item(71)
+def test_memory_is_told(mod: types.ModuleType, name: str) -> None:
+    held = torch.ones(1024, device=name)
+    flat, nested = mod.memory.memory_stats(0), mod.memory_stats_as_nested_dict(0)
+    assert nested["allocated_bytes"]["all"]["current"] == flat["allocated_bytes.all.current"] >= held.nbytes
+    assert mod.memory_summary(0).count("\n") > mod.memory_summary(0, abbreviated=True).count("\n") > 3
+    assert mod.get_allocator_backend() and mod.host_memory_stats_as_nested_dict() == mod.host_memory_stats()
+    with pytest.warns(FutureWarning):
+        assert mod.memory_cached(0) == mod.memory_reserved(0)
+
+
+@pytest.mark.contract_item(71)
+def test_modules_of_the_device_import(python: Run, name: str) -> None:
+    code = f"""
+import torch
+import torch.{name}.nvtx as nvtx
+from torch.{name}.amp import GradScaler, autocast, custom_bwd, custom_fwd
+from torch.{name}.memory import memory_summary
+from torch.{name}.random import get_rng_state, manual_seed
+a = torch.ones(2, 2, device="{name}")
+with autocast(dtype=torch.bfloat16), nvtx.range("product of {{}}", 2):
+    assert (a @ a).dtype == torch.bfloat16
+assert nvtx.range_push("one") == 0 and nvtx.range_push("two") == 1
+assert nvtx.range_pop() == 1 and nvtx.range_pop() == 0 and nvtx.range_pop() == -1
+nvtx.mark("here")
+assert GradScaler().scale(a.sum()).item() == 4 * 2**16
+assert torch.{name}.FloatTensor([1.0, 2.0]).tolist() == [1.0, 2.0]
+assert isinstance(a, torch.{name}.FloatTensor) and not isinstance(a, torch.{name}.HalfTensor)
+print(memory_summary(), "fine")
+"""
+    done = python(code)
+    assert done.returncode == 0 and "fine" in done.stdout, done.stderr

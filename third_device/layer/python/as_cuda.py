@@ -1,0 +1,658 @@
+"""Programs written for CUDA, run on this device: ``torch.<name>.as_cuda()``.
+
+While a context is open, ``cuda`` means this device in the threads that are in it: a function mode translates devices
+in calls of PyTorch, ``torch.cuda`` answers with ``torch.<name>``, and the attributes that `_replacements` lists stand
+in for the few functions that neither reaches. The last context that closes puts every one of them back.
+
+PyTorch's own Python code goes on seeing what is true; only the program sees CUDA. What cannot be mapped raises
+NotImplementedError with the reason, or is told in docs/backends.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import gc
+import os
+import re
+import runpy
+import sys
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.amp.autocast_mode
+import torch.amp.grad_scaler
+import torch.autograd.function
+import torch.cuda.amp
+import torch.profiler.profiler
+import torch.serialization
+import torch.storage
+import torch.utils.data.dataloader
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
+
+from .._build_info import NAME
+from . import legacy
+from .without import as_sentence
+
+VARIABLE = "DECOUPLE_AS_CUDA"
+"""Names the device for which a whole program's ``cuda`` is meant."""
+WARN = "DECOUPLE_AS_CUDA_WARN"
+"""Set to 1: each use of ``torch.cuda`` warns with the name that needs no context."""
+
+_PACKAGE = __package__.partition(".")[0]
+_MISSING = object()
+_type_of: Callable[[torch.device], str] = vars(torch.device)["type"].__get__
+_device_slots: dict[str, Any] = gc.get_referents(vars(torch.device))[0]
+
+
+# --- who is inside ---
+
+
+class _Session:
+    """One ``with`` block; threads that it started share it, and stop being inside when it ends."""
+
+    def __init__(self, warn: bool, owner: object) -> None:
+        self.open = True
+        self.warn = warn
+        self.owner = owner  # lives as long as its block is open, whoever else holds it
+
+    def close(self) -> None:
+        """Let no thread be inside any more."""
+        self.open = False
+        _open.remove(self)
+
+
+_thread = threading.local()
+_open: list[_Session] = []
+"""The sessions of all threads, in the order in which they began."""
+
+
+def _sessions() -> list[_Session]:
+    """The open sessions of this thread."""
+    return [session for session in getattr(_thread, "sessions", ()) if session.open]
+
+
+def _seen_by_program(depth: int = 2) -> bool:
+    """Whether the code that asks is the program's: it is inside a context, and neither PyTorch's nor this backend's."""
+    asking = sys._getframe(depth).f_globals.get("__name__") or ""
+    return asking.partition(".")[0] not in ("torch", _PACKAGE) and bool(_sessions())
+
+
+# --- names of devices ---
+
+_CUDA = re.compile(r"cuda(:[0-9]+)?\Z")
+
+
+def _translated(value: Any) -> Any:
+    """``value`` with ``cuda`` as this device, where it names a device, a type of tensors, or is a device."""
+    if isinstance(value, str):
+        if _CUDA.match(value):
+            return NAME + value[4:]
+        if value.startswith("torch.cuda.") and value.endswith("Tensor"):
+            return f"torch.{NAME}.{value[11:]}"
+    elif isinstance(value, torch.device) and value.type == "cuda":  # made before the context, or by C++
+        return torch.device(NAME) if value.index is None else torch.device(NAME, value.index)
+    return value
+
+
+# --- the function mode ---
+
+
+def _cuda(tensor: torch.Tensor, device: Any = None, non_blocking: bool = False, **more: Any) -> torch.Tensor:
+    """``Tensor.cuda``: to the current device where none is given."""
+    if isinstance(device, int):
+        device = torch.device(NAME, device) if device >= 0 else None
+    return tensor.to(_translated(device) or torch.device(NAME), non_blocking=non_blocking, **more)
+
+
+def _is_cuda(tensor: torch.Tensor, *_: Any) -> bool:
+    return bool(getattr(tensor, f"is_{NAME}"))
+
+
+def _type(tensor: torch.Tensor, dtype: Any = None, *more: Any, **named: Any) -> Any:
+    """``Tensor.type``: with the names of CUDA's types, both ways."""
+    if isinstance(dtype, legacy.LegacyTensorType):
+        return tensor.to(torch.device(NAME), dtype.dtype)
+    if dtype is not None:
+        return tensor.type(_translated(dtype), *more, **named)
+    return tensor.type().replace(f"torch.{NAME}.", "torch.cuda.")
+
+
+def _bound(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` for autograd's engine, which calls it without the function modes of whoever called backward.
+
+    On the engine's own threads there is nothing of that caller, and no frame below: then the last session that is open
+    is taken for his.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        inside = _sessions()
+        if not inside and sys._getframe().f_back is None:
+            inside = _open
+        if not inside or any(isinstance(mode, _Mode) for mode in _get_current_function_mode_stack()):
+            return function(*args, **kwargs)
+        with _joined(inside[-1]):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _register_hook(tensor: torch.Tensor, hook: Callable[..., Any]) -> Any:
+    return tensor.register_hook(_bound(hook))
+
+
+def _register_post_accumulate_grad_hook(tensor: torch.Tensor, hook: Callable[..., Any]) -> Any:
+    return tensor.register_post_accumulate_grad_hook(_bound(hook))
+
+
+_INSTEAD: dict[Any, Callable[..., Any]] = {
+    torch.Tensor.cuda: _cuda,
+    torch.Tensor.is_cuda.__get__: _is_cuda,  # type: ignore[attr-defined]
+    torch.Tensor.type: _type,
+    torch.Tensor.register_hook: _register_hook,
+    torch.Tensor.register_post_accumulate_grad_hook: _register_post_accumulate_grad_hook,
+}
+"""What is done instead of a function of PyTorch."""
+
+_BY_POSITION = {torch.device, torch.Tensor.to, torch._C._nn._parse_to, torch.Tensor.pin_memory, torch.Tensor.is_pinned}
+"""Functions that take a device without its keyword; in all others a text ``"cuda"`` may be anything: an equation."""
+_BY_KEYWORD = ("device", "type")
+
+
+class _Mode(TorchFunctionMode):
+    """Translates devices in the arguments of PyTorch's functions."""
+
+    def __init__(self, session: _Session) -> None:
+        super().__init__()
+        self.session = session
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not self.session.open:
+            return func(*args, **kwargs)
+        instead = _INSTEAD.get(func)
+        if instead is not None:
+            return instead(*args, **kwargs)
+        if func in _BY_POSITION:
+            args = tuple(map(_translated, args))
+        for key in _BY_KEYWORD:
+            if key in kwargs:
+                kwargs = {**kwargs, key: _translated(kwargs[key])}
+        return func(*args, **kwargs)
+
+
+# --- torch.cuda, as a program sees it ---
+
+
+def _counterpart(module: str) -> Any:
+    """What answers for a module of ``torch.cuda``; None where the device has no such thing."""
+    device = getattr(torch, NAME)
+    part = module.removeprefix("torch.cuda").lstrip(".")
+    return getattr(device, part, None) if part else device
+
+
+def _refusal(full: str) -> Callable[..., Any]:
+    """A function that says why there is nothing to call."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise NotImplementedError(f"{full} on {NAME}: {as_sentence(full.removeprefix('torch.cuda.'))}")
+
+    refuse.__name__ = refuse.__qualname__ = full.rpartition(".")[2]
+    return refuse
+
+
+class _Facade(types.ModuleType):
+    """The class that ``torch.cuda`` and its modules have while a context is open; nothing in them changes."""
+
+    def __getattribute__(self, name: str) -> Any:
+        own = types.ModuleType.__getattribute__
+        if name.startswith("__") or not _seen_by_program():
+            return own(self, name)
+        here, module = own(self, "__dict__"), own(self, "__name__")
+        found = here.get(name, _MISSING)
+        if found is not _pristine.get(module, {}).get(name, _MISSING):
+            return found if found is not _MISSING else own(self, name)  # the program's own: mocks, say
+        instead = getattr(_counterpart(module), name, _MISSING)
+        if any(session.warn for session in _sessions()):
+            warnings.warn(
+                f"{module}.{name} is this program's CUDA: say torch.accelerator or torch.{NAME} "
+                "(`decouple neutral FILE` shows how)",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+        if instead is not _MISSING and not isinstance(found, types.ModuleType):
+            return instead
+        if isinstance(found, types.FunctionType) and not name.startswith("_"):
+            return _refusal(f"{module}.{name}")
+        return own(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted(vars(self))
+
+
+_FACADES = ("", ".memory", ".random", ".streams", ".graphs", ".nvtx", ".nccl", ".comm", ".profiler", ".tunable", ".gds")
+_pristine: dict[str, dict[str, Any]] = {}
+
+
+# --- what else has to be replaced while a context is open ---
+
+
+def _inside(original: Callable[..., Any], *names: str | int) -> Callable[..., Any]:
+    """``original`` with its arguments of these names or places translated, in a context."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _sessions():
+            args = tuple(_translated(value) if place in names else value for place, value in enumerate(args))
+            kwargs = {key: _translated(value) if key in names else value for key, value in kwargs.items()}
+        return original(*args, **kwargs)
+
+    return call
+
+
+def _scaler(original: Callable[..., None]) -> Callable[..., None]:
+    """GradScaler's default is ``cuda``."""
+
+    @functools.wraps(original)
+    def init(self: Any, device: Any = "cuda", *args: Any, **kwargs: Any) -> None:
+        original(self, _translated(device) if _sessions() else device, *args, **kwargs)
+
+    return init
+
+
+def _unpositional(original: Callable[..., Any]) -> Callable[..., Any]:
+    """``torch.is_autocast_enabled()`` and its like: without an argument they mean CUDA."""
+
+    @functools.wraps(original)
+    def call(*args: Any) -> Any:
+        if not _sessions():
+            return original(*args)
+        of_cuda = not args or isinstance(args[0], bool | torch.dtype)
+        return original(NAME, *args) if of_cuda else original(_translated(args[0]), *args[1:])
+
+    return call
+
+
+def _gpu(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``torch.get_autocast_gpu_dtype`` and its like, by the function that names a device."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(*args: Any) -> Any:
+            return getattr(torch, name)(NAME, *args) if _sessions() else original(*args)
+
+        return call
+
+    return make
+
+
+def _activities(original: Callable[..., None]) -> Callable[..., None]:
+    """A profile of CUDA is one of the device."""
+    kinds = torch.profiler.ProfilerActivity
+
+    @functools.wraps(original)
+    def init(self: Any, *, activities: Any = None, **kwargs: Any) -> None:
+        if activities is not None and _sessions() and hasattr(kinds, "PrivateUse1"):
+            activities = {kinds.PrivateUse1 if kind == kinds.CUDA else kind for kind in activities}
+        original(self, activities=activities, **kwargs)
+
+    return init
+
+
+def _start(original: Callable[..., None]) -> Callable[..., None]:
+    """Threads that are started in a context are in it."""
+
+    @functools.wraps(original)
+    def start(self: threading.Thread) -> None:
+        inherited = _sessions()
+        if not inherited:
+            return original(self)
+        own = vars(self).get("run", _MISSING)
+
+        def run() -> None:
+            restore()
+            with contextlib.ExitStack() as stack:
+                for session in inherited:
+                    stack.enter_context(_joined(session))
+                self.run()
+
+        def restore() -> None:
+            if own is _MISSING:
+                vars(self).pop("run", None)
+            else:
+                vars(self)["run"] = own
+
+        self.run = run  # type: ignore[method-assign]
+        try:
+            return original(self)
+        except BaseException:
+            restore()
+            raise
+
+    return start
+
+
+class _StandIn:
+    """A name for a class: calling it translates the device; all else, instances and subclasses too, is the class's."""
+
+    def __init__(self, stands_for: type) -> None:
+        self._stands_for = stands_for
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _sessions():
+            args, kwargs = tuple(map(_translated, args)), {key: _translated(value) for key, value in kwargs.items()}
+        return self._stands_for(*args, **kwargs)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, self._stands_for)
+
+    def __subclasscheck__(self, subclass: Any) -> bool:
+        return issubclass(subclass, self._stands_for)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return (self._stands_for,)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stands_for, name)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self._stands_for
+
+    def __hash__(self) -> int:
+        return hash(self._stands_for)
+
+    def __or__(self, other: Any) -> Any:
+        return self._stands_for | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self._stands_for
+
+    def __reduce__(self) -> Any:
+        return _same, (self._stands_for,)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _refused_default(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def call(kind: Any) -> None:
+        if isinstance(kind, legacy.LegacyTensorType) or (isinstance(kind, str) and kind.startswith("torch.cuda.")):
+            raise NotImplementedError(
+                f"torch.set_default_tensor_type of a type of {NAME}: PyTorch takes CPU's and CUDA's types only; "
+                'say torch.set_default_dtype(…) and torch.set_default_device("cuda")'
+            )
+        original(kind)
+
+    return call
+
+
+def _refused_data_parallel(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _sessions() and not hasattr(torch._C, "_scatter"):
+            raise NotImplementedError(
+                f"torch.nn.DataParallel on {NAME}: what scatters and gathers is in CUDA's part of PyTorch's C++; "
+                "say torch.nn.parallel.DistributedDataParallel"
+            )
+        original(self, *args, **kwargs)
+
+    return init
+
+
+def _true(original: Callable[[], bool]) -> Callable[[], bool]:
+    @functools.wraps(original)
+    def call() -> bool:
+        return True if _seen_by_program() else original()
+
+    return call
+
+
+def _pairs(name: str, devices: dict[str, str], kinds: dict[str, str]) -> str:
+    """``nccl`` or ``cpu:gloo,cuda:nccl`` with other names for devices and kinds of backends."""
+    pairs = [pair.rpartition(":") for pair in name.lower().split(",")]
+    return ",".join(devices.get(device, device) + colon + kinds.get(kind, kind) for device, colon, kind in pairs)
+
+
+def _backends(original: Any) -> Any:
+    """``dist.Backend("nccl")`` is the collective backend of this device, alone or in ``cpu:gloo,cuda:nccl``."""
+    make = original.__func__ if isinstance(original, staticmethod) else original
+
+    def new(cls: Any, name: Any) -> Any:
+        if isinstance(name, str) and _sessions():
+            name = _pairs(name, {"cuda": NAME}, {"nccl": cls.default_device_backend_map[NAME]})
+        return make(cls, name)
+
+    return staticmethod(new)
+
+
+def _get_backend(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A program that asked for nccl is told nccl."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = original(*args, **kwargs)
+        if not _seen_by_program():
+            return found
+        ours = torch.distributed.Backend.default_device_backend_map[NAME]
+        return _pairs(found, {NAME: "cuda"}, {ours: torch.distributed.Backend.NCCL})
+
+    return call
+
+
+def _is_cuda_storage(original: Any) -> Any:
+    return property(lambda storage: _type_of(storage.device) == NAME if _sessions() else original.__get__(storage))
+
+
+Replacement = tuple[Any, str, Callable[[Any], Any]]
+
+
+def _replacements() -> Iterator[Replacement]:
+    """Whose attribute of which name becomes what of the original: all that a context replaces, but for `_Facade`."""
+    yield threading.Thread, "start", _start
+    yield torch.autograd.function.BackwardCFunction, "apply", _bound
+    yield torch.nn.DataParallel, "__init__", _refused_data_parallel
+    yield torch, "Generator", _StandIn
+    yield torch, "Stream", _StandIn
+    yield torch, "Event", _StandIn
+    yield torch, "set_default_tensor_type", _refused_default
+    for name in ("is_autocast_enabled", "set_autocast_enabled"):
+        yield torch, name, _unpositional
+    for name in ("get_autocast_dtype", "set_autocast_dtype"):
+        yield torch, name, functools.partial(_by_place, 0)
+    yield torch, "get_autocast_gpu_dtype", _gpu("get_autocast_dtype")
+    yield torch, "set_autocast_gpu_dtype", _gpu("set_autocast_dtype")
+    for module in (torch.amp, torch.amp.autocast_mode):
+        yield module, "is_autocast_available", functools.partial(_by_place, 0, "device_type")
+    yield torch.amp.autocast_mode.autocast, "__init__", functools.partial(_by_place, 1, "device_type")
+    yield torch.amp.grad_scaler.GradScaler, "__init__", _scaler
+    yield torch.profiler.profiler._KinetoProfile, "__init__", _activities
+    yield torch.utils.data.dataloader.DataLoader, "__init__", functools.partial(_by_place, "pin_memory_device")
+    yield torch.backends.cuda, "is_built", _true
+    for kind in (torch.storage.UntypedStorage, torch.storage.TypedStorage):
+        yield kind, "is_cuda", _is_cuda_storage
+    if torch.distributed.is_available():
+        yield from _of_distributed()
+
+
+def _of_distributed() -> Iterator[Replacement]:
+    import torch.distributed.device_mesh as mesh
+    import torch.distributed.distributed_c10d as c10d
+
+    yield c10d.Backend, "__new__", _backends
+    for module in (torch.distributed, c10d):
+        yield module, "is_nccl_available", _true
+        yield module, "get_backend", _get_backend
+    yield mesh.DeviceMesh, "__init__", functools.partial(_by_place, 1, "device_type")
+    for module in (torch.distributed, mesh):
+        if hasattr(module, "init_device_mesh"):
+            yield module, "init_device_mesh", functools.partial(_by_place, 0, "device_type")
+
+
+def _by_place(*names_and_original: Any) -> Any:
+    """`_inside` with the original last, for ``functools.partial``."""
+    *names, original = names_and_original
+    return _inside(original, *names)
+
+
+def _device_type(device: torch.device) -> str:
+    """``device.type``: a program is told ``cuda``, PyTorch what is true."""
+    found = _type_of(device)
+    return "cuda" if found == NAME and _seen_by_program() else found
+
+
+def _restore_location(storage: Any, location: str) -> Any:
+    """A storage of a checkpoint that lay on CUDA, or ``map_location="cuda"``; a registered deserializer."""
+    if not _CUDA.match(location) or not _sessions():
+        return None
+    return torch.serialization._deserialize(NAME, storage, _translated(location))  # type: ignore[no-untyped-call]
+
+
+# --- putting all that there, and back ---
+
+_lock = threading.RLock()
+_entered = 0
+_undo = contextlib.ExitStack()
+
+
+def _replace(owner: Any, name: str, value: Any) -> None:
+    """Set an attribute until `_undo` runs; afterwards it is where and what it was."""
+    before = vars(owner).get(name, _MISSING)
+    setattr(owner, name, value)
+    if before is _MISSING:
+        _undo.callback(delattr, owner, name)
+    else:
+        _undo.callback(setattr, owner, name, before)
+
+
+def _set_device_type(value: Any) -> None:
+    """Change ``torch.device.type``: setattr refuses static types of C, but their dictionary can be written."""
+    _device_slots["type"] = value
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(torch.device))
+
+
+def _install() -> None:
+    original = _device_slots["type"]
+    _undo.callback(_set_device_type, original)
+    _set_device_type(property(_device_type, doc=original.__doc__))
+    for owner, name, make in _replacements():
+        found = getattr(owner, name) if isinstance(owner, types.ModuleType) else _attribute(owner, name)
+        _replace(owner, name, make(found))
+    for part in _FACADES:
+        module = sys.modules.get(f"torch.cuda{part}")
+        if module is not None:
+            _pristine[module.__name__] = dict(vars(module))
+            _undo.callback(setattr, module, "__class__", type(module))
+            module.__class__ = _Facade
+    registry = torch.serialization._package_registry
+    entry = (0, lambda storage: None, _restore_location)
+    registry.insert(0, entry)
+    _undo.callback(lambda: registry.remove(entry) if entry in registry else None)
+    _undo.callback(_pristine.clear)
+
+
+def _attribute(owner: type, name: str) -> Any:
+    """An attribute of a class as its dictionary has it, or that of a base: no descriptor is called."""
+    return next(vars(base)[name] for base in owner.__mro__ if name in vars(base))
+
+
+@contextlib.contextmanager
+def _joined(session: _Session) -> Iterator[None]:
+    """This thread is in ``session``."""
+    known: list[_Session] = _thread.__dict__.setdefault("sessions", [])
+    known.append(session)
+    try:
+        with _Mode(session):
+            yield
+    finally:
+        known.remove(session)
+
+
+class as_cuda:
+    """Let ``cuda`` mean this device inside a ``with`` block, in this thread and those that it starts.
+
+    ``torch.cuda``, ``"cuda:0"``, ``Tensor.cuda``, ``is_cuda``, ``autocast("cuda")``, GradScaler, nccl, and what a
+    checkpoint says of CUDA. Blocks nest; when the last one ends nothing in PyTorch is other than it was before the
+    first. With ``warn`` each use of ``torch.cuda`` warns (DeprecationWarning) with names that need no context.
+    """
+
+    def __init__(self, warn: bool = False) -> None:
+        self._warn = warn
+        self._stacks: list[contextlib.ExitStack] = []
+
+    def __enter__(self) -> types.ModuleType:
+        with contextlib.ExitStack() as stack:
+            stack.callback(_leave)
+            _enter()
+            session = _Session(self._warn, self)
+            _open.append(session)
+            stack.callback(session.close)
+            stack.enter_context(_joined(session))
+            self._stacks.append(stack.pop_all())
+        return sys.modules[f"torch.{NAME}"]
+
+    def __exit__(self, *error: object) -> None:
+        self._stacks.pop().close()
+
+
+def _enter() -> None:
+    global _entered
+    with _lock:
+        _entered += 1
+        if _entered == 1:
+            try:
+                _install()
+            except BaseException:
+                _undo.close()
+                raise
+
+
+def _leave() -> None:
+    global _entered
+    with _lock:
+        _entered -= 1
+        if _entered == 0:
+            _undo.close()
+
+
+# --- whole programs ---
+
+
+def enter_if_asked() -> None:
+    """Open a context for the rest of the process where ``DECOUPLE_AS_CUDA`` names this device; called at loading.
+
+    Another name warns (RuntimeWarning): the program would else fail as if nothing had been said.
+    """
+    asked = os.environ.get(VARIABLE, "")
+    if asked == NAME:
+        as_cuda(warn=os.environ.get(WARN) == "1").__enter__()
+    elif asked:
+        warnings.warn(f"{VARIABLE}={asked}: this backend is {NAME}, so cuda stays CUDA", RuntimeWarning, stacklevel=2)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a script, or with ``-m`` a module, whose ``cuda`` means this device; what it starts is told, too."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if not given or given[0] in ("-h", "--help") or given == ["-m"]:
+        command = f"python -m {_PACKAGE}.as_cuda"
+        print(f"usage: {command} SCRIPT [ARGUMENT ...]\n       {command} -m MODULE [ARGUMENT ...]")
+        raise SystemExit(0 if given and given[0] in ("-h", "--help") else 2)
+    already = os.environ.get(VARIABLE) == NAME
+    os.environ[VARIABLE] = NAME
+    with contextlib.nullcontext() if already else as_cuda(warn=os.environ.get(WARN) == "1"):
+        if given[0] == "-m":
+            sys.argv = given[1:]
+            sys.path.insert(0, str(Path.cwd()))
+            runpy.run_module(given[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = given
+            sys.path.insert(0, str(Path(given[0]).resolve().parent))
+            runpy.run_path(given[0], run_name="__main__")

@@ -1,0 +1,48 @@
+"""The classes of tensors that programs name from before dtypes and devices: ``torch.<name>.FloatTensor``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .._build_info import NAME
+
+
+class LegacyTensorType(type):
+    """One dtype on this device, as a class: tensors are instances of it, and calling it makes one."""
+
+    dtype: torch.dtype
+    _host: Any
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        there = isinstance(instance, torch.Tensor) and instance.device.type == NAME
+        return there and instance.dtype == cls.dtype
+
+    def __call__(cls, *args: Any) -> torch.Tensor:
+        """A tensor of the current device: of sizes, or of the values of a sequence."""
+        made: torch.Tensor = cls._host(*args).to(NAME)
+        return made
+
+    def __repr__(cls) -> str:
+        return f"<class 'torch.{NAME}.{cls.__name__}'>"
+
+
+_DTYPES = {
+    "BFloat16Tensor": torch.bfloat16,
+    "BoolTensor": torch.bool,
+    "ByteTensor": torch.uint8,
+    "CharTensor": torch.int8,
+    "DoubleTensor": torch.float64,
+    "FloatTensor": torch.float32,
+    "HalfTensor": torch.float16,
+    "IntTensor": torch.int32,
+    "LongTensor": torch.int64,
+    "ShortTensor": torch.int16,
+}
+
+TYPES = {
+    name: LegacyTensorType(name, (), {"dtype": dtype, "_host": getattr(torch, name), "__module__": f"torch.{NAME}"})
+    for name, dtype in _DTYPES.items()
+}
+"""Name -> class, with the names that ``torch.cuda`` has."""

@@ -1,0 +1,71 @@
+"""What ``torch.cuda`` has and ``torch.<name>`` has not, and why, for who calls it all the same.
+
+A name that PyTorch adds and that stands neither here nor in ``torch.<name>`` fails the contract.
+"""
+
+from __future__ import annotations
+
+GRAPHS = "the driver table has no capture of a stream's work"
+ALLOCATOR = "the caching allocator belongs to the layer; the driver gives it memory and no other takes its place"
+CUDART = "it is the C interface of CUDA's own runtime"
+NVML = (
+    "the driver table tells nothing of clocks, power, temperature, load and other processes; the vendor's own tool does"
+)
+LIBRARY = "it belongs to a library of NVIDIA's"
+STORAGES = 'typed storages are deprecated; say tensor.untyped_storage(), or storage.to("DEVICE")'
+HOST_PEAKS = "the counters of pinned memory have no peak that can be put back"
+
+REASONS: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            *("CUDAGraph", "export_dot", "export_graph_data", "graph", "graph_annotations", "graph_pool_handle"),
+            *("graphs", "make_graphed_callables"),
+        ),
+        GRAPHS,
+    ),
+    **dict.fromkeys(
+        (
+            *("CUDAPluggableAllocator", "MemPool", "MemPoolContext", "change_current_allocator", "use_mem_pool"),
+            *("caching_allocator_alloc", "caching_allocator_delete", "caching_allocator_disabled"),
+            *("caching_allocator_enable", "get_per_process_memory_fraction", "set_per_process_memory_fraction"),
+        ),
+        ALLOCATOR,
+    ),
+    **dict.fromkeys(("CudaError", "DeferredCudaCallError", "check_error", "cudaStatus", "cudart", "profiler"), CUDART),
+    **dict.fromkeys(
+        ("clock_rate", "list_gpu_processes", "memory_usage", "power_draw", "temperature", "utilization"),
+        NVML,
+    ),
+    "current_blas_handle": f"{LIBRARY} (cuBLAS)",
+    "current_solver_handle": f"{LIBRARY} (cuSOLVER)",
+    "gds": f"{LIBRARY} (cuFile)",
+    "has_magma": "it belongs to MAGMA, which runs on CUDA and ROCm",
+    "has_half": "deprecated, and always true",
+    "jiterator": f"{LIBRARY} (NVRTC)",
+    "nccl": f"{LIBRARY} (NCCL); say torch.distributed",
+    "comm": "its functions are in CUDA's part of PyTorch's C++; say torch.distributed",
+    "tunable": f"{LIBRARY} (cuBLAS and its like), which it chooses kernels of",
+    "sparse": "an empty module, kept for old programs",
+    "GreenContext": "the driver table divides no device",
+    "ExternalStream": "streams are the layer's own; the driver table takes in none that somebody else made",
+    "get_stream_from_external": "streams are the layer's own; the driver table takes in none that somebody else made",
+    "get_sync_debug_mode": "the layer does not watch for calls that wait",
+    "set_sync_debug_mode": "the layer does not watch for calls that wait",
+    "memory_snapshot": "the allocator keeps sums for each device and no list of its blocks",
+    "reset_accumulated_host_memory_stats": HOST_PEAKS,
+    "reset_peak_host_memory_stats": HOST_PEAKS,
+    **{
+        f"{kind}Storage": STORAGES
+        for kind in (
+            *("BFloat16", "Bool", "Byte", "Char", "ComplexDouble", "ComplexFloat", "Double", "Float", "Half"),
+            *("Int", "Long", "Short"),
+        )
+    },
+}
+"""Public name of ``torch.cuda`` -> the reason, one sentence without its full stop."""
+
+
+def as_sentence(name: str) -> str:
+    """Why there is no ``name`` (a name of ``torch.cuda``, or ``module.name``), and where that is told."""
+    reason = REASONS.get(name) or REASONS.get(name.partition(".")[0]) or "there is nothing like it"
+    return f"{reason}; see docs/backends.md, Programs written for CUDA"

@@ -1,0 +1,6 @@
+"""Run a program written for CUDA on the newdevice device: ``python -m torch_newdevice.as_cuda SCRIPT``."""
+
+from torch_newdevice._layer.as_cuda import main
+
+if __name__ == "__main__":
+    main()

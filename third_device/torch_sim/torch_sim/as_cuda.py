@@ -1,0 +1,6 @@
+"""Run a program written for CUDA on the sim device: ``python -m torch_sim.as_cuda SCRIPT``."""
+
+from torch_sim._layer.as_cuda import main
+
+if __name__ == "__main__":
+    main()
