@@ -21,21 +21,21 @@ from decouple.flows.build_request import Build
 from decouple.flows.stage2_commands import Stage2Commands
 from decouple.release.manifest import Manifest
 from decouple.upstream.manifests import load_release
-from decouple.verify.facts import arch_flags
-from decouple.verify.stage1_units import TranslationUnit, take
+from decouple.verify.facts import list_arch_flags
+from decouple.verify.stage1_units import TranslationUnit, choose_units
 
 
 def measure(release: str, env: str, python: str, cuda: str, core: str, files: int) -> dict[str, Any]:
     """For each list: processor seconds and bytes of the sample, and as multiples of those for 9.0; hours of all."""
     built = stage2_commands.opened(Build(find_project(), release, env=env, python=python, cuda=cuda, core=core))
-    sample = take(list(built.objects), files)
+    sample = choose_units(list(built.objects), files)
     seen: dict[str, Any] = {"files": [unit.file.name for unit in sample], "of": len(built.objects)}
     least: tuple[float, float] | None = None
     for name, archs in lists(load_release(find_project(), release)).items():
         spent = size = 0.0
         for unit in sample:
             print(f"{name}: {unit.file.name}", file=sys.stderr)
-            seconds, taken = compiled(built, unit, arch_flags(archs))
+            seconds, taken = compiled(built, unit, list_arch_flags(archs))
             spent, size = spent + seconds, size + taken
         least = least or (spent, size)
         seen[name] = {

@@ -27,16 +27,16 @@ def main() -> None:
         return
     one, other = arguments.libraries
     hashed = timed(lambda: [_sha(path) for path in (one, other)]).wall
-    dumps: list[dump.Dump] = []
+    dumps: list[dump.KernelDump] = []
     read = timed(
-        lambda: dumps.extend(dump.of_libraries([path], path.name, [arguments.arch]) for path in (one, other))
+        lambda: dumps.extend(dump.dump_libraries([path], path.name, [arguments.arch]) for path in (one, other))
     ).wall
     seen: list[compare.KernelComparison] = []
-    compared = timed(lambda: seen.append(compare.compare(*dumps))).wall
+    compared = timed(lambda: seen.append(compare.compare_dumps(*dumps))).wall
     with tempfile.TemporaryDirectory() as folder:
         kept = Path(folder) / "kept.xz"
-        dump.write(dumps[1], kept)
-        reread = timed(lambda: compare.compare(dumps[0], dump.read(kept))).wall
+        dump.write_dump(dumps[1], kept)
+        reread = timed(lambda: compare.compare_dumps(dumps[0], dump.read_dump(kept))).wall
         size = kept.stat().st_size
     result = {
         "functions": seen[0].total,

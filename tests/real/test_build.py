@@ -98,10 +98,10 @@ def made_root(*layers: str) -> rootfs.Root:
 
 def test_trixies_cpu_build_is_clean_and_its_cuda_build_is_not() -> None:
     root = made_root("core", "stock", "monolith")
-    stock = audit.libraries(root.tree / "opt/stock")
+    stock = audit.list_libraries(root.tree / "opt/stock")
     assert audit.audit_core(stock).faults == ()
     assert audit.audit_core(stock).symbols > 90_000
-    monolith = audit.libraries(root.tree / "opt/monolith")
+    monolith = audit.list_libraries(root.tree / "opt/monolith")
     faults = audit.audit_core(monolith).faults
     assert {"libtorch_python.so", "libtorch_global_deps.so", "libc10_cuda.so"} <= {fault.file for fault in faults}
     assert any(fault.detail == "libcuda.so.1" for fault in faults if fault.file == "libcaffe2_nvrtc.so")
@@ -118,8 +118,8 @@ def inside(tmp_path: Path) -> RootEnvironment:
 def test_parity_of_the_monolith_with_itself_and_with_the_cpu_build(inside: RootEnvironment) -> None:
     inside = replace(inside, root=made_root("core", "cuda", "stock", "monolith"))
     folder, seen = inside.places.verify, inside.names()["verify"]
-    theirs = checks.monolith(Workplace(inside, folder, seen, folder / "log"))
-    assert all(one.percent == 100.0 and not one.extra for one in parity.compare(theirs, theirs))
+    theirs = checks.ask_monolith(Workplace(inside, folder, seen, folder / "log"))
+    assert all(one.percent == 100.0 and not one.extra for one in parity.compare_parity(theirs, theirs))
     # counted in trixie's builds before there was a parity check
     assert {key: len(value) for key, value in theirs["dispatcher"].items()} == {
         "CUDA": 1265,
@@ -131,8 +131,8 @@ def test_parity_of_the_monolith_with_itself_and_with_the_cpu_build(inside: RootE
     }
     stock = {"PYTHONPATH": "/opt/stock/usr/lib/python3/dist-packages"}
     stock["LD_LIBRARY_PATH"] = "/opt/stock/usr/lib/x86_64-linux-gnu:/opt/stock/usr/lib"
-    ours = parity.dump(inside.argv(["python3"], stock, "/"), folder, seen)
-    found = {one.category: one for one in parity.compare(ours, theirs)}
+    ours = parity.dump_torch(inside.argv(["python3"], stock, "/"), folder, seen)
+    found = {one.category: one for one in parity.compare_parity(ours, theirs)}
     assert found["dispatcher CUDA"].percent < 2
     # a CPU build has dispatch keys and empty bases by CUDA's name, and nothing that does something
     assert {"_CUDAGraph.capture_begin", "_nvtx.rangePushA"} <= set(found["torch._C names"].missing)

@@ -40,16 +40,16 @@ def test_a_changed_constant_and_a_dropped_kernel_are_found_by_name(tmp_path: Pat
             root.sandbox().command(["sh", "-ec", script], start=f"/tmp/{tmp_path.name}"), capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
-        dumps = {name: dump.of_libraries([folder / name / "Scale.o"], name) for name in variants}
+        dumps = {name: dump.dump_libraries([folder / name / "Scale.o"], name) for name in variants}
     finally:
         subprocess.run(["rm", "-rf", str(folder)], check=True)
-    same = compare.compare(dumps["again"], dumps["good"])
+    same = compare.compare_dumps(dumps["again"], dumps["good"])
     assert (same.total, same.same, same.found) == (2, 2, ())
-    (changed,) = compare.compare(dumps["constant"], dumps["good"]).found
+    (changed,) = compare.compare_dumps(dumps["constant"], dumps["good"]).found
     assert (changed.what, changed.file) == ("code", "Scale.cu")
-    assert compare.demangled(changed.name) == "(anonymous namespace)::scale(float*)"
-    (missing,) = compare.compare(dumps["dropped"], dumps["good"]).found
-    assert (missing.what, compare.demangled(missing.name)) == ("missing", "add(float*, float)")
+    assert compare.demangle_name(changed.name) == "(anonymous namespace)::scale(float*)"
+    (missing,) = compare.compare_dumps(dumps["dropped"], dumps["good"]).found
+    assert (missing.what, compare.demangle_name(missing.name)) == ("missing", "add(float*, float)")
 
 
 def test_trixies_monolith_against_the_official_wheel() -> None:

@@ -74,8 +74,8 @@ def test_a_library_that_needs_openmp_becomes_a_manylinux_wheel(root: Root, tmp_p
     made = graft(wheel, lambda what, command: print(what, inside(root, tmp_path, *command)), tmp_path / "log")
     platforms = {tag.platform for tag in parse_wheel_filename(made.name)[3]}
     assert any(re.fullmatch(r"manylinux_2_([12]?\d|3[01])_x86_64", one) for one in platforms), platforms
-    with audit.opened(made) as folder:
-        names = {library.path.name for library in audit.libraries(folder)}
+    with audit.open_folder(made) as folder:
+        names = {library.path.name for library in audit.list_libraries(folder)}
         grafted = next(path for path in folder.rglob("libgomp-*"))
         soname = subprocess.run(["readelf", "-d", str(grafted)], capture_output=True, text=True).stdout
     assert any(name.startswith("libgomp") for name in names), names

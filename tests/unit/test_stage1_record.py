@@ -11,8 +11,8 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.verify.ninja_deps import DependencyLog
-from decouple.verify.stage1_record import BuildRecord, read_record, while_nothing_builds
-from decouple.verify.stage1_units import TranslationUnit, UnitsReport, check
+from decouple.verify.stage1_record import BuildRecord, hold_build_lock, read_record
+from decouple.verify.stage1_units import TranslationUnit, UnitsReport, check_units
 from tests.support.tools import require_tool
 
 COMPILER = "c++"
@@ -61,7 +61,7 @@ class Project:
         units = [self.unit(name) for name in names]
         outputs = [unit.output for unit in units if unit.output]
         record = read_record(self.build, PurePosixPath(self.build), outputs)
-        return check(units, tree=PurePosixPath(self.tree), record=record)
+        return check_units(units, tree=PurePosixPath(self.tree), record=record)
 
     def touch(self, name: str) -> None:
         """A change that ninja sees: newer than any object."""
@@ -119,7 +119,7 @@ def test_a_record_without_the_unit_s_own_source_is_not_believed(project: Project
     log = DependencyLog.read(project.build / ".ninja_deps", PurePosixPath(project.build))
     source = PurePosixPath(project.tree) / "elsewhere" / "clean.cpp"
     unit = TranslationUnit(source, PurePosixPath(project.build), (*project.unit("clean").command[:-1], str(source)))
-    assert check([unit], tree=PurePosixPath(project.tree), record=BuildRecord(log, frozenset())).preprocessed == 1
+    assert check_units([unit], tree=PurePosixPath(project.tree), record=BuildRecord(log, frozenset())).preprocessed == 1
 
 
 def test_the_files_of_the_tree_that_were_opened_are_listed_once_and_sorted(project: Project) -> None:
@@ -159,9 +159,9 @@ def test_looking_writes_nothing(project: Project) -> None:
 
 def test_beside_a_running_build_the_record_is_not_read(tmp_path: Path) -> None:
     lock = tmp_path / "state" / "stage1.lock"
-    with while_nothing_builds(lock):
+    with hold_build_lock(lock):
         pass
     with lock.open("a") as building:
         fcntl.flock(building, fcntl.LOCK_EX)
-        with pytest.raises(DecoupleError, match="a build is running"), while_nothing_builds(lock):
+        with pytest.raises(DecoupleError, match="a build is running"), hold_build_lock(lock):
             raise AssertionError("not reached")

@@ -8,7 +8,14 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from decouple.base.errors import DecoupleError
-from decouple.verify.stage1_units import TranslationUnit, check, dependency_command, opened_files, read_units, take
+from decouple.verify.stage1_units import (
+    TranslationUnit,
+    check_units,
+    choose_units,
+    make_dependency_command,
+    parse_make_rule,
+    read_units,
+)
 
 pytestmark = pytest.mark.tools("c++")
 COMPILER = "c++"
@@ -32,28 +39,28 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_a_clean_unit_passes_and_a_guarded_include_is_not_followed(tree: Path) -> None:
-    report = check([unit(tree / "clean.cpp")], tree=PurePosixPath(tree))
+    report = check_units([unit(tree / "clean.cpp")], tree=PurePosixPath(tree))
     assert report.ok
     assert report.preprocessed == 1
     assert len(report.opened) > 1
 
 
 def test_a_unit_that_opens_a_moved_file_is_named_with_the_file(tree: Path) -> None:
-    report = check([unit(tree / "coupled.cpp")], tree=PurePosixPath(tree))
+    report = check_units([unit(tree / "coupled.cpp")], tree=PurePosixPath(tree))
     (finding,) = report.findings
     assert finding.opened == (PurePosixPath(tree / "third_device/torch_cuda/csrc/Stream.h"),)
     assert "coupled.cpp: opens" in str(finding)
 
 
 def test_a_unit_that_cannot_be_preprocessed_is_a_finding_with_the_compilers_words(tree: Path) -> None:
-    report = check([unit(tree / "broken.cpp"), unit(tree / "clean.cpp")], tree=PurePosixPath(tree), jobs=2)
+    report = check_units([unit(tree / "broken.cpp"), unit(tree / "clean.cpp")], tree=PurePosixPath(tree), jobs=2)
     assert not report.ok
     assert "gone.h" in report.findings[0].error
     assert len(report.findings) == 1
 
 
 def test_the_guard_counts_when_it_is_open(tree: Path) -> None:
-    assert not check([unit(tree / "clean.cpp", "-DUSE_CUDA")], tree=PurePosixPath(tree)).ok
+    assert not check_units([unit(tree / "clean.cpp", "-DUSE_CUDA")], tree=PurePosixPath(tree)).ok
 
 
 def test_a_header_of_the_toolkit_is_found_wherever_it_is_installed(
@@ -65,17 +72,17 @@ def test_a_header_of_the_toolkit_is_found_wherever_it_is_installed(
     (tree / "own" / "cuda").mkdir(parents=True)
     (tree / "own" / "cuda_enabled.h").write_text("")  # the core's own header of such a name is no finding
     (tree / "uses.cpp").write_text("#include <cuda_runtime_api.h>\n#include <own/cuda_enabled.h>\n")
-    report = check([unit(tree / "uses.cpp", f"-I{toolkit}", f"-I{tree}")], tree=PurePosixPath(tree))
+    report = check_units([unit(tree / "uses.cpp", f"-I{toolkit}", f"-I{tree}")], tree=PurePosixPath(tree))
     assert [path.name for path in report.findings[0].opened] == ["cuda_runtime_api.h"]
 
 
 def test_nothing_looked_at_is_no_success() -> None:
-    assert not check([], tree=PurePosixPath("/tree")).ok
+    assert not check_units([], tree=PurePosixPath("/tree")).ok
 
 
 def test_the_command_loses_its_cache_and_its_output() -> None:
     command = ("/usr/bin/ccache", "c++", "-DX", "-MD", "-MF", "x.d", "-o", "x.o", "-c", "x.cpp")
-    assert dependency_command(TranslationUnit(PurePosixPath("x.cpp"), PurePosixPath("/b"), command)) == (
+    assert make_dependency_command(TranslationUnit(PurePosixPath("x.cpp"), PurePosixPath("/b"), command)) == (
         "c++",
         "-DX",
         "x.cpp",
@@ -85,7 +92,7 @@ def test_the_command_loses_its_cache_and_its_output() -> None:
 
 def test_a_make_rule_is_read_with_its_continuations_and_escaped_blanks() -> None:
     rule = "x.o: ../src/x.cpp \\\n  /usr/include/a\\ b.h sub/./c.h\n"
-    opened = list(opened_files(rule, PurePosixPath("/b/build")))
+    opened = list(parse_make_rule(rule, PurePosixPath("/b/build")))
     assert opened == [
         PurePosixPath("/b/src/x.cpp"),
         PurePosixPath("/usr/include/a b.h"),
@@ -97,12 +104,12 @@ def test_a_slice_is_even_repeatable_and_starts_with_what_was_asked_for() -> None
     units = [
         TranslationUnit(PurePosixPath(f"/s/{number:03}.cpp"), PurePosixPath("/s"), ("c++",)) for number in range(100)
     ]
-    some = take(units, 10, first=["057.cpp"])
-    assert some == take(units, 10, first=["057.cpp"])
+    some = choose_units(units, 10, first=["057.cpp"])
+    assert some == choose_units(units, 10, first=["057.cpp"])
     assert len(some) == 10
     assert units[57] in some
     assert {int(unit.file.stem) // 50 for unit in some} == {0, 1}
-    assert take(units, None) == tuple(units)
+    assert choose_units(units, None) == tuple(units)
 
 
 def test_compile_commands_are_read_and_trouble_names_the_file(tmp_path: Path) -> None:

@@ -28,5 +28,5 @@ def _extensions(arguments: argparse.Namespace) -> int:
     failed = False
     for one in flow.extensions(asked(flow.Extensions, arguments), output.listener()):
         print_checks([one])  # each takes minutes
-        failed |= not one.ok
+        failed |= not one.passed
     return CHECK_FAILED if failed else OK

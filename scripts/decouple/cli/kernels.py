@@ -12,7 +12,7 @@ from decouple.cli.request import asked
 from decouple.flows import kernels, unpatched
 from decouple.flows.build_request import Build
 from decouple.verify.kernels import dump
-from decouple.verify.kernels.compare import KernelComparison, demangled, readable
+from decouple.verify.kernels.compare import KernelComparison, demangle_name, simplify_name
 
 
 def register(subparsers: Any) -> None:
@@ -71,7 +71,7 @@ def _unpatched(arguments: argparse.Namespace) -> int:
 def _dump(arguments: argparse.Namespace) -> int:
     label = arguments.label or arguments.library[0].name
     made = kernels.dump(arguments.library, label, arguments.arch, output.progress())
-    dump.write(made, arguments.output)
+    dump.write_dump(made, arguments.output)
     functions = sum(len(unit.kernels) for unit in made.units)
     print(
         f"{arguments.output}: {functions} functions of {len({u.file for u in made.units})} sources for "
@@ -87,7 +87,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     if arguments.bytes:
         for one in kernels.differences(Path(arguments.ours), Path(arguments.theirs), found.found):
             print(
-                f"{one.found.file} {readable(one.found.name)[:100]}: {one.ours} instructions against "
+                f"{one.found.file} {simplify_name(one.found.name)[:100]}: {one.ours} instructions against "
                 f"{one.theirs}, {one.moved} not the same at their place, {one.foreign} that theirs has nowhere; "
                 f"first at {one.first[0]}: {one.first[1]} {one.first[2]}"
             )
@@ -126,6 +126,6 @@ def print_comparison(found: KernelComparison, limit: int | None) -> None:
         of_kind = [one for one in found.found if one.what == what]
         for one in of_kind[:limit]:
             why = f" ({one.reason})" if one.reason else ""
-            print(f"       {said}: {one.arch} {one.file} {demangled(one.name)[:160]}: {one.detail}{why}")
+            print(f"       {said}: {one.arch} {one.file} {demangle_name(one.name)[:160]}: {one.detail}{why}")
         if limit is not None and len(of_kind) > limit:
             print(f"       and {len(of_kind) - limit} more (--all)")

@@ -36,5 +36,5 @@ def _tryout(arguments: argparse.Namespace) -> int:
             asked(tryout.Tryout, arguments, system=system, tests=not arguments.no_tests), output.listener()
         )
         print_checks(found)
-        ok = ok and all(one.ok for one in found)
+        ok = ok and all(one.passed for one in found)
     return OK if ok else CHECK_FAILED

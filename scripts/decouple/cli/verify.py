@@ -15,7 +15,7 @@ from decouple.cli.request import asked
 from decouple.flows import verify as flow
 from decouple.flows import verify_official, verify_portable, verify_wheel
 from decouple.verify.audit import ElfAudit
-from decouple.verify.checks import Promise
+from decouple.verify.checks import CheckResult
 from decouple.verify.parity import Parity
 
 
@@ -143,10 +143,10 @@ def print_verdict(found: flow.Verified, limit: int | None = None) -> int:
     return OK if found.ok else CHECK_FAILED
 
 
-def print_checks(found: Sequence[Promise]) -> None:
+def print_checks(found: Sequence[CheckResult]) -> None:
     """A line per promise, with what was seen."""
     for one in found:
-        print(f"{'ok' if one.ok else 'FAILED':<6} {one.name}: {one.seen}")
+        print(f"{'ok' if one.passed else 'FAILED':<6} {one.name}: {one.observed}")
 
 
 def _print_parity(found: Sequence[Parity], limit: int | None) -> None:

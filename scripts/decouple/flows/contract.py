@@ -75,14 +75,14 @@ def check(request: Contract, listener: Listener = QUIET) -> ContractRun:
     place = venvs.Workplace(environment, places.verify, names["verify"], places.logs / "contract.log")
     # one environment to compile in: the backend is built against the core, whatever lies beside it when it runs
     if core:
-        built = venvs.install(place, "contract-core", [core])
+        built = venvs.install_wheels(place, "contract-core", [core])
     else:
-        built = venvs.install(place, "contract-stock", [], packages=packages, libraries=libraries)
+        built = venvs.install_wheels(place, "contract-stock", [], packages=packages, libraries=libraries)
     needed = libraries if stock else ""
     site = contract.Site(environment, built.folder, built.inside, needed, names["ccache"], place.log, prefix)
     tried, used = built, site
     if core and cuda:
-        tried = venvs.install(place, "contract-both", [core, cuda], libraries=libraries)
+        tried = venvs.install_wheels(place, "contract-both", [core, cuda], libraries=libraries)
         used = replace(site, folder=tried.folder, inside=tried.inside, libraries=libraries)
     folders = []
     for project in (backend, contract.CONTRACT):

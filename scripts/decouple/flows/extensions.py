@@ -20,9 +20,9 @@ from decouple.build.environment import HostEnvironment, Places
 from decouple.flows.listener import QUIET, Listener
 from decouple.upstream.download import Downloader
 from decouple.verify import extensions as rules
-from decouple.verify.checks import Promise
+from decouple.verify.checks import CheckResult
 from decouple.verify.extensions import Extension
-from decouple.verify.venvs import Tried, Workplace
+from decouple.verify.venvs import TorchEnvironment, Workplace
 
 
 class Extensions(Struct, frozen=True):
@@ -39,9 +39,9 @@ class Extensions(Struct, frozen=True):
     """Of ``extensions.toml``; empty: all."""
 
 
-def extensions(request: Extensions, listener: Listener = QUIET) -> Iterator[Promise]:
+def extensions(request: Extensions, listener: Listener = QUIET) -> Iterator[CheckResult]:
     """A line for each, as it is compiled. Raises UsageError at once without a toolkit, or for a name that is none."""
-    wanted = rules.named(request.names)
+    wanted = rules.select_extensions(request.names)
     toolkit = request.toolkit or Path(os.environ.get("CUDA_HOME", ""))
     if not (toolkit / "bin/nvcc").exists():
         raise UsageError(
@@ -58,19 +58,19 @@ def extensions(request: Extensions, listener: Listener = QUIET) -> Iterator[Prom
         "TORCH_CUDA_ARCH_LIST": request.archs,
         "MAX_JOBS": os.environ.get("MAX_JOBS", str(os.cpu_count())),
     }
-    on = Tried("here", (str(request.python.absolute()),), folder, str(folder))
+    on = TorchEnvironment("here", (str(request.python.absolute()),), folder, str(folder))
     return (compiled(place, on, one, variables, str(request.project), places, listener) for one in wanted)
 
 
 def compiled(
     place: Workplace,
-    on: Tried,
+    on: TorchEnvironment,
     one: Extension,
     variables: Mapping[str, str],
     project: str,
     places: Places,
     listener: Listener,
-) -> Promise:
+) -> CheckResult:
     """One of them, its sdists fetched; ``project`` is this checkout as the environment of ``place`` sees it."""
     progress = listener.progress
     downloader = Downloader(cache_dir(), progress=progress)

@@ -31,9 +31,9 @@ from decouple.verify.kernels import dump as dumps
 from decouple.verify.kernels import fatbin, look, official
 from decouple.verify.kernels import host as hosts
 from decouple.verify.kernels.compare import KernelComparison, KernelDifference
-from decouple.verify.kernels.dump import Dump
+from decouple.verify.kernels.dump import KernelDump
 from decouple.verify.kernels.host import HostSymbols
-from decouple.verify.kernels.look import Look
+from decouple.verify.kernels.look import CodeDifference
 
 OFFICIAL = "official:"
 
@@ -56,26 +56,26 @@ def compare(request: Compare, listener: Listener = QUIET) -> KernelComparison:
     """What is missing, extra and different. Raises UsageError or DecoupleError for a side without device code."""
     archs = request.archs or _in_both(request.ours, request.theirs) or None
     ours, theirs = (_side(request.project, one, archs, listener.progress) for one in (request.ours, request.theirs))
-    return comparing.compare(ours, theirs, part=request.part, sides=request.sides)
+    return comparing.compare_dumps(ours, theirs, part=request.part, sides=request.sides)
 
 
-def differences(ours: Path, theirs: Path, found: Sequence[KernelDifference]) -> list[Look]:
+def differences(ours: Path, theirs: Path, found: Sequence[KernelDifference]) -> list[CodeDifference]:
     """How each different function of two libraries differs, instruction by instruction."""
     with contextlib.ExitStack() as stack:
         sides = [_libraries([path], stack) for path in (ours, theirs)]
-        return list(look.look(sides[0], sides[1], found))
+        return list(look.compare_code(sides[0], sides[1], found))
 
 
 def host(word: Path, arch: str) -> dict[str, HostSymbols]:
     """Library with device code -> what its host side registers and needs. Raises DecoupleError where there is none."""
     with contextlib.ExitStack() as stack:
-        return {library.name: hosts.host(library, arch) for library in _libraries([word], stack)}
+        return {library.name: hosts.read_host_symbols(library, arch) for library in _libraries([word], stack)}
 
 
-def dump(paths: Sequence[Path], label: str, archs: Sequence[str] | None, progress: Progress = SILENT) -> Dump:
+def dump(paths: Sequence[Path], label: str, archs: Sequence[str] | None, progress: Progress = SILENT) -> KernelDump:
     """The hashes of every function in libraries, objects, wheels and folders. Raises DecoupleError where is none."""
     with contextlib.ExitStack() as stack:
-        return dumps.of_libraries(_libraries(paths, stack), label, archs, progress=progress)
+        return dumps.dump_libraries(_libraries(paths, stack), label, archs, progress=progress)
 
 
 def of_backend(
@@ -98,7 +98,7 @@ def of_backend(
     archs = _archs(backend)
     if kept:
         version = load_release(places.project, places.release).version
-        archs = [arch for arch in archs if official.kept(version, arch).exists()]
+        archs = [arch for arch in archs if official.find_kept_dump(version, arch).exists()]
     word = against
     if against == "official":
         word = f"{OFFICIAL}{places.release}"
@@ -112,25 +112,25 @@ def of_backend(
     with contextlib.ExitStack() as stack:
         looked = backend
         if kept:  # the dump that is kept is libtorch_cuda's; MAGMA's kernels are not in it
-            looked = next(stack.enter_context(audit.opened(backend)).rglob("libtorch_cuda.so"))
+            looked = next(stack.enter_context(audit.open_folder(backend)).rglob("libtorch_cuda.so"))
         ours = dump([looked], backend.name, archs, progress)
     theirs = _side(places.project, word, archs, progress)
     witness = None
     if against != "official" and len(archs) == 1:
-        path = official.kept(load_release(places.project, places.release).version, archs[0])
-        witness = dumps.read(path) if path.exists() else None
-    return comparing.compare(ours, theirs, part=part, attention=attention, sides=sides, witness=witness)
+        path = official.find_kept_dump(load_release(places.project, places.release).version, archs[0])
+        witness = dumps.read_dump(path) if path.exists() else None
+    return comparing.compare_dumps(ours, theirs, part=part, attention=attention, sides=sides, witness=witness)
 
 
 def official_kept(release: Manifest, backend: Path) -> bool:
     """Whether the official wheel's machine code for the architectures of ``backend`` is kept here: nothing to fetch."""
     archs = _archs(backend)
-    return len(archs) == 1 and official.kept(release.version, archs[0]).exists()
+    return len(archs) == 1 and official.find_kept_dump(release.version, archs[0]).exists()
 
 
 def _archs(backend: Path) -> list[str]:
     """The architectures of a wheel of ours; "sm_90" means "sm_90a" too."""
-    flags = facts.arch_flags(read_manifest(backend).arch_list)
+    flags = facts.list_arch_flags(read_manifest(backend).arch_list)
     return sorted({one.rstrip("a") for one in flags if one.startswith("sm_")})
 
 
@@ -139,9 +139,9 @@ def _libraries(paths: Sequence[Path], stack: contextlib.ExitStack) -> list[Path]
     found: list[Path] = []
     for path in paths:
         if path.is_dir() or path.suffix == ".whl":
-            folder = stack.enter_context(audit.opened(path))
+            folder = stack.enter_context(audit.open_folder(path))
             files = sorted({one.resolve() for one in folder.rglob("*") if one.is_file()})
-            found += [one for one in files if elf.is_elf(one) and fatbin.architectures(one)]
+            found += [one for one in files if elf.is_elf(one) and fatbin.count_images(one)]
         else:
             found.append(path)
     if not found:
@@ -157,23 +157,23 @@ def _in_both(ours: str, theirs: str) -> list[str]:
         if word.startswith(OFFICIAL):
             sides.append({"sm_90"})
         elif path.is_file() and dumps.is_dump(path):
-            sides.append({arch.rstrip("a") for arch in dumps.read(path).architectures()})
+            sides.append({arch.rstrip("a") for arch in dumps.read_dump(path).architectures()})
         elif path.exists():
             with contextlib.ExitStack() as stack:
-                counts = [fatbin.architectures(library) for library in _libraries([path], stack)]
+                counts = [fatbin.count_images(library) for library in _libraries([path], stack)]
             sides.append({arch.rstrip("a") for one in counts for arch in one if arch.startswith("sm_")})
     return sorted(set.intersection(*sides)) if len(sides) == 2 else []
 
 
-def _side(project: Path, word: str, archs: Sequence[str] | None, progress: Progress) -> Dump:
+def _side(project: Path, word: str, archs: Sequence[str] | None, progress: Progress) -> KernelDump:
     if word.startswith(OFFICIAL):
         manifest = load_release(project, word.removeprefix(OFFICIAL))
         downloader = Downloader(cache_dir(), progress=progress)
-        return official.load(manifest, archs or ["sm_90"], cache_dir(), downloader, progress=progress)
+        return official.load_official_dump(manifest, archs or ["sm_90"], cache_dir(), downloader, progress=progress)
     path = Path(word)
     if not path.exists():
         raise UsageError(f"{path}: not there", next_step="name a library, a wheel, a dump, or official:RELEASE")
     if path.is_file() and dumps.is_dump(path):
-        read = dumps.read(path)
+        read = dumps.read_dump(path)
         return read.only([one for one in read.architectures() if one.rstrip("a") in archs]) if archs else read
     return dump([path], path.name, archs, progress)

@@ -38,7 +38,7 @@ from decouple.upstream.manifests import load_release
 from decouple.verify import checks
 from decouple.verify.whole import compared, offer
 from decouple.verify.whole.compared import WholeTable
-from decouple.verify.whole.offer import Asked, WholeOffer
+from decouple.verify.whole.offer import TorchLocation, WholeOffer
 
 PYPI = "pypi"
 MONOLITH = "monolith"
@@ -75,7 +75,7 @@ def parity(request: WholeParity, listener: Listener = QUIET) -> WholeTable:
     asked = [_asked(ours, request, listener), _plain(theirs)]
     listener.progress.start("asking both torches")
     with ThreadPoolExecutor(min(2, request.jobs or os.cpu_count() or 1)) as pool:
-        offers = list(pool.map(offer.ask, asked))
+        offers = list(pool.map(offer.ask_torch, asked))
     listener.progress.finish()
     for one, where in zip(offers, asked, strict=True):
         if _public(one) != version:
@@ -84,9 +84,9 @@ def parity(request: WholeParity, listener: Listener = QUIET) -> WholeTable:
                 next_step="name a Python with that release",
             )
     listener.progress.start("comparing files and symbols")
-    sections = offer.compare(*offers)
+    sections = offer.compare_offers(*offers)
     listener.progress.finish()
-    return compared.judge(sections, offers[0].side)
+    return compared.judge_sections(sections, offers[0].side)
 
 
 def _public(one: WholeOffer) -> str:
@@ -113,20 +113,20 @@ def _built(request: WholeParity, places: Places) -> list[Path]:
     return wheels
 
 
-def _plain(python: Path) -> Asked:
-    return Asked((str(python),), Path(tempfile.gettempdir()))
+def _plain(python: Path) -> TorchLocation:
+    return TorchLocation((str(python),), Path(tempfile.gettempdir()))
 
 
-def _asked(python: Path | None, request: WholeParity, listener: Listener) -> Asked:
+def _asked(python: Path | None, request: WholeParity, listener: Listener) -> TorchLocation:
     """How a torch is asked; None: the monolith's, inside its root."""
     if python:
         return _plain(python)
     root = portable.made_root(description.load(), "Debian", ["core", "cuda", "monolith"], listener)
     places, inside = Work(request.project, request.release).places, f"/decouple/{request.release}/verify"
     places.verify.mkdir(parents=True, exist_ok=True)
-    variables = clean_environment({**checks.monolith_variables(), "PYTHONHASHSEED": "0"})
+    variables = clean_environment({**checks.make_monolith_variables(), "PYTHONHASHSEED": "0"})
     prefix = root.sandbox([Bind(places.verify, inside)]).command([*variables, "python3"])
-    return Asked(tuple(prefix), places.verify, inside, root.tree)
+    return TorchLocation(tuple(prefix), places.verify, inside, root.tree)
 
 
 def unpacked(python: Path, folder: Path, wheels: Sequence[Path]) -> Path:

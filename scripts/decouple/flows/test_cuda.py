@@ -255,12 +255,14 @@ def find(torch: Torch, work: Work, listener: Listener = QUIET) -> Target:
     places.make()
     environment = open_environment(work, places, layers, listener)
     names = environment.names()
-    python, variables = "python3", checks.monolith_variables()
+    python, variables = "python3", checks.make_monolith_variables()
     if wheels or known.layer == "stock":
         table = settings.core("stock" if known.layer == "stock" else "built")
         libraries = table.libraries(environment.kind)
         place = Workplace(environment, places.verify, names["verify"], places.logs / "verify.log")
-        tried = venvs.install(place, f"suites-{torch.word}", wheels, packages=table.packages, libraries=libraries)
+        tried = venvs.install_wheels(
+            place, f"suites-{torch.word}", wheels, packages=table.packages, libraries=libraries
+        )
         python, variables = f"{tried.inside}/venv/bin/python", {"LD_LIBRARY_PATH": libraries}
     folder = places.verify / "suites" / torch.name
     folder.mkdir(parents=True, exist_ok=True)

@@ -62,21 +62,21 @@ def test_patches(request: PatchTrial, listener: Listener = QUIET) -> PatchTrialR
     simulated one.
     """
     series = check.load(request.project, request.release)
-    asked = patches.of_patches(patches.questions(), [one.header.get("Decouple-Id") or "" for one in series])
+    asked = patches.select_questions(patches.load_questions(), [one.header.get("Decouple-Id") or "" for one in series])
     target = _target(request, listener)
     programs = json.dumps([one.program for one in asked])
     listener.progress.start(f"asking {target.label}")
     without = replace(target, device="none", variables={**target.variables, **HIDDEN}, recorded=False)
-    told = patches.tell(without.argv([f"{target.project}/{patches.INSIDE}", programs]))
-    answers = patches.judged(asked, told)
+    told = patches.run_questions(without.argv([f"{target.project}/{patches.INSIDE}", programs]))
+    answers = patches.judge_answers(asked, told)
     if told.kind not in ("core", "cpu"):
-        told = patches.tell(target.argv([f"{target.project}/{patches.INSIDE}", programs]))
+        told = patches.run_questions(target.argv([f"{target.project}/{patches.INSIDE}", programs]))
         if not told.device:
             raise DecoupleError(
                 f"{target.label}: torch {told.torch} sees no CUDA device ({target.device})",
                 next_step="--device simulated needs no GPU",
             )
-        answers += patches.judged(asked, told)
+        answers += patches.judge_answers(asked, told)
     listener.progress.finish()
     found = PatchTrialResult(target.label, told.torch, told.kind, target.device, answers)
     if request.record:

@@ -24,7 +24,7 @@ def thin(wheel: Path, archs: Sequence[str], folder: Path) -> Path:
 
 def _containers(library: Path, archs: Sequence[str]) -> Iterator[KeptImages]:
     """A container that has nothing for one of the architectures stays as it is: the wheel for all has no more."""
-    for one in list(fatbin.containers(library)):
+    for one in list(fatbin.list_containers(library)):
         names = {name for name, _, _ in one.images}
         wanted = [thinning.loaded(names, arch) for arch in archs]
         if all(wanted):

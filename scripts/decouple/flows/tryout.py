@@ -32,8 +32,8 @@ from decouple.flows.listener import QUIET, Listener
 from decouple.release import projects
 from decouple.upstream.download import Downloader
 from decouple.verify import ecosystem, upstream_tests
-from decouple.verify.checks import Promise
-from decouple.verify.venvs import Tried
+from decouple.verify.checks import CheckResult
+from decouple.verify.venvs import TorchEnvironment
 
 _INSIDE = "/run/tryout"
 _TEST = "/run/upstream/test"
@@ -75,10 +75,10 @@ class Bare(Struct, frozen=True):
         return self.root.sandbox([*self.binds, *shown]).command([*environment, *command], network=True)
 
 
-def tryout(request: Tryout, listener: Listener = QUIET) -> tuple[Promise, ...]:
+def tryout(request: Tryout, listener: Listener = QUIET) -> tuple[CheckResult, ...]:
     """Install and use the wheels. Raises UsageError without a wheel for that Python, DecoupleError when pip fails."""
     system = systems.named(request.system)
-    asked = [ecosystem.named(request.release, name) for name in request.projects]
+    asked = [ecosystem.select_project(request.release, name) for name in request.projects]
     places = request.places
     wheels = fitting(request.wheels or sorted(places.dist.glob("*.whl")), system.python)
     core = [wheel for wheel in wheels if _project(wheel) == projects.CORE]
@@ -100,7 +100,7 @@ def tryout(request: Tryout, listener: Listener = QUIET) -> tuple[Promise, ...]:
     bare = Bare(_root(system, listener), (Bind(folder, _INSIDE), *shown))
     try:
         pip = _installed(bare, system, wheels, listener)
-        on = Tried(system.name, tuple(bare.argv([f"{_INSIDE}/venv/bin/python"], {}, "/")), folder, _INSIDE)
+        on = TorchEnvironment(system.name, tuple(bare.argv([f"{_INSIDE}/venv/bin/python"], {}, "/")), folder, _INSIDE)
         site = next((folder / "venv/lib").glob("python3*/site-packages"))
         before = _version(bare)
         # first, for upstream's tests use a torchvision that is there, and one for another CUDA cannot be imported
@@ -108,7 +108,7 @@ def tryout(request: Tryout, listener: Listener = QUIET) -> tuple[Promise, ...]:
         found = _on_top(bare, system, pip, [one.requirement for one in asked], before, listener)
         cuda = _says(bare, "import torch; print(torch.version.cuda or '')")[1]
         for one in asked:
-            found += ecosystem.tried(on, one, site, cuda=cuda)
+            found += ecosystem.try_project(on, one, site, cuda=cuda)
         found += tests
     finally:
         if not request.keep:
@@ -165,7 +165,7 @@ def _on_top(
     requirements: Sequence[str],
     before: tuple[bool, str],
     listener: Listener,
-) -> list[Promise]:
+) -> list[CheckResult]:
     """pip installs what others made: the torch of ours stays as it was ``before``, and pip is content."""
     for requirement in requirements:
         listener.progress.start(f"pip install {requirement} on {system.name}")
@@ -180,8 +180,8 @@ def _on_top(
     glibc = programs.ask(bare.argv(["getconf", "GNU_LIBC_VERSION"], {}, "/"))
     where = f"{system.name}: Python {system.python}, {glibc.stdout.strip()}"
     return [
-        Promise(f"{where}: import torch", before[0] and before == after, after[1]),
-        Promise("pip check", content.returncode == 0, (content.stdout + content.stderr).strip().splitlines()[-1]),
+        CheckResult(f"{where}: import torch", before[0] and before == after, after[1]),
+        CheckResult("pip check", content.returncode == 0, (content.stdout + content.stderr).strip().splitlines()[-1]),
     ]
 
 
@@ -202,13 +202,13 @@ def _says(bare: Bare, program: str) -> tuple[bool, str]:
     return good, ((done.stdout if good else done.stderr).strip().splitlines() or [""])[-1]
 
 
-def _tests(bare: Bare, on: Tried, listener: Listener) -> Promise:
+def _tests(bare: Bare, on: TorchEnvironment, listener: Listener) -> CheckResult:
     log = _log(on.name)
     command = [f"{_INSIDE}/venv/bin/python", "-m", "pip", "install", "-q", *_TOOLS]
     run_logged(bare.online(command), log=log, what=f"pip install {' '.join(_TOOLS)}")
     listener.progress.start(f"upstream's CPU tests on {on.name}")
-    suites = upstream_tests.load()
-    seen = upstream_tests.outcomes(on, _TEST, suites, log)
+    suites = upstream_tests.load_suites()
+    seen = upstream_tests.run_suites(on, _TEST, suites, log)
     listener.progress.finish()
-    found = upstream_tests.alone(seen, {one.file: one.crashes.get(on.name, "") for one in suites})
-    return found if found.ok else replace(found, seen=f"{found.seen}\n       read {log}")
+    found = upstream_tests.check_outcomes(seen, {one.file: one.crashes.get(on.name, "") for one in suites})
+    return found if found.passed else replace(found, observed=f"{found.observed}\n       read {log}")

@@ -19,8 +19,8 @@ from decouple.flows.environment import Work, open_environment
 from decouple.flows.listener import QUIET, Listener
 from decouple.stack.status import status
 from decouple.verify import stage1_units
-from decouple.verify.stage1_record import BuildRecord, read_record, while_nothing_builds
-from decouple.verify.stage1_units import UnitsReport, read_units, take
+from decouple.verify.stage1_record import BuildRecord, hold_build_lock, read_record
+from decouple.verify.stage1_units import UnitsReport, choose_units, read_units
 
 #: Units that the in-file patches touch: a slice always looks at them.
 TOUCHED = (
@@ -74,7 +74,7 @@ def check(request: Units, listener: Listener = QUIET) -> UnitsRun:
     if request.jobs < 1:
         raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
     places = request.places
-    units = take(read_units(places.stage1 / "compile_commands.json"), request.count, first=TOUCHED)
+    units = choose_units(read_units(places.stage1 / "compile_commands.json"), request.count, first=TOUCHED)
     places.make()
     environment = open_environment(request, places, ["core"], listener)
     names = environment.names()
@@ -82,9 +82,9 @@ def check(request: Units, listener: Listener = QUIET) -> UnitsRun:
     record = None
     if not request.preprocess and (places.stage1 / ".ninja_deps").exists():
         outputs = [unit.output for unit in units if unit.output]
-        with while_nothing_builds(places.state / "stage1.lock"):
+        with hold_build_lock(places.state / "stage1.lock"):
             record = read_record(places.stage1, PurePosixPath(names["stage1"]), outputs, enter=enter)
-    report = stage1_units.check(
+    report = stage1_units.check_units(
         units, tree=tree, enter=enter, record=record, jobs=request.jobs, progress=listener.progress
     )
     differences = _differences(request, places, listener)

@@ -25,7 +25,7 @@ from decouple.upstream.fetching import fetch
 from decouple.upstream.manifests import load_release
 from decouple.verify.kernels import compare as comparing
 from decouple.verify.kernels.compare import KernelComparison
-from decouple.verify.stage1_units import TranslationUnit, take
+from decouple.verify.stage1_units import TranslationUnit, choose_units
 
 
 def compare(request: Build, count: int, listener: Listener = QUIET) -> KernelComparison:
@@ -38,7 +38,7 @@ def compare(request: Build, count: int, listener: Listener = QUIET) -> KernelCom
     pristine = fetch(load_release(request.project, request.release), progress=listener.progress).path
     relocation = relocate(Relocate(request.project, request.release, tree=pristine))
     origins = {move.target: move.origin for move in relocation.plan.moves}
-    chosen = take([unit for unit in built.objects if built.in_tree(unit) in origins], count)
+    chosen = choose_units([unit for unit in built.objects if built.in_tree(unit) in origins], count)
     seeing, upstream = built.seeing(pristine, "unpatched")
     folder, names = built.folder / "unpatched", built.environment.names()
     folder.mkdir(exist_ok=True)
@@ -47,7 +47,7 @@ def compare(request: Build, count: int, listener: Listener = QUIET) -> KernelCom
     _compile(seeing, commands, listener.progress)
     ours = kernels.dump([built.objects[unit] for unit in chosen], "stage 2", None, listener.progress)
     theirs = kernels.dump([folder / made[unit] for unit in chosen], "the unpatched tree", None, listener.progress)
-    found = comparing.compare(ours, theirs, sides="built/unpatched")
+    found = comparing.compare_dumps(ours, theirs, sides="built/unpatched")
     record_kernels(request.project, request.release, UNPATCHED, found)
     return found
 

@@ -33,11 +33,11 @@ from decouple.release import status
 from decouple.upstream.manifests import load_release
 from decouple.verify import audit, checks, elsewhere, extensions, facts, parity, upstream_tests, venvs
 from decouple.verify.audit import ElfAudit
-from decouple.verify.checks import Promise
-from decouple.verify.facts import Expected
+from decouple.verify.checks import CheckResult
+from decouple.verify.facts import ExpectedFact
 from decouple.verify.kernels.compare import KernelComparison
 from decouple.verify.parity import Parity
-from decouple.verify.venvs import Tried, Workplace
+from decouple.verify.venvs import TorchEnvironment, Workplace
 
 Heard = Callable[[Sequence[ElfAudit]], None]
 """Gets the audits as soon as they are there: what follows takes minutes and may fail."""
@@ -68,7 +68,7 @@ class Verified(Struct, frozen=True):
     """Everything that was looked at."""
 
     audits: tuple[ElfAudit, ...]
-    checks: tuple[Promise, ...]
+    checks: tuple[CheckResult, ...]
     parity: tuple[Parity, ...] = ()
     kernels: KernelComparison | None = None
 
@@ -77,7 +77,7 @@ class Verified(Struct, frozen=True):
         """Whether every promise is kept."""
         clean = not any(one.faults for one in self.audits)
         same = all(one.ok for one in self.parity) and (self.kernels is None or self.kernels.ok)
-        return clean and same and all(one.ok for one in self.checks)
+        return clean and same and all(one.passed for one in self.checks)
 
 
 class Smoke(Work, frozen=True):
@@ -96,8 +96,8 @@ def audits(core: Path | None = None, backend: Path | None = None, others: Sequen
     if core is None and backend is None:
         raise UsageError("nothing to look at", next_step="name --core, --backend or both")
     with contextlib.ExitStack() as stack:
-        cores = audit.libraries(stack.enter_context(audit.opened(core))) if core else []
-        backends = audit.libraries(stack.enter_context(audit.opened(backend))) if backend else []
+        cores = audit.list_libraries(stack.enter_context(audit.open_folder(core))) if core else []
+        backends = audit.list_libraries(stack.enter_context(audit.open_folder(backend))) if backend else []
         reports = []
         if core:
             reports += [audit.audit_core(cores), audit.audit_layout(cores), audit.audit_resolved(cores)]
@@ -107,7 +107,7 @@ def audits(core: Path | None = None, backend: Path | None = None, others: Sequen
             reports += [audit.audit_pair(cores, backends), audit.audit_resolved(backends, cores)]
             reports.append(audit.audit_registry(cores, backends))
         for other in others:
-            found = audit.libraries(stack.enter_context(audit.opened(other)))
+            found = audit.list_libraries(stack.enter_context(audit.open_folder(other)))
             reports.append(elsewhere.audit_elsewhere(other.name, found, [*cores, *backends]))
     return tuple(reports)
 
@@ -130,18 +130,18 @@ def verify(request: Verify, listener: Listener = QUIET, heard: Heard = lambda re
     trial = _Trial(open_environment(request, places, layers, listener), listener)
     reports = audits(core, backend)
     heard(reports)
-    found = checks.core_alone(venvs.install(trial.place, "core", [core])) if core else []
+    found = checks.check_core_alone(venvs.install_wheels(trial.place, "core", [core])) if core else []
     if core and tested:
         found.append(trial.upstream_tests(core))
     same: list[Parity] = []
     seen: dict[str, Any] = {}
     if backend:
         both = trial.install(request.core, core, backend)
-        ours = parity.dump(both.prefix, both.folder, both.inside)
+        ours = parity.dump_torch(both.prefix, both.folder, both.inside)
         seen = ours["facts"]
-        found += checks.together(both, ours, trial.expected(request.core, backend))
+        found += checks.check_both_wheels(both, ours, trial.expected(request.core, backend))
         if compared:
-            same = [parity.explained(one, request.core) for one in trial.parity(ours, backend)]
+            same = [parity.explain_missing(one, request.core) for one in trial.parity(ours, backend)]
         if request.extensions:
             found += trial.extensions(request.core, both, backend)
     code = None
@@ -168,8 +168,8 @@ def smoke(request: Smoke, listener: Listener = QUIET, heard: Heard = lambda repo
         reports = audits(backend=made.wheel)
         heard(reports)
         both = trial.install("stock", None, made.wheel)
-        ours = parity.dump(both.prefix, both.folder, both.inside)
-        found = checks.together(both, ours, trial.expected("stock", made.wheel))
+        ours = parity.dump_torch(both.prefix, both.folder, both.inside)
+        found = checks.check_both_wheels(both, ours, trial.expected("stock", made.wheel))
         if not kernels.official_kept(load_release(work.project, work.release), made.wheel):
             listener.say(
                 "machine code not compared: for this architecture `decouple verify --kernels official` fetches it"
@@ -193,50 +193,53 @@ class _Trial(Struct, frozen=True):
             self.environment, places.verify, self.environment.names()["verify"], places.logs / "verify.log"
         )
 
-    def install(self, kind: str, core: Path | None, backend: Path) -> Tried:
+    def install(self, kind: str, core: Path | None, backend: Path) -> TorchEnvironment:
         """A virtual environment with both wheels, or with the backend on a stock core unpacked beside."""
         table = settings.core(kind)
         libraries = table.libraries(self.environment.kind)
         wheels = [core, backend] if core else [backend]
-        return venvs.install(self.place, f"both-{kind}", wheels, packages=table.packages, libraries=libraries)
+        return venvs.install_wheels(self.place, f"both-{kind}", wheels, packages=table.packages, libraries=libraries)
 
-    def expected(self, kind: str, backend: Path) -> tuple[Expected, ...]:
+    def expected(self, kind: str, backend: Path) -> tuple[ExpectedFact, ...]:
         """What a user must read off the wheel ``backend`` on this kind of core in this environment."""
         places, environment = self.environment.places, self.environment
         installed = environment.root.versions() if isinstance(environment, RootEnvironment) else {}
         toolchain = load_release(places.project, places.release).toolchain
-        return facts.expected(toolchain, read_manifest(backend).arch_list, environment.kind, installed, kind)
+        return facts.list_expected_facts(toolchain, read_manifest(backend).arch_list, environment.kind, installed, kind)
 
-    def upstream_tests(self, core: Path) -> Promise:
+    def upstream_tests(self, core: Path) -> CheckResult:
         """Upstream's CPU tests with the core wheel alone, against the same on the unmodified build of the root."""
         table = settings.core("stock")
         libraries = table.libraries(self.environment.kind)
-        stock = venvs.install(self.place, "stock", [], packages=table.packages, libraries=libraries)
-        tests, suites = f"{self.environment.names()['tree']}/test", upstream_tests.load()
+        stock = venvs.install_wheels(self.place, "stock", [], packages=table.packages, libraries=libraries)
+        tests, suites = f"{self.environment.names()['tree']}/test", upstream_tests.load_suites()
         seen = []
-        for tried in (venvs.install(self.place, "core", [core]), stock):
+        for tried in (venvs.install_wheels(self.place, "core", [core]), stock):
             self.listener.progress.start(f"upstream's CPU tests on {tried.name}")
-            seen.append(upstream_tests.outcomes(tried, tests, suites, self.place.log))
+            seen.append(upstream_tests.run_suites(tried, tests, suites, self.place.log))
             self.listener.progress.finish()
-        return upstream_tests.compare(*seen)
+        return upstream_tests.compare_outcomes(*seen)
 
     def parity(self, ours: dict[str, Any], backend: Path) -> list[Parity]:
         """What both wheels offer, against the monolith in the root: operators, names, and the symbols to link."""
-        same = parity.compare(ours, checks.monolith(self.place))
+        same = parity.compare_parity(ours, checks.ask_monolith(self.place))
         if isinstance(self.environment, RootEnvironment):
-            with audit.opened(backend) as folder:
-                single = audit.libraries(self.environment.root.tree / checks.MONOLITH.lstrip("/") / "lib")
-                same += checks.symbols(audit.libraries(folder), single)
+            with audit.open_folder(backend) as folder:
+                single = audit.list_libraries(self.environment.root.tree / checks.MONOLITH.lstrip("/") / "lib")
+                same += checks.compare_library_symbols(audit.list_libraries(folder), single)
         return same
 
-    def extensions(self, kind: str, both: Tried, backend: Path) -> list[Promise]:
+    def extensions(self, kind: str, both: TorchEnvironment, backend: Path) -> list[CheckResult]:
         """Third-party CUDA extensions, compiled against both wheels for the architectures that the backend has."""
         archs = ";".join(read_manifest(backend).arch_list)
-        variables = {**extensions.compilers(self.environment.kind), "TORCH_CUDA_ARCH_LIST": archs}
+        variables = {**extensions.select_compilers(self.environment.kind), "TORCH_CUDA_ARCH_LIST": archs}
         if libraries := settings.core(kind).libraries(self.environment.kind):
             variables["LD_LIBRARY_PATH"] = libraries
         project, places = self.environment.names()["project"], self.environment.places
-        return [compiled(self.place, both, one, variables, project, places, self.listener) for one in extensions.load()]
+        return [
+            compiled(self.place, both, one, variables, project, places, self.listener)
+            for one in extensions.load_extensions()
+        ]
 
 
 def _record(request: Verify, backend: Path | None, seen: Mapping[str, Any], result: Verified) -> None:
@@ -258,7 +261,7 @@ def section(core: str, seen: Mapping[str, Any], result: Verified) -> status.Veri
         core=core,
         facts=seen,
         audit=tuple(status.AuditSection(one.files, tuple(map(str, one.faults)), one.what) for one in result.audits),
-        checks=tuple(status.CheckSection(one.name, one.ok, one.seen) for one in result.checks),
+        checks=tuple(status.CheckSection(one.name, one.passed, one.observed) for one in result.checks),
         parity=tuple(status.ParitySection(**asdict(one), percent=round(one.percent, 2)) for one in result.parity),
     )
 

@@ -33,8 +33,8 @@ from decouple.release import status
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks, facts, half, parity
 from decouple.verify.audit import ElfAudit
-from decouple.verify.checks import Promise
-from decouple.verify.venvs import Tried
+from decouple.verify.checks import CheckResult
+from decouple.verify.venvs import TorchEnvironment
 
 
 class VerifyOfficial(Work, frozen=True):
@@ -91,15 +91,15 @@ def verify(
         )
     python = _half(places, request.python, wheel)
     site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
-    reports, found = half.judged(audits(site / "torch/lib", wheel))
+    reports, found = half.judge_reports(audits(site / "torch/lib", wheel))
     heard(reports)
     listener.progress.start("parity with the untouched wheel")
-    ours = parity.dump([str(python)], python.parent.parent)
-    same = parity.compare(ours, parity.dump([str(request.python)], python.parent.parent))
+    ours = parity.dump_torch([str(python)], python.parent.parent)
+    same = parity.compare_parity(ours, parity.dump_torch([str(request.python)], python.parent.parent))
     listener.progress.finish()
-    wanted = facts.expected(manifest.toolchain, read_manifest(wheel).arch_list, "host", {}, "official")
+    wanted = facts.list_expected_facts(manifest.toolchain, read_manifest(wheel).arch_list, "host", {}, "official")
     folder = python.parent.parent
-    found += checks.together(Tried("half", (str(python),), folder, str(folder)), ours, wanted)
+    found += checks.check_both_wheels(TorchEnvironment("half", (str(python),), folder, str(folder)), ours, wanted)
     if not request.cuda:
         found.append(_unmodified(wheel))
     code = None
@@ -137,7 +137,7 @@ def _half(places: Places, python: Path, wheel: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def _unmodified(wheel: Path) -> Promise:
+def _unmodified(wheel: Path) -> CheckResult:
     """The libraries that are not ours are those that ``kernels.json`` names, by SHA-256."""
     with zips.opened(wheel) as archive:
         said = json.loads(archive.read("torch_cuda/kernels.json"))
@@ -150,4 +150,4 @@ def _unmodified(wheel: Path) -> Promise:
             if digest.hexdigest() != one["sha256_with_run_path"]:
                 wrong.append(name)
     seen = f"{', '.join(wrong)} changed" if wrong else f"{len(said['libraries'])} libraries of {said['wheel']['name']}"
-    return Promise("upstream's libraries but for the run path", not wrong, seen)
+    return CheckResult("upstream's libraries but for the run path", not wrong, seen)

@@ -33,8 +33,8 @@ from decouple.release import status
 from decouple.upstream.manifests import load_release
 from decouple.verify import checks, facts, parity
 from decouple.verify.audit import ElfAudit
-from decouple.verify.checks import Promise
-from decouple.verify.venvs import Tried
+from decouple.verify.checks import CheckResult
+from decouple.verify.venvs import TorchEnvironment
 
 _ASKED = "import sys, torch; print('%d.%d' % sys.version_info[:2], torch.__version__.partition('+')[0])"
 
@@ -67,16 +67,18 @@ def verify(
     reports = audits(core, backend)
     heard(reports)
     alone = _tried("core", unpacked(python, places.verify / "alone", [core]))
-    found = [_same_core(places, core), *checks.core_alone(alone)]
+    found = [_same_core(places, core), *checks.check_core_alone(alone)]
     both = _tried("both", _installed(python, places, [core, backend], other=bool(other)))
     listener.progress.start("parity with the official wheel")
-    ours, theirs = (parity.dump(one.prefix, both.folder) for one in (both, _tried("official", python)))
+    ours, theirs = (parity.dump_torch(one.prefix, both.folder) for one in (both, _tried("official", python)))
     listener.progress.finish()
-    found += checks.together(both, ours, facts.expected(toolchain, wheels.read_manifest(backend).arch_list, "host", {}))
+    found += checks.check_both_wheels(
+        both, ours, facts.list_expected_facts(toolchain, wheels.read_manifest(backend).arch_list, "host", {})
+    )
     code = None
     if request.kernels:
         code = kernels.of_backend(HostEnvironment(places), backend, request.kernels, progress=listener.progress)
-    same = tuple(parity.explained(one, "built", other) for one in parity.compare(ours, theirs))
+    same = tuple(parity.explain_missing(one, "built", other) for one in parity.compare_parity(ours, theirs))
     result = Verified(tuple(reports), tuple(found), same, code)
     _record(request, version, backend, ours["facts"], result)
     return result
@@ -124,19 +126,19 @@ def _installed(python: Path, places: Places, both: Sequence[Path], *, other: boo
     return made
 
 
-def _tried(name: str, python: Path) -> Tried:
+def _tried(name: str, python: Path) -> TorchEnvironment:
     folder = python.parent.parent
-    return Tried(name, (str(python.absolute()),), folder, str(folder))
+    return TorchEnvironment(name, (str(python.absolute()),), folder, str(folder))
 
 
-def _same_core(places: Places, core: Path) -> Promise:
+def _same_core(places: Places, core: Path) -> CheckResult:
     """One core under several torch_cuda: each was compiled against these very bytes."""
     digest, marker = sha256_of(core), places.core / "wheel.sha256"
     seen = marker.read_text() if marker.exists() else "nothing"
     said = (
         f"{core.name}, SHA-256 {digest}" if seen == digest else f"compiled against {seen}, and {core.name} is {digest}"
     )
-    return Promise("torch_cuda was compiled against this core", seen == digest, said)
+    return CheckResult("torch_cuda was compiled against this core", seen == digest, said)
 
 
 def _record(request: VerifyPortable, version: str, backend: Path, seen: Mapping[str, Any], result: Verified) -> None:

@@ -36,7 +36,7 @@ class ElfFault(Struct, frozen=True):
 
 
 class ElfAudit(Struct, frozen=True):
-    """The result of one audit: how many files and symbols were looked at, and every fault."""
+    """The result of one audit: files and symbols examined, and every fault."""
 
     what: str
     files: int
@@ -57,25 +57,31 @@ class ElfRules(Struct, frozen=True):
 
 
 @cache
-def rules() -> ElfRules:
-    """The parsed rules."""
+def load_rules() -> ElfRules:
+    """Return the parsed rules."""
     return toml.read(_FILE, ElfRules, mend=f"git checkout {_FILE}")
 
 
 @cache
-def cuda_library() -> re.Pattern[str]:
-    """Matches the file name or soname of a CUDA library, with or without a version."""
-    return re.compile(rf"lib({'|'.join(rules().cuda_libraries)})\.so(\.\d+)*$")
+def make_library_pattern() -> re.Pattern[str]:
+    """Return the pattern of a CUDA library's file name or soname.
+
+    With or without a version.
+    """
+    return re.compile(rf"lib({'|'.join(load_rules().cuda_libraries)})\.so(\.\d+)*$")
 
 
 @cache
-def cuda_symbol() -> re.Pattern[str]:
-    """Matches a symbol that only a CUDA library can define."""
-    return re.compile(rf"({'|'.join(rules().cuda_symbols)})$")
+def make_symbol_pattern() -> re.Pattern[str]:
+    """Return the pattern of a symbol that only a CUDA library can define."""
+    return re.compile(rf"({'|'.join(load_rules().cuda_symbols)})$")
 
 
-def libraries(folder: Path) -> list[Library]:
-    """Every distinct ELF file below ``folder``. Raises DecoupleError when there is none: a check of nothing is none."""
+def list_libraries(folder: Path) -> list[Library]:
+    """Return every distinct ELF file below ``folder``.
+
+    Raises DecoupleError when there is none: a check of nothing is none.
+    """
     found: dict[Path, Path] = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and elf.is_elf(path):
@@ -84,12 +90,15 @@ def libraries(folder: Path) -> list[Library]:
         raise DecoupleError(
             f"{folder}: no ELF file in it", next_step="name a wheel, or the folder it was unpacked into"
         )
-    return [elf.read(path) for path in found.values()]
+    return [elf.read_library(path) for path in found.values()]
 
 
 @contextlib.contextmanager
-def opened(place: Path) -> Iterator[Path]:
-    """A folder to look at: ``place`` itself, or what a wheel holds, unpacked for as long as the context lasts."""
+def open_folder(place: Path) -> Iterator[Path]:
+    """Yield the folder to audit: ``place`` itself, or the unpacked wheel.
+
+    A wheel stays unpacked for as long as the context lasts. Raises DecoupleError when ``place`` is neither.
+    """
     if place.is_dir():
         yield place
         return
@@ -106,48 +115,52 @@ def opened(place: Path) -> Iterator[Path]:
 
 
 def audit_core(found: Sequence[Library]) -> ElfAudit:
-    """No library or program of the core needs a CUDA library or names one of their symbols."""
+    """Check that no file of the core needs a CUDA library or names its symbols."""
     faults = []
     for library in found:
         faults += [
             ElfFault(library.path.name, "needs a CUDA library", name)
             for name in library.needed
-            if cuda_library().match(name)
+            if make_library_pattern().match(name)
         ]
-        foreign = (library.undefined | library.optional) - defined_by(found)
-        symbols = sorted(name for name in foreign if cuda_symbol().match(name))
+        foreign = (library.undefined | library.optional) - collect_defined(found)
+        symbols = sorted(name for name in foreign if make_symbol_pattern().match(name))
         if symbols:
-            faults.append(ElfFault(library.path.name, "names CUDA symbols", _some(symbols)))
-    return _report("core without CUDA", found, faults)
+            faults.append(ElfFault(library.path.name, "names CUDA symbols", _shorten_list(symbols)))
+    return _make_report("core without CUDA", found, faults)
 
 
 def audit_backend(found: Sequence[Library]) -> ElfAudit:
-    """Only libcaffe2_nvrtc needs the driver; what loads before torch._C needs no libtorch_python.
+    """Check what the backend's libraries need.
 
-    Needs are followed through the backend's own libraries: whatever they pull in is loaded with them.
+    Only libcaffe2_nvrtc needs the driver; what loads before torch._C needs no libtorch_python. Needs are followed
+    through the backend's own libraries: whatever they pull in is loaded with them.
     """
     by_name = {library.name: library for library in found} | {library.path.name: library for library in found}
     faults = []
     for library in found:
         base = _SUFFIX.sub(".so", library.path.name)
-        needs = _closure(library, by_name)
-        if base not in rules().may_need_driver:
+        needs = _follow_needs(library, by_name)
+        if base not in load_rules().may_need_driver:
             faults += [
                 ElfFault(library.path.name, "needs the driver", f"{name} (by {via})")
                 for name, via in needs.items()
-                if rules().driver_libraries.match(name)
+                if load_rules().driver_libraries.match(name)
             ]
-        if base in rules().must_not_need_python:
+        if base in load_rules().must_not_need_python:
             faults += [
                 ElfFault(library.path.name, "needs libtorch_python", f"{name} (by {via})")
                 for name, via in needs.items()
-                if rules().python_libraries.match(name)
+                if load_rules().python_libraries.match(name)
             ]
-    return _report("backend's needs", found, faults)
+    return _make_report("backend's needs", found, faults)
 
 
 def audit_layout(found: Sequence[Library]) -> ElfAudit:
-    """Within a wheel each library is there once, finds its neighbours by its own run path, and can be opened."""
+    """Check the layout of the libraries within a wheel.
+
+    Each library is there once, finds its neighbours by its own run path, and can be opened.
+    """
     faults = []
     names: dict[str, list[Library]] = {}
     for library in found:
@@ -167,27 +180,31 @@ def audit_layout(found: Sequence[Library]) -> ElfAudit:
             if name in names and not any((folder / name).is_file() for folder in folders):
                 where = ":".join(library.runpath) or "none"
                 faults.append(ElfFault(library.path.name, "does not find its neighbour", f"{name} (run path: {where})"))
-    return _report("one of each, found by its neighbours", found, faults)
+    return _make_report("one of each, found by its neighbours", found, faults)
 
 
 def audit_pair(core: Sequence[Library], backend: Sequence[Library]) -> ElfAudit:
-    """No strong global symbol is defined in both; extension modules' own entry points differ by name anyway."""
-    everywhere = rules().everywhere
+    """Check that no strong global symbol is defined in both wheels.
+
+    Extension modules' own entry points differ by name anyway.
+    """
+    everywhere = load_rules().everywhere
     faults = []
     for one in core:
         for other in backend:
             both = sorted((one.defined & other.defined) - everywhere)
             if both:
-                faults.append(ElfFault(other.path.name, f"defines what {one.path.name} defines", _some(both)))
-    return _report("nothing defined in both", [*core, *backend], faults)
+                faults.append(ElfFault(other.path.name, f"defines what {one.path.name} defines", _shorten_list(both)))
+    return _make_report("nothing defined in both", [*core, *backend], faults)
 
 
 def audit_registry(core: Sequence[Library], backend: Sequence[Library]) -> ElfAudit:
-    """pybind11 shares types only between modules whose registry has one name, which tells of compilers and their ABI.
+    """Check that both wheels name the same registry of pybind11.
 
-    Of another registry's classes a binding cannot derive: importing it is a null pointer's end, not an error.
+    pybind11 shares types only between modules whose registry has one name, which tells of compilers and their ABI. Of
+    another registry's classes a binding cannot derive: importing it is a null pointer's end, not an error.
     """
-    names = {library.path.name: registries(library.path) for library in (*core, *backend)}
+    names = {library.path.name: find_registries(library.path) for library in (*core, *backend)}
     shared = frozenset().union(*(names[library.path.name] for library in core))
     faults = [
         ElfFault(
@@ -198,43 +215,48 @@ def audit_registry(core: Sequence[Library], backend: Sequence[Library]) -> ElfAu
         for name, found in names.items()
         if shared and not found <= shared
     ]
-    return _report("one registry of pybind11", [*core, *backend], faults)
+    return _make_report("one registry of pybind11", [*core, *backend], faults)
 
 
-def registries(path: Path) -> frozenset[str]:
-    """The registries of pybind11 that a library names, e.g. ``__pybind11_internals_v5_gcc_libstdcpp_cxxabi1011__``."""
+def find_registries(path: Path) -> frozenset[str]:
+    """Return the registries of pybind11 that a library names, e.g.
+
+    ``__pybind11_internals_v5_gcc_libstdcpp_cxxabi1011__``.
+    """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return frozenset(name.decode() for name in _REGISTRY.findall(content))
 
 
 def audit_resolved(asking: Sequence[Library], others: Sequence[Library] = ()) -> ElfAudit:
-    """Every symbol of PyTorch's own namespaces that ``asking`` needs is defined there or by ``others``.
+    """Check that every symbol of PyTorch's namespaces is defined.
 
-    The linker makes a shared library with a symbol that nobody defines; only loading it fails.
+    What ``asking`` needs is defined there or by ``others``. The linker makes a shared library with a symbol that nobody
+    defines; only loading it fails.
     """
-    defined = defined_by([*asking, *others])
+    defined = collect_defined([*asking, *others])
     ours = re.compile(r"^_Z[A-Z]*N?K?(3c10|2at|5torch|5c10d|6caffe2)")
     faults = []
     for library in asking:
         missing = sorted(name for name in library.undefined - defined if ours.match(name))
         if missing:
             where = "undefined in both wheels" if others else "undefined"
-            faults.append(ElfFault(library.path.name, where, _some(missing)))
-    return _report("PyTorch's own symbols resolved", [*asking, *others], faults)
+            faults.append(ElfFault(library.path.name, where, _shorten_list(missing)))
+    return _make_report("PyTorch's own symbols resolved", [*asking, *others], faults)
 
 
-def _some(names: Sequence[str]) -> str:
+def _shorten_list(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def defined_by(found: Sequence[Library]) -> frozenset[str]:
+def collect_defined(found: Sequence[Library]) -> frozenset[str]:
     return frozenset().union(*(library.defined | library.vague for library in found))
 
 
-def _closure(library: Library, by_name: Mapping[str, Library]) -> dict[str, str]:
-    """Needed library -> who needs it, following those in ``by_name``; the needs of others are their own affair.
+def _follow_needs(library: Library, by_name: Mapping[str, Library]) -> dict[str, str]:
+    """Map each needed library to the library that needs it.
 
-    libcaffe2_nvrtc is opened lazily, so what it needs counts for nobody who does not list it.
+    Those in ``by_name`` are followed; the needs of others are their own affair. libcaffe2_nvrtc is opened lazily, so
+    what it needs counts for nobody who does not list it.
     """
     needs: dict[str, str] = {}
     waiting = [library]
@@ -249,6 +271,6 @@ def _closure(library: Library, by_name: Mapping[str, Library]) -> dict[str, str]
     return needs
 
 
-def _report(what: str, found: Sequence[Library], faults: Sequence[ElfFault]) -> ElfAudit:
+def _make_report(what: str, found: Sequence[Library], faults: Sequence[ElfFault]) -> ElfAudit:
     symbols = sum(len(one.defined) + len(one.vague) + len(one.undefined) + len(one.optional) for one in found)
     return ElfAudit(what, len(found), symbols, tuple(faults))

@@ -14,9 +14,9 @@ from decouple.base import toml
 from decouple.base.errors import UsageError
 from decouple.base.python import run_elsewhere
 from decouple.verify import audit, elsewhere
-from decouple.verify.checks import Promise
+from decouple.verify.checks import CheckResult
 from decouple.verify.elf import Library
-from decouple.verify.venvs import Tried
+from decouple.verify.venvs import TorchEnvironment
 
 _FILE = Path(__file__).with_name("ecosystem.toml")
 _ASK = """
@@ -28,7 +28,10 @@ print(json.dumps({name: has(name, "CUDA") for name in sys.argv[2:]}))
 
 
 class Project(Struct, frozen=True):
-    """A project with wheels for torch ``release``: ``trial`` is a program whose last line matches ``says``."""
+    """A project with wheels for torch ``release``.
+
+    ``trial`` is a program whose last line matches ``says``.
+    """
 
     release: str
     name: str
@@ -39,7 +42,7 @@ class Project(Struct, frozen=True):
 
     @property
     def requirement(self) -> str:
-        """As pip takes it."""
+        """The requirement as pip takes it."""
         return f"{self.name}=={self.version}"
 
 
@@ -48,67 +51,70 @@ class _File(Struct, frozen=True):
 
 
 @functools.cache
-def load(release: str) -> tuple[Project, ...]:
-    """Those of ``ecosystem.toml`` for a release ("2.6")."""
+def load_projects(release: str) -> tuple[Project, ...]:
+    """Return the projects of ``ecosystem.toml`` for a release ("2.6")."""
     found = toml.read(_FILE, _File, mend=f"git checkout {_FILE}").project
     return tuple(one for one in found if one.release == release)
 
 
-def named(release: str, name: str) -> Project:
-    """One of them. Raises UsageError naming the others."""
-    for one in load(release):
+def select_project(release: str, name: str) -> Project:
+    """Return the project of this name. Raises UsageError naming the others."""
+    for one in load_projects(release):
         if one.name == name:
             return one
-    known = ", ".join(one.name for one in load(release)) or "none"
+    known = ", ".join(one.name for one in load_projects(release)) or "none"
     raise UsageError(f"{name}: no project of {_FILE.name} for {release}", next_step=f"use one of: {known}")
 
 
-def tried(on: Tried, project: Project, site: Path, *, cuda: str) -> list[Promise]:
-    """``project``, installed in ``site`` (the site-packages of ``on`` as this side sees it), used on the torch there:
-    its symbols, its program, and where that torch has a ``cuda`` ("12.4") its operators.
+def try_project(on: TorchEnvironment, project: Project, site: Path, *, cuda: str) -> list[CheckResult]:
+    """Use an installed ``project`` on the torch of ``on``.
 
-    One that is linked with another CUDA's runtime than that torch brings is not used: that is said instead.
+    Its symbols, its program, and where that torch has a ``cuda`` ("12.4") its operators. ``site`` is the site-packages
+    of ``on`` as this side sees it. One that is linked with another CUDA's runtime than that torch brings is not used:
+    that is said instead.
     """
-    libraries = audit.libraries(site / project.name)
-    found = [_symbols(project, site, libraries)]
+    libraries = audit.list_libraries(site / project.name)
+    found = [_check_symbols(project, site, libraries)]
     runtimes = {name for one in libraries for name in one.needed if name.startswith("libcudart.so.")}
     if cuda and runtimes and cuda.partition(".")[0] not in {name.split(".")[2] for name in runtimes}:
         said = f"it needs {', '.join(sorted(runtimes))}, and this torch is of CUDA {cuda}"
-        return [*found, Promise(f"{project.requirement}: not used", True, said)]
-    found.append(_program(on, project))
+        return [*found, CheckResult(f"{project.requirement}: not used", True, said)]
+    found.append(_check_program(on, project))
     if cuda:
-        found.append(_operators(on, project))
+        found.append(_check_operators(on, project))
     return found
 
 
-def _symbols(project: Project, site: Path, libraries: Sequence[Library]) -> Promise:
-    """Every symbol of torch that its libraries name is in the libraries of torch and torch_cuda."""
+def _check_symbols(project: Project, site: Path, libraries: Sequence[Library]) -> CheckResult:
+    """Check that torch and torch_cuda have every torch symbol the project names."""
     offered = [
-        one for name in ("torch", "torch_cuda") if (site / name).is_dir() for one in audit.libraries(site / name)
+        one for name in ("torch", "torch_cuda") if (site / name).is_dir() for one in audit.list_libraries(site / name)
     ]
     report = elsewhere.audit_elsewhere(project.requirement, libraries, offered)
     said = f"{report.symbols} symbols of torch's, {len(report.faults)} missing"
-    return Promise(
-        f"{project.requirement}: symbols", not report.faults and report.symbols > 0, _with(said, report.faults)
+    return CheckResult(
+        f"{project.requirement}: symbols", not report.faults and report.symbols > 0, _append_faults(said, report.faults)
     )
 
 
-def _program(on: Tried, project: Project) -> Promise:
+def _check_program(on: TorchEnvironment, project: Project) -> CheckResult:
     done = run_elsewhere([*on.prefix, "-c", project.trial])
     lines = (done.stdout if done.returncode == 0 else done.stdout + done.stderr).strip().splitlines() or [""]
-    return Promise(f"{project.requirement}: used", bool(re.fullmatch(project.says, lines[-1])), lines[-1])
+    return CheckResult(f"{project.requirement}: used", bool(re.fullmatch(project.says, lines[-1])), lines[-1])
 
 
-def _operators(on: Tried, project: Project) -> Promise:
+def _check_operators(on: TorchEnvironment, project: Project) -> CheckResult:
     argv = [*on.prefix, "-c", _ASK, project.name, *project.operators]
     done = run_elsewhere(argv)
     lines = (done.stdout or done.stderr).strip().splitlines() or [""]
     name = f"{project.requirement}: CUDA operators"
     if done.returncode:
-        return Promise(name, False, lines[-1])
+        return CheckResult(name, False, lines[-1])
     lacking = [operator for operator, there in json.loads(lines[-1]).items() if not there]
-    return Promise(name, not lacking, _with(f"{len(project.operators)} registered, {len(lacking)} missing", lacking))
+    return CheckResult(
+        name, not lacking, _append_faults(f"{len(project.operators)} registered, {len(lacking)} missing", lacking)
+    )
 
 
-def _with(said: str, faults: Sequence[object]) -> str:
+def _append_faults(said: str, faults: Sequence[object]) -> str:
     return said + "".join(f"\n       {one}" for one in faults[:10])

@@ -23,9 +23,11 @@ _TEXT = {"DT_NEEDED": "needed", "DT_SONAME": "soname", "DT_RUNPATH": "runpath", 
 
 
 class Library(Struct, frozen=True):
-    """The dynamic face of one file. ``defined`` are strong global symbols, ``vague`` weak or unique ones, which the
-    linker merges (inline functions, templates); ``undefined`` must come from elsewhere, ``optional`` may stay away.
-    ``executable_stack``: whoever opens it must make the stack executable (PT_GNU_STACK, elf(5); without it, too).
+    """The dynamic face of one file.
+
+    ``defined`` are strong global symbols, ``vague`` weak or unique ones, which the linker merges (inline functions,
+    templates); ``undefined`` must come from elsewhere, ``optional`` may stay away. ``executable_stack``: whoever opens
+    it must make the stack executable (PT_GNU_STACK, elf(5); without it, too).
     """
 
     path: Path
@@ -40,23 +42,23 @@ class Library(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name others link it by."""
+        """Return the name others link it by."""
         return self.soname or self.path.name
 
 
 def is_elf(path: Path) -> bool:
-    """Whether the file begins with ELF's magic number."""
+    """Return whether the file begins with ELF's magic number."""
     with path.open("rb") as file:
         return file.read(4) == b"\x7fELF"
 
 
-def read(path: Path) -> Library:
+def read_library(path: Path) -> Library:
     """Read one 64-bit shared object or program. Raises DecoupleError when it is none, OSError as ``open`` does."""
     with parsed(path) as elf:
-        return _read(path, elf)
+        return _parse_library(path, elf)
 
 
-def _read(path: Path, elf: ELFFile) -> Library:
+def _parse_library(path: Path, elf: ELFFile) -> Library:
     soname: str | None = None
     needed: list[str] = []
     runpath: list[str] = []

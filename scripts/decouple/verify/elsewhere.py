@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 
-from decouple.verify.audit import ElfAudit, ElfFault, defined_by
+from decouple.verify.audit import ElfAudit, ElfFault, collect_defined
 from decouple.verify.elf import Library
 
 #: Names that only torch's libraries define. The mangled name of a C++ symbol (Itanium ABI) spells each part of it with
@@ -24,12 +24,12 @@ _TAG = "B5cxx11"
 _OLD_STRING = re.compile(r"[A-Z_v]Ss")
 
 
-def wanted(extension: Sequence[Library]) -> dict[str, str]:
-    """Torch's symbols that the libraries of a wheel name without defining them: symbol -> a file that does.
+def list_wanted_symbols(extension: Sequence[Library]) -> dict[str, str]:
+    """Return torch's symbols that a wheel names and does not define.
 
-    A symbol that is only weak may stay away (elf(5)) and does not count.
+    Symbol -> a file that names it. A symbol that is only weak may stay away (elf(5)) and does not count.
     """
-    own = defined_by(extension)
+    own = collect_defined(extension)
     found: dict[str, str] = {}
     for library in extension:
         for symbol in library.undefined - own:
@@ -39,16 +39,17 @@ def wanted(extension: Sequence[Library]) -> dict[str, str]:
 
 
 def audit_elsewhere(what: str, extension: Sequence[Library], offered: Sequence[Library]) -> ElfAudit:
-    """The report on one wheel: ``symbols`` counts what it wants of torch; a fault for each that ``offered`` lacks.
+    """Audit one wheel against the libraries that are ``offered``.
 
-    So is each of torch's libraries that it needs by a name which none of ``offered`` has.
+    ``symbols`` counts what it wants of torch; a fault for each that ``offered`` lacks. So is each of torch's libraries
+    that it needs by a name which none of ``offered`` has.
     """
-    have = defined_by(offered)
-    wants = wanted(extension)
+    have = collect_defined(offered)
+    wants = list_wanted_symbols(extension)
     new = any(_NEW_STRING in symbol for symbol in have if TORCH.match(symbol))
     tagged = {symbol.replace(_TAG, "") for symbol in have if _TAG in symbol}
     faults = [
-        ElfFault(file, "needs a symbol that no library has", symbol + _hint(symbol, new, tagged))
+        ElfFault(file, "needs a symbol that no library has", symbol + _make_hint(symbol, new, tagged))
         for symbol, file in sorted(wants.items())
         if symbol not in have
     ]
@@ -62,7 +63,7 @@ def audit_elsewhere(what: str, extension: Sequence[Library], offered: Sequence[L
     return ElfAudit(f"{what} on these libraries", len(extension), len(wants), tuple(faults))
 
 
-def _hint(symbol: str, new: bool, tagged: Set[str]) -> str:
+def _make_hint(symbol: str, new: bool, tagged: Set[str]) -> str:
     if not new and (_NEW_STRING in symbol or _TAG in symbol):
         return " (of the new C++ ABI; the libraries have the old one)"
     if new and (_OLD_STRING.search(symbol) or symbol in tagged):

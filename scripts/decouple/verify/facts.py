@@ -19,8 +19,8 @@ _FILE = Path(__file__).with_name("facts.toml")
 _ARCH = re.compile(r"(\d+)\.(\d+)(a?)(\+PTX)?")
 
 
-class Expected(Struct, frozen=True):
-    """One question of ``inside/dump.py``, the value that it must answer, and where that value comes from."""
+class ExpectedFact(Struct, frozen=True):
+    """One question of ``inside/dump.py``, the value expected, and its origin."""
 
     name: str
     asks: str
@@ -29,7 +29,10 @@ class Expected(Struct, frozen=True):
 
 
 class Fact(Struct, frozen=True):
-    """One entry of ``facts.toml``: a question, and which of the four sources its value comes from."""
+    """One entry of ``facts.toml``: a question and the source of its value.
+
+    One of the four sources is given.
+    """
 
     name: str
     asks: str
@@ -46,8 +49,11 @@ class Fact(Struct, frozen=True):
             raise ValueError(f"{self.name}: one of value, build, release and library")
 
 
-class Instead(Struct, frozen=True):
-    """Where an environment's package, and not the official wheel, says what the value must be."""
+class FactOverride(Struct, frozen=True):
+    """An environment's package that decides a value.
+
+    The official wheel does not then.
+    """
 
     asks: str
     environment: str
@@ -57,47 +63,49 @@ class Instead(Struct, frozen=True):
 
 class _File(Struct, frozen=True):
     fact: tuple[Fact, ...]
-    instead: tuple[Instead, ...] = ()
+    instead: tuple[FactOverride, ...] = ()
 
 
 @cache
-def rules() -> _File:
-    """The parsed ``facts.toml``."""
+def load_rules() -> _File:
+    """Read ``facts.toml``."""
     return toml.read(_FILE, _File, mend=f"git checkout {_FILE}")
 
 
-def expected(
+def list_expected_facts(
     toolchain: Toolchain, arch_list: Sequence[str], kind: str, installed: Mapping[str, str], core: str = "built"
-) -> tuple[Expected, ...]:
-    """What every fact must be.
+) -> tuple[ExpectedFact, ...]:
+    """Return the value that every fact must have.
 
     ``toolchain`` is the official wheel's, ``arch_list`` what our wheel's manifest says ("9.0"), ``kind`` the
     environment ("host" or "rootfs"), ``installed`` its packages with their versions, ``core`` what torch_cuda is on
     ("built" or "stock"). Raises DecoupleError when the
     release manifest does not know a version that a fact needs.
     """
-    instead = {one.asks: one for one in rules().instead if one.environment == kind}
+    instead = {one.asks: one for one in load_rules().instead if one.environment == kind}
     found = []
-    for fact in rules().fact:
+    for fact in load_rules().fact:
         other = instead.get(fact.asks)
         if core == "stock" and fact.on_stock is not None:
             value: Any = fact.on_stock
-            origin = f"an unmodified core; with ours {_official(fact, toolchain, arch_list)[0]}"
+            origin = f"an unmodified core; with ours {_find_official_value(fact, toolchain, arch_list)[0]}"
         elif other and other.package in installed:
-            value = _numbers(installed[other.package])
+            value = _parse_numbers(installed[other.package])
             origin = f"{other.package} {installed[other.package]}: {other.why}"
-            official = _official(fact, toolchain, arch_list)[0]
+            official = _find_official_value(fact, toolchain, arch_list)[0]
             origin += f"; the official wheel says {official}" if official != value else ""
         else:
-            value, origin = _official(fact, toolchain, arch_list)
-        found.append(Expected(fact.name, fact.asks, value, origin))
+            value, origin = _find_official_value(fact, toolchain, arch_list)
+        found.append(ExpectedFact(fact.name, fact.asks, value, origin))
     return tuple(found)
 
 
-def arch_flags(arch_list: Sequence[str]) -> list[str]:
-    """What ``torch.cuda.get_arch_list()`` says of a build for ``arch_list``, sorted: machine code, then PTX.
+def list_arch_flags(arch_list: Sequence[str]) -> list[str]:
+    """Return what ``torch.cuda.get_arch_list()`` says of such a build.
 
-    >>> arch_flags(["9.0", "8.0+PTX"])
+    Sorted: machine code, then PTX.
+
+    >>> list_arch_flags(["9.0", "8.0+PTX"])
     ['compute_80', 'sm_80', 'sm_90']
     """
     found = set()
@@ -114,14 +122,14 @@ def arch_flags(arch_list: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-def _official(fact: Fact, toolchain: Toolchain, arch_list: Sequence[str]) -> tuple[Any, str]:
+def _find_official_value(fact: Fact, toolchain: Toolchain, arch_list: Sequence[str]) -> tuple[Any, str]:
     if fact.value is not None:
         return fact.value, "every CUDA build"
     if fact.build:
-        return arch_flags(arch_list), f"the wheel's manifest: {' '.join(arch_list)}"
+        return list_arch_flags(arch_list), f"the wheel's manifest: {' '.join(arch_list)}"
     if fact.release:
         if not toolchain.cuda:
-            raise _unknown("the CUDA version")
+            raise _make_error("the CUDA version")
         if fact.release == "cuda number":
             major, minor = (int(part) for part in toolchain.cuda.split("."))
             return 1000 * major + 10 * minor, "the official wheel"
@@ -129,21 +137,21 @@ def _official(fact: Fact, toolchain: Toolchain, arch_list: Sequence[str]) -> tup
     library = fact.library or ""
     version = toolchain.library(library)
     if version is None:
-        raise _unknown(library)
-    numbers = _numbers(version)
+        raise _make_error(library)
+    numbers = _parse_numbers(version)
     value = 10000 * numbers[0] + 100 * numbers[1] + numbers[2] if fact.form == "cudnn" else numbers
     return value, f"the official wheel requires {library} {version}"
 
 
-def _unknown(what: str) -> DecoupleError:
+def _make_error(what: str) -> DecoupleError:
     return DecoupleError(
         f"the release's manifest does not say which {what} the official wheel has",
         next_step="decouple manifest fill RELEASE --write",
     )
 
 
-def _numbers(version: str) -> list[int]:
-    """The first three numbers of a version, as cuDNN and NCCL count."""
+def _parse_numbers(version: str) -> list[int]:
+    """Parse the first three numbers of a version, as cuDNN and NCCL count."""
     match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     if match is None:
         raise DecoupleError(f"{version!r}: not a version of three numbers", next_step="mend verify/facts.toml")

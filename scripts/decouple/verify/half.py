@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from decouple.base import toml
 from decouple.verify.audit import ElfAudit, ElfFault
-from decouple.verify.checks import Promise
+from decouple.verify.checks import CheckResult
 
 _FILE = Path(__file__).with_name("half.toml")
 
 
-class Differs(Struct, frozen=True):
-    """One entry of ``half.toml``: a file, a pattern of the rule that it breaks, and why it must."""
+class HalfDifference(Struct, frozen=True):
+    """One entry of ``half.toml``: a file, the rule that it breaks, and why."""
 
     file: str
     rule: re.Pattern[str]
@@ -26,19 +26,24 @@ class Differs(Struct, frozen=True):
 
 
 class _File(Struct, frozen=True):
-    differs: tuple[Differs, ...]
+    differs: tuple[HalfDifference, ...]
 
 
 @cache
-def rules() -> tuple[Differs, ...]:
-    """The parsed file."""
+def load_differences() -> tuple[HalfDifference, ...]:
+    """Read ``half.toml``."""
     return toml.read(_FILE, _File, mend=f"git checkout {_FILE}").differs
 
 
-def judged(reports: Sequence[ElfAudit], known: Sequence[Differs] | None = None) -> tuple[list[ElfAudit], list[Promise]]:
-    """The audits without the faults that must be, and a line for each reason: kept when there was such a fault."""
-    reasons = rules() if known is None else known
-    met: dict[Differs, int] = dict.fromkeys(reasons, 0)
+def judge_reports(
+    reports: Sequence[ElfAudit], known: Sequence[HalfDifference] | None = None
+) -> tuple[list[ElfAudit], list[CheckResult]]:
+    """Return the audits without expected faults, and a check for each reason.
+
+    A check passes when there was such a fault.
+    """
+    reasons = load_differences() if known is None else known
+    met: dict[HalfDifference, int] = dict.fromkeys(reasons, 0)
 
     def unexpected(fault: ElfFault) -> bool:
         for one in reasons:
@@ -49,7 +54,7 @@ def judged(reports: Sequence[ElfAudit], known: Sequence[Differs] | None = None) 
 
     left = [replace(report, faults=tuple(filter(unexpected, report.faults))) for report in reports]
     lines = [
-        Promise(f"must differ: {one.file} {one.rule.pattern}", bool(count), one.why if count else "it does not now")
+        CheckResult(f"must differ: {one.file} {one.rule.pattern}", bool(count), one.why if count else "it does not now")
         for one, count in met.items()
     ]
     return left, lines

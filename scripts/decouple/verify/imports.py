@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.python import run_elsewhere
-from decouple.verify.audit import cuda_library
+from decouple.verify.audit import make_library_pattern
 
 _OPENED = re.compile(r'open(?:at)?\((?:AT_FDCWD, )?"([^"]+)"[^)]*\) = (-?\d+)')
 
@@ -22,29 +22,30 @@ class OpenedLibraries(Struct, frozen=True):
     tried: tuple[str, ...]
 
     def cuda(self) -> list[str]:
-        """Those among both that are CUDA's."""
-        return sorted({path for path in (*self.opened, *self.tried) if cuda_library().match(Path(path).name)})
+        """Return those among both that are CUDA's."""
+        return sorted({path for path in (*self.opened, *self.tried) if make_library_pattern().match(Path(path).name)})
 
 
-def libraries_opened(prefix: Sequence[str], code: str = "import torch") -> OpenedLibraries:
+def trace_libraries(prefix: Sequence[str], code: str = "import torch") -> OpenedLibraries:
     """Run ``code`` behind ``prefix`` (a command line ending in a Python) under strace.
 
     Raises DecoupleError when the code fails or strace saw nothing, so that an empty answer is never a pass.
     """
-    found = parse(_traced(prefix, code, ()))
+    found = parse_trace(_run_strace(prefix, code, ()))
     if not found.opened:
         raise DecoupleError("strace saw no library being opened", next_step="install strace; ptrace must be allowed")
     return found
 
 
-def runs_without(prefix: Sequence[str], hidden: Sequence[str], code: str = "import torch") -> int:
-    """Run ``code`` as if the files ``hidden`` (paths as the process writes them) were not on the machine.
+def run_without(prefix: Sequence[str], hidden: Sequence[str], code: str = "import torch") -> int:
+    """Run ``code`` as if the files ``hidden`` were not on the machine.
 
-    strace makes the kernel answer ENOENT for them. Returns how often it did. Raises DecoupleError when the code fails,
-    or when nothing asked for any of them: then they were not hidden from anybody.
+    They are paths as the process writes them. strace makes the kernel answer ENOENT for them. Returns how often it did.
+    Raises DecoupleError when the code fails, or when nothing asked for any of them: then they were not hidden from
+    anybody.
     """
     paths = [part for path in hidden for part in ("-P", path)]
-    answered = _traced(prefix, code, ["-e", "inject=open,openat:error=ENOENT", *paths]).count("(INJECTED)")
+    answered = _run_strace(prefix, code, ["-e", "inject=open,openat:error=ENOENT", *paths]).count("(INJECTED)")
     if not answered:
         raise DecoupleError(
             f"{code!r} never asked for {', '.join(hidden) or 'a hidden file'}",
@@ -53,8 +54,11 @@ def runs_without(prefix: Sequence[str], hidden: Sequence[str], code: str = "impo
     return answered
 
 
-def _traced(prefix: Sequence[str], code: str, options: Sequence[str]) -> str:
-    """strace's output for ``code`` behind ``prefix``. Raises DecoupleError when the code fails."""
+def _run_strace(prefix: Sequence[str], code: str, options: Sequence[str]) -> str:
+    """Return strace's output for ``code`` behind ``prefix``.
+
+    Raises DecoupleError when the code fails.
+    """
     argv = list(prefix)
     traced = [*argv[:-1], "strace", "-f", "-qq", "-e", "trace=open,openat", *options, argv[-1], "-c", code]
     done = run_elsewhere(traced)
@@ -67,8 +71,8 @@ def _traced(prefix: Sequence[str], code: str, options: Sequence[str]) -> str:
     return done.stderr
 
 
-def parse(trace: str) -> OpenedLibraries:
-    """The shared libraries in strace's output."""
+def parse_trace(trace: str) -> OpenedLibraries:
+    """Parse strace's output into the shared libraries that were opened."""
     opened: list[str] = []
     tried: list[str] = []
     for path, result in _OPENED.findall(trace):

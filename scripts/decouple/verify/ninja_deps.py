@@ -22,18 +22,22 @@ _IS_DEPS = 1 << 31
 
 
 class DependencyLog:
-    """What one build directory's log says; ``directory`` is that directory as the build sees it."""
+    """What one build directory's log says.
+
+    ``directory`` is that directory as the build sees it.
+    """
 
     def __init__(self, paths: list[str], records: dict[int, tuple[int, array[int]]], directory: PurePosixPath) -> None:
         self._directory = directory
         self._names = paths
-        self._records = {normal(directory, paths[number]): record for number, record in records.items()}
+        self._records = {normalise_path(directory, paths[number]): record for number, record in records.items()}
 
     @classmethod
     def read(cls, path: Path, directory: PurePosixPath) -> DependencyLog:
-        """Read ``path``. A last record that a killed or running ninja left unfinished is not there, as for ninja.
+        """Read ``path``.
 
-        Raises DecoupleError when the file is missing, of another version or damaged.
+        A last record that a killed or running ninja left unfinished is not there, as for ninja. Raises DecoupleError
+        when the file is missing, of another version or damaged.
         """
         try:
             data = path.read_bytes()
@@ -69,24 +73,33 @@ class DependencyLog:
 
     @cached_property
     def _paths(self) -> list[PurePosixPath]:
-        return [normal(self._directory, name) for name in self._names]
+        return [normalise_path(self._directory, name) for name in self._names]
 
     def __len__(self) -> int:
         return len(self._records)
 
     def opened(self, output: PurePosixPath) -> tuple[PurePosixPath, ...] | None:
-        """The files that were opened to make ``output`` (an absolute path), its source among them; None if unknown."""
+        """Return the files that were opened to make ``output``, its source too.
+
+        ``output`` is an absolute path. None if unknown.
+        """
         record = self._records.get(output)
         return None if record is None else tuple(self._paths[number] for number in record[1])
 
     def time(self, output: PurePosixPath) -> int | None:
-        """When ``output`` was written that the record is of, in nanoseconds since 1970; None if unknown."""
+        """Return when the recorded ``output`` was written.
+
+        In nanoseconds since 1970; None if unknown.
+        """
         record = self._records.get(output)
         return None if record is None else record[0]
 
 
-def normal(directory: PurePosixPath, name: str) -> PurePosixPath:
-    """``name`` as the build wrote it in ``directory``: absolute, free of ``..``, the file system not asked."""
+def normalise_path(directory: PurePosixPath, name: str) -> PurePosixPath:
+    """Make ``name`` absolute and free of ``..``; ask no file system.
+
+    ``name`` is as the build wrote it in ``directory``.
+    """
     parts: list[str] = []
     for part in (directory / name).parts:
         if part == ".." and parts and parts[-1] not in ("/", ".."):

@@ -23,9 +23,10 @@ _DUMP = Path(__file__).parent / "inside" / "dump.py"
 
 
 class Parity(Struct, frozen=True):
-    """One category: how many the monolith has, what is missing, what is extra, what is there but differs.
+    """One category: names missing, extra, and present but different.
 
-    ``reasons`` says of missing names why they are missing on purpose. They lower the percentage all the same.
+    ``total`` is how many the monolith has. ``reasons`` says of missing names why they are missing on purpose. They
+    lower the percentage all the same.
     """
 
     category: str
@@ -37,26 +38,35 @@ class Parity(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Nothing differs, and nothing is missing without a reason."""
+        """Whether nothing differs, and nothing is missing without a reason."""
         return not self.different and set(self.missing) <= set(self.reasons)
 
     @property
     def percent(self) -> float:
-        """Share of the monolith's that is there and the same; 100 only when nothing is missing or different."""
+        """The share of the monolith's that is there and the same.
+
+        100 only when nothing is missing or different.
+        """
         if self.total == 0:
             return 0.0
         return 100.0 * (self.total - len(self.missing) - len(self.different)) / self.total
 
 
-class Exported(Struct, frozen=True):
-    """What a library offers to those who link it: strong symbols, and weak or unique ones that linkers merge."""
+class ExportedSymbols(Struct, frozen=True):
+    """The symbols that a library offers to those who link it.
+
+    Strong symbols, and weak or unique ones that linkers merge.
+    """
 
     strong: frozenset[str]
     vague: frozenset[str]
 
 
 class SymbolRules(Struct, frozen=True):
-    """Which libraries' symbols count, which of them nobody outside can link, and why some are missing on purpose."""
+    """Which libraries' symbols count.
+
+    Also which of them nobody outside can link, and why some are missing on purpose.
+    """
 
     libraries: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -64,8 +74,11 @@ class SymbolRules(Struct, frozen=True):
     reasons: Mapping[str, str]
 
 
-class Without(Struct, frozen=True):
-    """Names of a category that a pattern matches are missing, and why: on that kind of core, or with those CUDAs."""
+class KnownAbsence(Struct, frozen=True):
+    """Names of a category that are missing on purpose, and why.
+
+    Those that a pattern matches, on that kind of core, or with those CUDAs.
+    """
 
     category: str
     name: re.Pattern[str]
@@ -74,7 +87,10 @@ class Without(Struct, frozen=True):
     cuda: str = ""
 
     def concerns(self, core: str, cuda: str) -> bool:
-        """``cuda`` is the version that was compiled with, empty for the official wheel's own."""
+        """Return whether the entry is about this core or this CUDA.
+
+        ``cuda`` is the version that was compiled with, empty for the official wheel's own.
+        """
         if self.core:
             return self.core == core
         return bool(cuda) and SpecifierSet(self.cuda).contains(cuda)
@@ -87,24 +103,25 @@ class ParityRules(Struct, frozen=True):
     binding_words: tuple[str, ...]
     modules: tuple[str, ...]
     symbols: SymbolRules
-    without: tuple[Without, ...]
+    without: tuple[KnownAbsence, ...]
 
 
 @cache
-def rules() -> ParityRules:
-    """The parsed rules."""
+def load_rules() -> ParityRules:
+    """Read ``parity.toml``."""
     return toml.read(_FILE, ParityRules, mend=f"git checkout {_FILE}")
 
 
-def dump(
+def dump_torch(
     prefix: Sequence[str], folder: Path, inside: str | None = None, wanted: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What the torch behind ``prefix`` (a command line ending in a Python) offers for CUDA, or of what is ``wanted``.
+    """Ask the torch behind ``prefix`` what it offers for CUDA.
 
-    ``folder`` takes the answer; ``inside`` is its name for that Python when it differs (in a root). Raises
-    DecoupleError with the last line of the import's own error.
+    ``prefix`` is a command line ending in a Python; ``wanted`` asks for other things. ``folder`` takes the answer;
+    ``inside`` is its name for that Python when it differs (in a root). Raises DecoupleError with the last line of the
+    import's own error.
     """
-    wanted = wanted or {key: getattr(rules(), key) for key in ("dispatch_keys", "binding_words", "modules")}
+    wanted = wanted or {key: getattr(load_rules(), key) for key in ("dispatch_keys", "binding_words", "modules")}
     with tempfile.NamedTemporaryFile(dir=folder.absolute(), suffix=".json") as answer:
         target = f"{inside}/{Path(answer.name).name}" if inside else answer.name
         argv = [*prefix, "-c", _DUMP.read_text(encoding="utf-8"), json.dumps(wanted), target]
@@ -119,14 +136,14 @@ def dump(
     return found
 
 
-def compare(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Parity]:
+def compare_parity(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Parity]:
     """Compare two dumps: every dispatch key, the names under torch._C, the public API."""
     made = [
-        _sets(f"dispatcher {key}", ours["dispatcher"].get(key, ()), theirs["dispatcher"][key])
+        _compare_sets(f"dispatcher {key}", ours["dispatcher"].get(key, ()), theirs["dispatcher"][key])
         for key in theirs["dispatcher"]
     ]
-    made.append(_sets("torch._C names", ours["bindings"], theirs["bindings"]))
-    api = _sets("torch.cuda and torch.backends API", ours["api"], theirs["api"])
+    made.append(_compare_sets("torch._C names", ours["bindings"], theirs["bindings"]))
+    api = _compare_sets("torch.cuda and torch.backends API", ours["api"], theirs["api"])
     differ = sorted(
         f"{name}: {ours['api'][name]} instead of {what}"
         for name, what in theirs["api"].items()
@@ -136,20 +153,23 @@ def compare(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Parity]:
     return made
 
 
-def explained(found: Parity, core: str, cuda: str = "") -> Parity:
-    """With the reasons of what that kind of core ("built", "stock") or another CUDA ("11.8") cannot have."""
-    known = [one for one in rules().without if one.concerns(core, cuda) and one.category == found.category]
+def explain_missing(found: Parity, core: str, cuda: str = "") -> Parity:
+    """Add the reasons of what is missing on purpose.
+
+    What that kind of core ("built", "stock") or another CUDA ("11.8") cannot have.
+    """
+    known = [one for one in load_rules().without if one.concerns(core, cuda) and one.category == found.category]
     reasons = {name: one.why for name in found.missing for one in known if one.name.fullmatch(name)}
     return replace(found, reasons={**reasons, **found.reasons})
 
 
-def compare_symbols(library: str, ours: Exported, theirs: Exported) -> Parity:
-    """Exported C++ symbols of PyTorch's namespaces that somebody else can link.
+def compare_symbols(library: str, ours: ExportedSymbols, theirs: ExportedSymbols) -> Parity:
+    """Compare the exported C++ symbols of PyTorch's namespaces.
 
-    What only the headers define (inline functions, templates) is in every library that uses it, as the compiler likes:
-    such a symbol answers for a strong one, but is not asked for.
+    Those that somebody else can link. What only the headers define (inline functions, templates) is in every library
+    that uses it, as the compiler likes: such a symbol answers for a strong one, but is not asked for.
     """
-    table = rules().symbols
+    table = load_rules().symbols
 
     def linkable(names: Iterable[str]) -> set[str]:
         return {name for name in names if table.pattern.match(name) and not table.local.search(name)}
@@ -160,6 +180,6 @@ def compare_symbols(library: str, ours: Exported, theirs: Exported) -> Parity:
     return Parity(f"symbols of {library}", len(wanted), tuple(sorted(missing)), tuple(sorted(extra)), reasons=reasons)
 
 
-def _sets(category: str, ours: Iterable[str], theirs: Iterable[str]) -> Parity:
+def _compare_sets(category: str, ours: Iterable[str], theirs: Iterable[str]) -> Parity:
     mine, wanted = set(ours), set(theirs)
     return Parity(category, len(wanted), tuple(sorted(wanted - mine)), tuple(sorted(mine - wanted)))

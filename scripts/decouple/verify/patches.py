@@ -35,7 +35,10 @@ KINDS = {
 
 
 class PatchQuestion(Struct, frozen=True):
-    """A program and its answers, as regular expressions for all of an answer; the comments of the file say of whom."""
+    """A program and its answers, as regular expressions for all of an answer.
+
+    The comments of the file say of whom.
+    """
 
     patch: str
     asks: str
@@ -48,7 +51,10 @@ class PatchQuestion(Struct, frozen=True):
     alike: str = ""
 
     def expected(self, kind: str, device: bool) -> re.Pattern[str] | None:
-        """The answer of a torch of that kind with or without a device; None where nothing is promised of it."""
+        """Return the pattern of the answer that a torch of that kind must give.
+
+        With or without a device; None where nothing is promised of it.
+        """
         if kind in ("core", "cpu"):
             return (self.cpu or self.core) if kind == "cpu" else self.core
         if kind == "unpatched":
@@ -61,7 +67,10 @@ class _File(Struct, frozen=True):
 
 
 class PatchAnswer(Struct, frozen=True):
-    """What one torch answered: ``expected`` is the pattern's text, ``alike`` why it is the same without the patch."""
+    """The answer of one torch.
+
+    ``expected`` is the pattern's text, ``alike`` why it is the same without the patch.
+    """
 
     patch: str
     asks: str
@@ -72,8 +81,8 @@ class PatchAnswer(Struct, frozen=True):
     alike: str = ""
 
 
-class Told(Struct, frozen=True):
-    """What ``inside/ask.py`` said: which torch this is, and the answers in order."""
+class TorchReply(Struct, frozen=True):
+    """The reply of ``inside/ask.py``: which torch this is, the answers in order."""
 
     torch: str
     kind: str
@@ -82,19 +91,25 @@ class Told(Struct, frozen=True):
 
 
 @cache
-def questions() -> tuple[PatchQuestion, ...]:
-    """All of them, in the file's order."""
+def load_questions() -> tuple[PatchQuestion, ...]:
+    """Read all questions, in the file's order."""
     return toml.read(_FILE, _File, mend=f"git checkout {_FILE}").question
 
 
-def of_patches(known: Iterable[PatchQuestion], identities: Iterable[str]) -> tuple[PatchQuestion, ...]:
-    """The questions of the patches with these Decouple-Ids: a series may have dropped some."""
+def select_questions(known: Iterable[PatchQuestion], identities: Iterable[str]) -> tuple[PatchQuestion, ...]:
+    """Return the questions of the patches with these Decouple-Ids.
+
+    A series may have dropped some.
+    """
     wanted = set(identities)
     return tuple(one for one in known if one.patch in wanted)
 
 
-def tell(command: Sequence[str], variables: Mapping[str, str] | None = None) -> Told:
-    """Run ``inside/ask.py`` by this command line. Raises DecoupleError when torch cannot be imported there."""
+def run_questions(command: Sequence[str], variables: Mapping[str, str] | None = None) -> TorchReply:
+    """Run ``inside/ask.py`` by this command line.
+
+    Raises DecoupleError when torch cannot be imported there.
+    """
     done = run_elsewhere(command, variables)
     lines = [json.loads(line.removeprefix(MARK)) for line in done.stdout.splitlines() if line.startswith(MARK)]
     if not lines:
@@ -104,11 +119,14 @@ def tell(command: Sequence[str], variables: Mapping[str, str] | None = None) -> 
     answers = [str(line) for line in lines[1:]]
     if done.returncode:
         answers.append(f"its process ended by exit status {done.returncode}")
-    return Told(head["torch"], head["kind"], head["device"], tuple(answers))
+    return TorchReply(head["torch"], head["kind"], head["device"], tuple(answers))
 
 
-def judged(asked: Sequence[PatchQuestion], told: Told) -> tuple[PatchAnswer, ...]:
-    """Each answer against the one that a torch of this kind must give; what it promises nothing of is left out."""
+def judge_answers(asked: Sequence[PatchQuestion], told: TorchReply) -> tuple[PatchAnswer, ...]:
+    """Compare each answer with the one that a torch of this kind must give.
+
+    What it promises nothing of is left out.
+    """
     found = []
     for number, one in enumerate(asked):
         pattern = one.expected(told.kind, told.device)

@@ -19,7 +19,7 @@ from msgspec import Struct
 from decouple.base import programs
 from decouple.base.errors import DecoupleError
 from decouple.base.files import locked
-from decouple.verify.ninja_deps import DependencyLog, normal
+from decouple.verify.ninja_deps import DependencyLog, normalise_path
 
 _BATCH = 500  # objects per call: far below any limit on the length of a command line
 _OUTPUT = re.compile(r" -o (\S+)")
@@ -33,17 +33,20 @@ class BuildRecord(Struct, frozen=True):
     outdated: frozenset[PurePosixPath]
 
     def opened(self, output: PurePosixPath) -> tuple[PurePosixPath, ...] | None:
-        """What the compiler opened to make ``output``; None when that is not known of the tree as it is now."""
+        """Return what the compiler opened to make ``output``.
+
+        None when that is not known of the tree as it is now.
+        """
         return None if output in self.outdated else self.log.opened(output)
 
 
 def read_record(
     folder: Path, directory: PurePosixPath, outputs: Sequence[PurePosixPath], *, enter: Sequence[str] = ()
 ) -> BuildRecord:
-    """The record of the build directory ``folder``, which the build sees as ``directory``.
+    """Read the record of the build directory ``folder``.
 
-    ``enter`` is put in front of the command, so that ninja runs where the build ran. Raises DecoupleError when there
-    is no readable record or ninja fails.
+    The build sees it as ``directory``. ``enter`` is put in front of the command, so that ninja runs where the build
+    ran. Raises DecoupleError when there is no readable record or ninja fails.
     """
     log = DependencyLog.read(folder / ".ninja_deps", directory)
     known = [output for output in outputs if log.opened(output) is not None]
@@ -59,13 +62,16 @@ def read_record(
             )
         if _REGENERATE in done.stdout:
             return BuildRecord(log, frozenset(known))
-        outdated.update(normal(directory, name) for name in _OUTPUT.findall(done.stdout))
+        outdated.update(normalise_path(directory, name) for name in _OUTPUT.findall(done.stdout))
     return BuildRecord(log, frozenset(outdated))
 
 
 @contextmanager
-def while_nothing_builds(lock: Path) -> Iterator[None]:
-    """Hold the lock that a build of the stage takes. Raises DecoupleError if a build holds it."""
+def hold_build_lock(lock: Path) -> Iterator[None]:
+    """Hold the lock that a build of the stage takes.
+
+    Raises DecoupleError if a build holds it.
+    """
 
     def refuse() -> None:
         raise DecoupleError(

@@ -23,7 +23,7 @@ from decouple.base import programs
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import parse_json
 from decouple.base.progress import SILENT, Progress
-from decouple.verify.ninja_deps import normal
+from decouple.verify.ninja_deps import normalise_path
 from decouple.verify.stage1_record import BuildRecord
 
 MOVED = PurePosixPath("third_device/torch_cuda")
@@ -50,7 +50,7 @@ class TranslationUnit(Struct, frozen=True):
     def output(self) -> PurePosixPath | None:
         """The object that the command makes, absolute; None if it names none."""
         at = self.command.index("-o") + 1 if "-o" in self.command else len(self.command)
-        return normal(self.directory, self.command[at]) if at < len(self.command) else None
+        return normalise_path(self.directory, self.command[at]) if at < len(self.command) else None
 
 
 class _Entry(Struct, frozen=True):
@@ -76,7 +76,7 @@ class UnitFinding(Struct, frozen=True):
 
 
 class UnitsReport(Struct, frozen=True):
-    """What `check` found."""
+    """What `check_units` found."""
 
     recorded: int
     """Units whose files the build's record names."""
@@ -88,12 +88,15 @@ class UnitsReport(Struct, frozen=True):
 
     @property
     def units(self) -> int:
-        """Units asked for."""
+        """The number of units asked for."""
         return self.recorded + self.preprocessed + len(self.without_evidence)
 
     @property
     def without_evidence(self) -> tuple[UnitFinding, ...]:
-        """Units of which nobody knows what they open, because they cannot be preprocessed."""
+        """The units that cannot be preprocessed.
+
+        Nobody knows what they open.
+        """
         return tuple(finding for finding in self.findings if finding.error)
 
     @property
@@ -102,7 +105,10 @@ class UnitsReport(Struct, frozen=True):
         return self.units > 0 and not self.findings
 
     def tree_files(self, tree: PurePosixPath, tracked: Collection[str]) -> list[str]:
-        """Of the files opened, those of ``tree`` that git tracks: sorted, relative to it."""
+        """Return the opened files that git tracks in ``tree``.
+
+        Sorted, relative to it.
+        """
         below = (path.relative_to(tree).as_posix() for path in self.opened if path.is_relative_to(tree))
         return sorted(set(below) & set(tracked))
 
@@ -110,7 +116,10 @@ class UnitsReport(Struct, frozen=True):
 def read_units(
     compile_commands: Path, suffixes: Collection[str] = (".c", ".cc", ".cpp", ".cxx")
 ) -> tuple[TranslationUnit, ...]:
-    """The units with such files in a ``compile_commands.json``. Raises DecoupleError if it is missing or not one."""
+    """Read the units with such files in a ``compile_commands.json``.
+
+    Raises DecoupleError if it is missing or not one.
+    """
     try:
         entries = convert(parse_json(compile_commands.read_bytes()), tuple[_Entry, ...])
         return tuple(
@@ -133,12 +142,13 @@ def read_units(
         ) from error
 
 
-def take(
+def choose_units(
     units: Sequence[TranslationUnit], count: int | None, *, first: Sequence[str] = ()
 ) -> tuple[TranslationUnit, ...]:
-    """At most ``count`` units: those whose path ends in one of ``first``, then others spread evenly over the rest.
+    """Choose at most ``count`` units.
 
-    The choice depends on nothing but the arguments, so that two runs look at the same slice. None means all.
+    Those whose path ends in one of ``first``, then others spread evenly over the rest. The choice depends on nothing
+    but the arguments, so that two runs look at the same slice. None means all.
     """
     if count is None or count >= len(units):
         return tuple(units)
@@ -151,8 +161,11 @@ def take(
     return tuple(unit for unit in units if unit in chosen)
 
 
-def dependency_command(unit: TranslationUnit) -> tuple[str, ...]:
-    """The unit's command, preprocessing only: it prints a make rule with every file opened."""
+def make_dependency_command(unit: TranslationUnit) -> tuple[str, ...]:
+    """Return the unit's command, preprocessing only.
+
+    It prints a make rule with every file opened.
+    """
     words = list(unit.command)
     while words and PurePosixPath(words[0]).name in _COMPILER_CACHES:
         words.pop(0)
@@ -168,14 +181,17 @@ def dependency_command(unit: TranslationUnit) -> tuple[str, ...]:
     return (*kept, "-M")
 
 
-def opened_files(rule: str, directory: PurePosixPath) -> Iterator[PurePosixPath]:
-    """The prerequisites of a make rule, made absolute and free of ``..`` without asking the file system."""
+def parse_make_rule(rule: str, directory: PurePosixPath) -> Iterator[PurePosixPath]:
+    """Parse the prerequisites of a make rule.
+
+    They are made absolute and free of ``..`` without asking the file system.
+    """
     _, _, prerequisites = rule.partition(": ")
     for word in shlex.split(prerequisites.replace("\\\n", " ")):
-        yield normal(directory, word)
+        yield normalise_path(directory, word)
 
 
-def check(
+def check_units(
     units: Sequence[TranslationUnit],
     *,
     tree: PurePosixPath,
@@ -184,11 +200,11 @@ def check(
     jobs: int = 1,
     progress: Progress = SILENT,
 ) -> UnitsReport:
-    """Look at what ``units`` of ``tree`` open, and report those that open what belongs to CUDA.
+    """Report those of ``units`` that open what belongs to CUDA.
 
-    That is a file below ``third_device/torch_cuda`` of the tree, or a header of CUDA's toolkit outside of it. What
-    ``record`` knows is taken from there, the rest is preprocessed. ``enter`` is put in front of each command
-    (``("chroot", "/path")``, say); all paths are those the build sees there.
+    All that they open of ``tree`` is looked at. That is a file below ``third_device/torch_cuda`` of the tree, or a
+    header of CUDA's toolkit outside of it. What ``record`` knows is taken from there, the rest is preprocessed.
+    ``enter`` is put in front of each command (``("chroot", "/path")``, say); all paths are those the build sees there.
     """
     seen: set[PurePosixPath] = set()
     forbidden: set[PurePosixPath] = set()
@@ -212,7 +228,7 @@ def check(
     failed = 0
     progress.start("preprocessing stage 1", total=len(left), unit="items")
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for unit, (opened, error) in zip(left, pool.map(lambda unit: _preprocess(unit, enter), left), strict=True):
+        for unit, (opened, error) in zip(left, pool.map(lambda unit: _preprocess_unit(unit, enter), left), strict=True):
             look(unit, opened)
             if error:
                 failed += 1
@@ -229,10 +245,10 @@ def _is_forbidden(path: PurePosixPath, tree: PurePosixPath) -> bool:
     return bool(TOOLKIT_HEADERS.search(path.as_posix()))
 
 
-def _preprocess(unit: TranslationUnit, enter: Sequence[str]) -> tuple[tuple[PurePosixPath, ...], str]:
-    script = f"cd {shlex.quote(str(unit.directory))} && exec {shlex.join(dependency_command(unit))}"
+def _preprocess_unit(unit: TranslationUnit, enter: Sequence[str]) -> tuple[tuple[PurePosixPath, ...], str]:
+    script = f"cd {shlex.quote(str(unit.directory))} && exec {shlex.join(make_dependency_command(unit))}"
     done = programs.ask([*enter, "sh", "-c", script])
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         return (), next((line for line in lines if "error" in line), lines[-1])
-    return tuple(opened_files(done.stdout, unit.directory)), ""
+    return tuple(parse_make_rule(done.stdout, unit.directory)), ""

@@ -15,16 +15,17 @@ from decouple.base import toml
 from decouple.base.errors import DecoupleError
 from decouple.base.files import append_to
 from decouple.base.python import run_elsewhere
-from decouple.verify.checks import Promise
-from decouple.verify.venvs import Tried
+from decouple.verify.checks import CheckResult
+from decouple.verify.venvs import TorchEnvironment
 
 _FILE = Path(__file__).with_name("upstream_tests.toml")
 
 
 class UpstreamSuite(Struct, frozen=True):
-    """A file of upstream's ``test/`` and the tests of it that are run (pytest's ``-k``, empty for all).
+    """A file of upstream's ``test/`` and the tests of it that are run.
 
-    ``crashes``: bare system -> why the file ends by a signal there with the official wheel too.
+    ``select`` is pytest's ``-k``, empty for all. ``crashes``: bare system -> why the file ends by a signal there with
+    the official wheel too.
     """
 
     file: str
@@ -36,17 +37,18 @@ class _File(Struct, frozen=True):
     suite: tuple[UpstreamSuite, ...]
 
 
-def load() -> tuple[UpstreamSuite, ...]:
-    """The suites of ``upstream_tests.toml``."""
+def load_suites() -> tuple[UpstreamSuite, ...]:
+    """Read the suites of ``upstream_tests.toml``."""
     return toml.read(_FILE, _File, mend=f"git checkout {_FILE}").suite
 
 
-def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite], log: Path) -> dict[str, str]:
-    """Test -> "passed", "skipped" or "failed", with the torch of ``tried``; ``tests`` is upstream's ``test/`` in there.
-    A file that ended by a signal is one entry under its own name, with that signal's ("SIGSEGV"); the others run.
-    What pytest says of a file where not all is well goes to the end of ``log``.
+def run_suites(tried: TorchEnvironment, tests: str, suites: Iterable[UpstreamSuite], log: Path) -> dict[str, str]:
+    """Run the suites with the torch of ``tried``; return test -> outcome.
 
-    Raises DecoupleError when a suite ran no test at all, so that an empty answer is never a pass.
+    "passed", "skipped" or "failed"; ``tests`` is upstream's ``test/`` in there. A file that ended by a signal is one
+    entry under its own name, with that signal's ("SIGSEGV"); the others run. What pytest says of a file where not all
+    is well goes to the end of ``log``. Raises DecoupleError when a suite ran no test at all, so that an empty answer is
+    never a pass.
     """
     found: dict[str, str] = {}
     for suite in suites:
@@ -56,12 +58,12 @@ def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite], log: Pat
             pytest += ["-p", "no:cacheprovider", f"--junitxml={answer}", "-k", suite.select, f"{tests}/{suite.file}"]
             done = run_elsewhere([*tried.prefix, *pytest])
             report = Path(folder) / "answer.xml"
-            seen = parse(report.read_text(encoding="utf-8"), suite.file) if report.exists() else {}
+            seen = parse_report(report.read_text(encoding="utf-8"), suite.file) if report.exists() else {}
         if done.returncode:
             log.parent.mkdir(parents=True, exist_ok=True)
             with append_to(log) as kept:
                 kept.write(f"{suite.file} on {tried.name}:\n{done.stdout}{done.stderr}")
-        if not seen and (name := _signal(done.returncode)):
+        if not seen and (name := _name_signal(done.returncode)):
             seen = {suite.file: name}
         if not seen:
             said = (done.stdout + done.stderr).strip().splitlines() or [f"exit status {done.returncode}"]
@@ -73,14 +75,20 @@ def outcomes(tried: Tried, tests: str, suites: Iterable[UpstreamSuite], log: Pat
     return found
 
 
-def _signal(status: int) -> str:
-    """The signal that ended a process, by its status as Python or as a shell gives it; "" where none did."""
+def _name_signal(status: int) -> str:
+    """Return the name of the signal that ended a process.
+
+    By its status as Python or as a shell gives it; "" where none did.
+    """
     number = -status if status < 0 else status - 128
     return signal.Signals(number).name if number in set(signal.Signals) else ""
 
 
-def parse(report: str, file: str) -> dict[str, str]:
-    """The outcomes in pytest's JUnit XML. An error while a test is set up or collected counts as failed."""
+def parse_report(report: str, file: str) -> dict[str, str]:
+    """Parse the outcomes in pytest's JUnit XML.
+
+    An error while a test is set up or collected counts as failed.
+    """
     found = {}
     for case in ElementTree.fromstring(report).iter("testcase"):
         name = f"{file}::{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
@@ -89,8 +97,8 @@ def parse(report: str, file: str) -> dict[str, str]:
     return found
 
 
-def compare(ours: Mapping[str, str], stock: Mapping[str, str]) -> Promise:
-    """Whether every test has on ours the outcome that it has on the unmodified build."""
+def compare_outcomes(ours: Mapping[str, str], stock: Mapping[str, str]) -> CheckResult:
+    """Check that every test ends on ours as on the unmodified build."""
     differ = [
         f"{name} ({stock.get(name, 'not there')} on the stock build, {ours.get(name, 'not there')} on ours)"
         for name in sorted({*ours, *stock})
@@ -100,20 +108,22 @@ def compare(ours: Mapping[str, str], stock: Mapping[str, str]) -> Promise:
     kinds = sorted(counted, key=lambda kind: (kind not in ("passed", "skipped"), kind))
     said = ", ".join(f"{counted[kind]} {kind}" for kind in kinds)
     shown: Sequence[str] = differ[:10]
-    return Promise(
+    return CheckResult(
         "upstream's CPU tests as on a stock build",
         not differ and counted["passed"] > 0,
         f"{said}, {len(differ)} differ" + "".join(f"\n       {line}" for line in shown),
     )
 
 
-def alone(seen: Mapping[str, str], crashes: Mapping[str, str]) -> Promise:
-    """Whether nothing failed, where there is no unmodified build to compare with; ``crashes``: file -> why it ends by a
-    signal there with the official wheel too, or ""."""
+def check_outcomes(seen: Mapping[str, str], crashes: Mapping[str, str]) -> CheckResult:
+    """Check that nothing failed, without an unmodified build to compare with.
+
+    ``crashes``: file -> why it ends by a signal there with the official wheel too, or "".
+    """
     known = sorted(name for name in seen if crashes.get(name))  # a file's name is there in place of its tests'
     bad = sorted(name for name, outcome in seen.items() if outcome not in ("passed", "skipped") and name not in known)
     counted = Counter(seen.values())
     said = [f"{counted['passed']} passed, {counted['skipped']} skipped, {len(bad)} failed"]
     said += [f"{name} ended by {seen[name]}, with the official wheel too: {crashes[name]}" for name in known]
     said += [name if seen[name] == "failed" else f"{name} ended by {seen[name]}" for name in bad[:10]]
-    return Promise("upstream's CPU tests", counted["passed"] > 0 and not bad, "\n       ".join(said))
+    return CheckResult("upstream's CPU tests", counted["passed"] > 0 and not bad, "\n       ".join(said))

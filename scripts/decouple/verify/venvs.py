@@ -14,7 +14,10 @@ from decouple.base.process import Inside, run_logged
 
 
 class Workplace(Struct, frozen=True):
-    """An environment, and a folder that both sides see: ``folder`` from outside, ``inside`` from in there."""
+    """An environment, and a folder that both sides see.
+
+    ``folder`` is its name from outside, ``inside`` from in there.
+    """
 
     environment: Inside
     folder: Path
@@ -22,8 +25,11 @@ class Workplace(Struct, frozen=True):
     log: Path
 
 
-class Tried(Struct, frozen=True):
-    """A Python with torch in it: ``prefix`` is the command line that starts it from outside."""
+class TorchEnvironment(Struct, frozen=True):
+    """A Python with torch in it.
+
+    ``prefix`` is the command line that starts it from outside.
+    """
 
     name: str
     prefix: tuple[str, ...]
@@ -31,11 +37,14 @@ class Tried(Struct, frozen=True):
     inside: str
 
 
-def install(place: Workplace, name: str, wheels: Sequence[Path], *, packages: str = "", libraries: str = "") -> Tried:
-    """A virtual environment ``name`` with ``wheels`` installed by pip, without dependencies (the root has them).
+def install_wheels(
+    place: Workplace, name: str, wheels: Sequence[Path], *, packages: str = "", libraries: str = ""
+) -> TorchEnvironment:
+    """Make a virtual environment ``name`` with ``wheels`` installed by pip.
 
-    ``packages`` is a folder of packages put on its path (a torch unpacked beside), ``libraries`` the LD_LIBRARY_PATH it
-    needs. Made anew only when the wheels changed. Raises DecoupleError when pip fails.
+    Without dependencies (the root has them). ``packages`` is a folder of packages put on its path (a torch unpacked
+    beside), ``libraries`` the LD_LIBRARY_PATH it needs. Made anew only when the wheels changed. Raises DecoupleError
+    when pip fails.
     """
     folder, inside = place.folder / name, f"{place.inside}/{name}"
     python = f"{inside}/venv/bin/python"
@@ -57,4 +66,4 @@ def install(place: Workplace, name: str, wheels: Sequence[Path], *, packages: st
             run_logged(place.environment.argv(pip, {}, "/"), log=place.log, what=f"install into {name}")
         write_atomically(marker, content)
     variables = {"LD_LIBRARY_PATH": libraries} if libraries else {}
-    return Tried(name, tuple(place.environment.argv([python], variables, "/")), folder, inside)
+    return TorchEnvironment(name, tuple(place.environment.argv([python], variables, "/")), folder, inside)

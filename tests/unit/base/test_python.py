@@ -24,7 +24,7 @@ from decouple.index import dependencies, get, wheel
 from decouple.prebuilt import core_half
 from decouple.suites import simulate
 from decouple.verify import ecosystem, imports, parity, upstream_tests
-from decouple.verify.venvs import Tried
+from decouple.verify.venvs import TorchEnvironment
 from simcuda import torchbuild, vendor
 from simcuda.errors import SimcudaError
 from tests.unit.index.wheels import make_wheel
@@ -61,8 +61,8 @@ def other(tmp_path: Path) -> Path:
     return tmp_path / "other" / "bin" / "python"
 
 
-def tried(interpreter: Path, folder: Path) -> Tried:
-    return Tried("x", (str(interpreter),), folder, str(folder))
+def tried(interpreter: Path, folder: Path) -> TorchEnvironment:
+    return TorchEnvironment("x", (str(interpreter),), folder, str(folder))
 
 
 def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
@@ -78,11 +78,11 @@ def start_all(other: Path, folder: Path) -> dict[str, Callable[[], object]]:
         "version": lambda: get.version_of(other),
         "environment of a half": lambda: core_half.make_environment(other, Path("half")),
         "libraries of another CUDA": lambda: other_cuda.install_libraries(other, other, backend, folder / "log"),
-        "API of a torch": lambda: parity.dump([str(other)], folder),
-        "a project that uses torch": lambda: ecosystem._program(tried(other, folder), project),
-        "operators": lambda: ecosystem._operators(tried(other, folder), project),
-        "what an import opens": lambda: imports.runs_without([str(other)], ["/none"]),
-        "upstream's tests": lambda: upstream_tests.outcomes(tried(other, folder), "/t", [suite], folder / "log"),
+        "API of a torch": lambda: parity.dump_torch([str(other)], folder),
+        "a project that uses torch": lambda: ecosystem._check_program(tried(other, folder), project),
+        "operators": lambda: ecosystem._check_operators(tried(other, folder), project),
+        "what an import opens": lambda: imports.run_without([str(other)], ["/none"]),
+        "upstream's tests": lambda: upstream_tests.run_suites(tried(other, folder), "/t", [suite], folder / "log"),
         "stand-ins": lambda: simulate.share_stand_ins(folder / "cache", folder / "shared", ROOT),
         "look at a torch": lambda: torchbuild.look(other),
         "NVIDIA's wheels": lambda: vendor.fetched("nvidia-none==1", folder, None),

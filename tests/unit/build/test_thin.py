@@ -69,7 +69,7 @@ def unpacked(wheel: Path, folder: Path) -> Path:
 def code(library: Path) -> list[list[tuple[str, bytes]]]:
     """Per container, the architectures and images in it."""
     found: dict[int, list[tuple[str, bytes]]] = {}
-    for one in fatbin.images(library):
+    for one in fatbin.read_images(library):
         found.setdefault(one.container, []).append((one.arch, one.data))
     return [found[number] for number in sorted(found)]
 

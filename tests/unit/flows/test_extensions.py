@@ -9,7 +9,7 @@ import pytest
 from decouple.base.errors import UsageError
 from decouple.flows import extensions as flow
 from decouple.flows.extensions import Extensions, extensions
-from decouple.verify.checks import Promise
+from decouple.verify.checks import CheckResult
 from decouple.verify.extensions import Extension
 
 
@@ -25,9 +25,9 @@ def test_a_result_is_there_before_the_next_is_compiled(tmp_path: Path, monkeypat
     """Each takes minutes: who stops after the second has what the first gave."""
     begun: list[str] = []
 
-    def compiled(_place: object, _on: object, one: Extension, *_: object) -> Promise:
+    def compiled(_place: object, _on: object, one: Extension, *_: object) -> CheckResult:
         begun.append(one.name)
-        return Promise(one.name, True, "compiled")
+        return CheckResult(one.name, True, "compiled")
 
     monkeypatch.setattr(flow, "compiled", compiled)
     (tmp_path / "bin").mkdir()

@@ -65,7 +65,7 @@ def test_a_cuda_that_the_release_is_not_compiled_with(tmp_path: Path) -> None:
 def test_another_cuda_must_say_what_its_layer_was_made_of(tmp_path: Path) -> None:
     official = load_release(PROJECT, "2.6").toolchain
     made = other_cuda.toolchain("2.6", official, "11.8")
-    wanted = {one.asks: one.value for one in facts.expected(made, ["9.0"], "host", {})}
+    wanted = {one.asks: one.value for one in facts.list_expected_facts(made, ["9.0"], "host", {})}
     assert wanted["version.cuda"] == "11.8"
     assert wanted["_C._cuda_getCompiledVersion()"] == 11080
     assert wanted["backends.cudnn.version()"] == 90100
@@ -78,8 +78,8 @@ def test_another_core_than_it_was_compiled_against_is_named(tmp_path: Path) -> N
     core.write_bytes(b"a core")
     places.core.mkdir(parents=True)
     (places.core / "wheel.sha256").write_text(sha256_of(core))
-    assert verify_portable._same_core(places, core).ok
+    assert verify_portable._same_core(places, core).passed
     core.write_bytes(b"another")
     found = verify_portable._same_core(places, core)
-    assert not found.ok
-    assert "compiled against" in found.seen
+    assert not found.passed
+    assert "compiled against" in found.observed

@@ -29,9 +29,9 @@ def built(folder: Path, name: str, functions: Sequence[Made], arch: str = "sm_90
 
 def compared(folder: Path, ours: Sequence[Made], theirs: Sequence[Made], **options: bool) -> compare.KernelComparison:
     sides = [
-        dump.of_libraries([built(folder, name, functions)], name) for name, functions in (("a", ours), ("b", theirs))
+        dump.dump_libraries([built(folder, name, functions)], name) for name, functions in (("a", ours), ("b", theirs))
     ]
-    return compare.compare(*sides, **options)
+    return compare.compare_dumps(*sides, **options)
 
 
 def test_the_same_source_built_twice_is_the_same(tmp_path: Path) -> None:
@@ -42,12 +42,12 @@ def test_the_same_source_built_twice_is_the_same(tmp_path: Path) -> None:
 def test_a_kernel_compiled_with_another_constant_is_found_by_name(tmp_path: Path) -> None:
     (fault,) = compared(tmp_path, [Made(ONE[0].name, b"a" * 31 + b"!"), ONE[1]], OTHER).found
     assert (fault.what, fault.file, fault.detail) == ("code", "SummaryOps.cu", "32 bytes in both")
-    assert compare.demangled(fault.name) == "at::(anonymous namespace)::add()"
+    assert compare.demangle_name(fault.name) == "at::(anonymous namespace)::add()"
 
 
 def test_a_kernel_that_was_dropped_is_found_by_name_and_so_is_one_too_many(tmp_path: Path) -> None:
     (missing,) = compared(tmp_path, ONE[:1], OTHER).found
-    assert (missing.what, compare.readable(missing.name)) == ("missing", "cub::scan()")
+    assert (missing.what, compare.simplify_name(missing.name)) == ("missing", "cub::scan()")
     more = compared(tmp_path, [*ONE, Made("_Z4morev", b"c" * 16)], OTHER)
     assert [(one.what, one.name) for one in more.found] == [("extra", "_Z4morev")] and not more.ok
 
@@ -76,9 +76,9 @@ def test_a_part_of_a_build_is_compared_with_the_sources_that_it_has(tmp_path: Pa
         tmp_path / "libwhole.so",
         [cubins.fatbin([("sm_90", cubins.cubin(OTHER))]), cubins.fatbin([("sm_90", elsewhere)])],
     )
-    ours, theirs = dump.of_libraries([built(tmp_path, "part", ONE)], "part"), dump.of_libraries([whole], "whole")
-    assert compare.compare(ours, theirs).count("missing") == 1
-    assert compare.compare(ours, theirs, part=True).ok
+    ours, theirs = dump.dump_libraries([built(tmp_path, "part", ONE)], "part"), dump.dump_libraries([whole], "whole")
+    assert compare.compare_dumps(ours, theirs).count("missing") == 1
+    assert compare.compare_dumps(ours, theirs, part=True).ok
 
 
 def test_a_build_without_attention_is_missing_no_other_source(tmp_path: Path) -> None:
@@ -89,10 +89,10 @@ def test_a_build_without_attention_is_missing_no_other_source(tmp_path: Path) ->
     ]
     whole = cubins.library(tmp_path / "libwhole.so", [cubins.fatbin([("sm_90", image)]) for image in images])
     none = cubins.library(tmp_path / "libnone.so", [cubins.fatbin([("sm_90", cubins.cubin(OTHER))])])
-    ours, theirs = dump.of_libraries([none], "ours"), dump.of_libraries([whole], "whole")
-    left = compare.compare(ours, theirs, attention=False)
+    ours, theirs = dump.dump_libraries([none], "ours"), dump.dump_libraries([whole], "whole")
+    left = compare.compare_dumps(ours, theirs, attention=False)
     assert [one.file for one in left.found if one.what == "missing"] == ["Reduce.cu"]
-    assert compare.compare(ours, theirs).count("missing") == 2
+    assert compare.compare_dumps(ours, theirs).count("missing") == 2
 
 
 def _namespace(file: str) -> str:
@@ -104,54 +104,54 @@ def test_a_variable_with_another_content_is_counted(tmp_path: Path) -> None:
     for name, value in (("a", b"1.5"), ("b", b"2.5")):
         images = [("sm_90", cubins.cubin(ONE, [("table", value), ("same", b"x")]))]
         library = cubins.library(tmp_path / f"lib{name}.so", [cubins.fatbin(images)])
-        sides.append(dump.of_libraries([library], name))
-    found = compare.compare(*sides)
+        sides.append(dump.dump_libraries([library], name))
+    found = compare.compare_dumps(*sides)
     assert (found.data, found.data_same) == (2, 1)
 
 
 @pytest.mark.parametrize("packing", ["", "lz4", "zstd"])
 def test_images_are_read_however_they_are_packed(tmp_path: Path, packing: str) -> None:
     library = built(tmp_path, "x", ONE, packing=packing)
-    (image,) = fatbin.images(library)
+    (image,) = fatbin.read_images(library)
     assert (image.arch, image.ptx, image.compressed) == ("sm_90", False, bool(packing))
-    assert [one.code for one in cubin.read(image.data).functions] == [b"a" * 32, b"b" * 48]
+    assert [one.code for one in cubin.read_cubin(image.data).functions] == [b"a" * 32, b"b" * 48]
 
 
 def test_architectures_are_counted_with_ptx_and_specific_ones(tmp_path: Path) -> None:
     image = cubins.cubin(ONE)
     archs = [("sm_80", image), ("sm_90", image), ("sm_90a", image), ("compute_90", b".version 8.4")]
     library = cubins.library(tmp_path / "libx.so", [cubins.fatbin(archs), cubins.fatbin(archs[:1])])
-    assert fatbin.architectures(library) == {"compute_90": 1, "sm_80": 2, "sm_90": 1, "sm_90a": 1}
-    assert dump.of_libraries([library], "x", ["sm_90"]).architectures() == ("sm_90", "sm_90a")
+    assert fatbin.count_images(library) == {"compute_90": 1, "sm_80": 2, "sm_90": 1, "sm_90a": 1}
+    assert dump.dump_libraries([library], "x", ["sm_90"]).architectures() == ("sm_90", "sm_90a")
 
 
 def test_a_kept_dump_is_the_dump_and_always_the_same_bytes(tmp_path: Path) -> None:
-    made = dump.of_libraries([built(tmp_path, "x", ONE)], "x")
+    made = dump.dump_libraries([built(tmp_path, "x", ONE)], "x")
     for name in ("one", "two"):
-        dump.write(made, tmp_path / name)
-    assert dump.read(tmp_path / "one") == made
+        dump.write_dump(made, tmp_path / name)
+    assert dump.read_dump(tmp_path / "one") == made
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 def test_what_is_no_dump_no_library_or_has_nothing_is_told(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     with pytest.raises(DecoupleError, match="no dump of kernels"):
-        dump.read(tmp_path / "text")
+        dump.read_dump(tmp_path / "text")
     with pytest.raises(DecoupleError, match="not a readable ELF file"):
-        fatbin.architectures(tmp_path / "text")
+        fatbin.count_images(tmp_path / "text")
     library = built(tmp_path, "x", ONE)
     with pytest.raises(DecoupleError, match="no machine code for sm_80, only sm_90"):
-        dump.of_libraries([library], "x", ["sm_80"])
-    other = dump.of_libraries([built(tmp_path, "y", ONE, arch="sm_80")], "y")
+        dump.dump_libraries([library], "x", ["sm_80"])
+    other = dump.dump_libraries([built(tmp_path, "y", ONE, arch="sm_80")], "y")
     with pytest.raises(DecoupleError, match="no architecture in both: sm_90 and sm_80"):
-        compare.compare(dump.of_libraries([library], "x"), other)
+        compare.compare_dumps(dump.dump_libraries([library], "x"), other)
 
 
 def test_a_container_that_is_not_understood_is_an_error_and_not_skipped(tmp_path: Path) -> None:
     good = cubins.fatbin([("sm_90", cubins.cubin(ONE))])
     library = cubins.library(tmp_path / "libx.so", [good[:4] + b"\x02" + good[5:]])
     with pytest.raises(DecoupleError, match="no fatbin container of version 1"):
-        fatbin.architectures(library)
+        fatbin.count_images(library)
 
 
 def test_a_damaged_image_is_told(tmp_path: Path) -> None:
@@ -159,35 +159,35 @@ def test_a_damaged_image_is_told(tmp_path: Path) -> None:
     packed[16 + 72] ^= 0xFF
     library = cubins.library(tmp_path / "libx.so", [bytes(packed)])
     with pytest.raises(DecoupleError, match="a damaged image"):
-        list(fatbin.images(library))
+        list(fatbin.read_images(library))
 
 
 def test_the_host_registers_every_kernel_and_names_what_it_calls(tmp_path: Path) -> None:
     image = [cubins.fatbin([("sm_90", cubins.cubin(ONE))])]
     names = [one.name for one in ONE]
     whole = cubins.library(tmp_path / "liba.so", image, registers=names, calls=["cudaMalloc", "malloc_it"])
-    assert host.host(whole, "sm_90") == host.HostSymbols(frozenset({"cudaMalloc"}), 1, 2, ())
+    assert host.read_host_symbols(whole, "sm_90") == host.HostSymbols(frozenset({"cudaMalloc"}), 1, 2, ())
     forgotten = cubins.library(tmp_path / "libb.so", image, registers=names[:1])
-    assert host.host(forgotten, "sm_90").unregistered == (ONE[1].name,)
+    assert host.read_host_symbols(forgotten, "sm_90").unregistered == (ONE[1].name,)
 
 
 def test_how_the_bytes_differ(tmp_path: Path) -> None:
     ours, theirs = bytes(range(48)), bytes(range(16)) + b"!" * 16 + bytes(range(32, 48))
     paths = [built(tmp_path, "a", [Made(ONE[0].name, ours)]), built(tmp_path, "b", [Made(OTHER[0].name, theirs)])]
-    found = compare.compare(*(dump.of_libraries([path], path.name) for path in paths)).found
-    (seen,) = look.look(paths[:1], paths[1:], found)
+    found = compare.compare_dumps(*(dump.dump_libraries([path], path.name) for path in paths)).found
+    (seen,) = look.compare_code(paths[:1], paths[1:], found)
     assert (seen.ours, seen.theirs, seen.moved, seen.foreign, seen.first[0]) == (3, 3, 1, 1, 1)
 
 
 def test_one_more_than_was_explained_explains_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = compare.Explained(("built/official",), "a line number", code={"SummaryOps.cu": 1})
-    monkeypatch.setattr(compare, "explanations", lambda: [row])
-    ours = dump.of_libraries([built(tmp_path, "a", [Made(ONE[0].name, b"!" * 32), ONE[1]])], "a")
-    both = dump.of_libraries([built(tmp_path, "c", [Made(one.name, b"!" * 16) for one in ONE])], "c")
-    theirs = dump.of_libraries([built(tmp_path, "b", OTHER)], "b")
-    assert compare.compare(ours, theirs, sides="built/official").ok
-    assert not compare.compare(ours, theirs, sides="built/monolith").ok
-    assert not compare.compare(both, theirs, sides="built/official").ok
+    row = compare.KernelExplanation(("built/official",), "a line number", code={"SummaryOps.cu": 1})
+    monkeypatch.setattr(compare, "load_explanations", lambda: [row])
+    ours = dump.dump_libraries([built(tmp_path, "a", [Made(ONE[0].name, b"!" * 32), ONE[1]])], "a")
+    both = dump.dump_libraries([built(tmp_path, "c", [Made(one.name, b"!" * 16) for one in ONE])], "c")
+    theirs = dump.dump_libraries([built(tmp_path, "b", OTHER)], "b")
+    assert compare.compare_dumps(ours, theirs, sides="built/official").ok
+    assert not compare.compare_dumps(ours, theirs, sides="built/monolith").ok
+    assert not compare.compare_dumps(both, theirs, sides="built/official").ok
 
 
 def test_what_a_third_build_has_as_ours_is_the_other_sides_difference(tmp_path: Path) -> None:
@@ -198,14 +198,14 @@ def test_what_a_third_build_has_as_ours_is_the_other_sides_difference(tmp_path: 
         "theirs": [Made(OTHER[0].name, b"!" * 32), OTHER[1], more],
         "official": [*OTHER, mine],
     }
-    ours, theirs, official = (dump.of_libraries([built(tmp_path, name, made)], name) for name, made in sides.items())
-    assert {one.what for one in compare.compare(ours, theirs).found} == {"code", "missing", "extra"}
-    found = compare.compare(ours, theirs, witness=official)
+    ours, theirs, official = (dump.dump_libraries([built(tmp_path, name, made)], name) for name, made in sides.items())
+    assert {one.what for one in compare.compare_dumps(ours, theirs).found} == {"code", "missing", "extra"}
+    found = compare.compare_dumps(ours, theirs, witness=official)
     assert found.ok and {one.reason for one in found.found} == {"official is as ours"} and found.same == 1
-    planted = dump.of_libraries([built(tmp_path, "planted", [Made(ONE[0].name, b"?" * 32), ONE[1], mine])], "planted")
-    (fault,) = [one for one in compare.compare(planted, theirs, witness=official).found if not one.reason]
+    planted = dump.dump_libraries([built(tmp_path, "planted", [Made(ONE[0].name, b"?" * 32), ONE[1], mine])], "planted")
+    (fault,) = [one for one in compare.compare_dumps(planted, theirs, witness=official).found if not one.reason]
     assert (fault.what, fault.file) == ("code", "SummaryOps.cu")
-    assert not compare.compare(ours, theirs, witness=theirs).ok
+    assert not compare.compare_dumps(ours, theirs, witness=theirs).ok
 
 
 def test_what_two_hosts_ask_for_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

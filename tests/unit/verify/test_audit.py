@@ -20,7 +20,7 @@ def test_a_library_as_the_linker_wrote_it(compile_library: Compile) -> None:
         "int one(void) { return other() + (maybe ? maybe() : 0); }",
         needs=[other],
     )
-    library = elf.read(made)
+    library = elf.read_library(made)
     assert library.name == "libone.so"
     assert library.needed[0] == "libother.so"
     assert "one" in library.defined
@@ -31,7 +31,7 @@ def test_a_library_as_the_linker_wrote_it(compile_library: Compile) -> None:
 
 def test_a_clean_core(compile_library: Compile) -> None:
     made = compile_library("libtorch_cpu.so", "int at_add(int a) { return a; } int custom(void) { return 0; }")
-    report = audit.audit_core(audit.libraries(made.parent))
+    report = audit.audit_core(audit.list_libraries(made.parent))
     assert report.faults == ()
     assert report.files == 1
 
@@ -39,7 +39,7 @@ def test_a_clean_core(compile_library: Compile) -> None:
 def test_needing_a_cuda_library(compile_library: Compile) -> None:
     cudart = compile_library("libcudart.so.12", "int cudaGetDevice(int* d) { return *d; }", side="toolkit")
     made = compile_library("libtorch_cpu.so", "int nothing(void) { return 0; }", needs=[cudart])
-    assert [str(fault) for fault in audit.audit_core(audit.libraries(made.parent)).faults] == [
+    assert [str(fault) for fault in audit.audit_core(audit.list_libraries(made.parent)).faults] == [
         "libtorch_cpu.so: needs a CUDA library: libcudart.so.12"
     ]
 
@@ -53,7 +53,7 @@ def test_needing_a_cuda_library(compile_library: Compile) -> None:
 )
 def test_naming_a_cuda_symbol(compile_library: Compile, symbol: str) -> None:
     made = compile_library("libtorch_cpu.so", f"int {symbol}(void); int use(void) {{ return {symbol}(); }}")
-    (fault,) = audit.audit_core(audit.libraries(made.parent)).faults
+    (fault,) = audit.audit_core(audit.list_libraries(made.parent)).faults
     assert fault.rule == "names CUDA symbols"
     assert symbol in fault.detail
 
@@ -61,22 +61,22 @@ def test_naming_a_cuda_symbol(compile_library: Compile, symbol: str) -> None:
 @pytest.mark.parametrize("symbol", ["customary", "cuckoo", "_ZN2at6detail12getCUDAHooksEv", "ncurses", "cube"])
 def test_names_that_only_look_like_it(compile_library: Compile, symbol: str) -> None:
     made = compile_library("libtorch_cpu.so", f"int {symbol}(void); int use(void) {{ return {symbol}(); }}")
-    assert audit.audit_core(audit.libraries(made.parent)).faults == ()
+    assert audit.audit_core(audit.list_libraries(made.parent)).faults == ()
 
 
 @pytest.mark.parametrize("name", ["libcufile.so.0", "libtorch_cuda_linalg.so", "libnccl.so.2", "libcudnn_ops.so.9"])
 def test_every_line_of_the_rules_counts(name: str) -> None:
-    assert audit.cuda_library().match(name)  # rules wrapped over lines once lost every name after a line's end
-    assert not audit.cuda_library().match("libcustom.so")
+    assert audit.make_library_pattern().match(name)  # rules wrapped over lines once lost every name after a line's end
+    assert not audit.make_library_pattern().match("libcustom.so")
 
 
 def test_only_nvrtc_may_need_the_driver(compile_library: Compile) -> None:
     driver = compile_library("libcuda.so.1", "int cuInit(void) { return 0; }", side="driver")
     nvrtc = compile_library("libcaffe2_nvrtc.so", "int lazy(void) { return 0; }", needs=[driver], side="backend")
     compile_library("libtorch_cuda.so", "int kernels(void) { return 0; }", side="backend")
-    assert audit.audit_backend(audit.libraries(nvrtc.parent)).faults == ()
+    assert audit.audit_backend(audit.list_libraries(nvrtc.parent)).faults == ()
     compile_library("libtorch_cuda.so", "int kernels(void) { return 0; }", needs=[nvrtc], side="backend")
-    (fault,) = audit.audit_backend(audit.libraries(nvrtc.parent)).faults
+    (fault,) = audit.audit_backend(audit.list_libraries(nvrtc.parent)).faults
     assert str(fault) == "libtorch_cuda.so: needs the driver: libcuda.so.1 (by libcaffe2_nvrtc.so)"
 
 
@@ -84,7 +84,7 @@ def test_what_loads_before_torch_c_needs_no_libtorch_python(compile_library: Com
     python = compile_library("libtorch_python.so", "int THPVariable(void) { return 0; }")
     made = compile_library("libtorch_cuda.so", "int kernels(void) { return 0; }", needs=[python], side="backend")
     compile_library("libtorch_python_cuda.so", "int bindings(void) { return 0; }", needs=[python], side="backend")
-    (fault,) = audit.audit_backend(audit.libraries(made.parent)).faults
+    (fault,) = audit.audit_backend(audit.list_libraries(made.parent)).faults
     assert (fault.file, fault.rule) == ("libtorch_cuda.so", "needs libtorch_python")
 
 
@@ -97,7 +97,7 @@ def test_nothing_strong_is_defined_twice(compile_library: Compile) -> None:
         "int both(void) { return 0; } __attribute__((weak)) int vague(void) { return 0; }",
         side="backend",
     )
-    report = audit.audit_pair(audit.libraries(one.parent), audit.libraries(two.parent))
+    report = audit.audit_pair(audit.list_libraries(one.parent), audit.list_libraries(two.parent))
     assert [str(fault) for fault in report.faults] == ["libtorch_cuda.so: defines what libtorch_cpu.so defines: both"]
 
 
@@ -107,7 +107,7 @@ def test_bindings_of_another_registry_of_pybind11_are_named(compile_library: Com
     def bindings(version: int, side: str) -> list[elf.Library]:
         text = f"__pybind11_internals_v5_gcc_libstdcpp_cxxabi{version}__"
         made = compile_library(f"lib{side}.so", f'const char* {side}(void) {{ return "{text}"; }}', side=side)
-        return audit.libraries(made.parent)
+        return audit.list_libraries(made.parent)
 
     core = bindings(1011, "core")
     assert audit.audit_registry(core, bindings(1011, "same")).faults == ()
@@ -124,13 +124,13 @@ def test_a_symbol_that_neither_wheel_defines(compile_library: Compile) -> None:
         'int use(void) { return _ZN2at3addEv() + _ZN2at8getHooksEv() + puts(""); }',
         side="backend",
     )
-    (fault,) = audit.audit_resolved(audit.libraries(two.parent), audit.libraries(one.parent)).faults
+    (fault,) = audit.audit_resolved(audit.list_libraries(two.parent), audit.list_libraries(one.parent)).faults
     assert fault.detail == "_ZN2at8getHooksEv"
 
 
 def test_looking_at_nothing_is_not_a_pass(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="no ELF file in it"):
-        audit.libraries(tmp_path)
+        audit.list_libraries(tmp_path)
 
 
 def test_a_wheel_is_looked_into(compile_library: Compile, tmp_path: Path) -> None:
@@ -139,32 +139,32 @@ def test_a_wheel_is_looked_into(compile_library: Compile, tmp_path: Path) -> Non
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.write(made, "torch/lib/libtorch_cpu.so")
         archive.writestr("torch/__init__.py", "")
-    with audit.opened(wheel) as folder:
-        assert [library.name for library in audit.libraries(folder)] == ["libtorch_cpu.so"]
+    with audit.open_folder(wheel) as folder:
+        assert [library.name for library in audit.list_libraries(folder)] == ["libtorch_cpu.so"]
 
 
 def test_a_truncated_library_is_named(compile_library: Compile) -> None:
     made = compile_library("libtorch_cpu.so", "int f(void) { return 0; }")
     made.write_bytes(made.read_bytes()[:1000])
     with pytest.raises(DecoupleError, match=r"libtorch_cpu\.so: not a readable ELF file"):
-        audit.libraries(made.parent)
+        audit.list_libraries(made.parent)
 
 
 def test_a_neighbour_is_found_by_the_run_path(compile_library: Compile) -> None:
     c10 = compile_library("libc10.so", "int c10(void) { return 0; }")
     lost = compile_library("libtorch_cpu.so", "int c10(void); int at(void) { return c10(); }", needs=[c10])
-    assert [str(fault) for fault in audit.audit_layout(audit.libraries(lost.parent)).faults] == [
+    assert [str(fault) for fault in audit.audit_layout(audit.list_libraries(lost.parent)).faults] == [
         "libtorch_cpu.so: does not find its neighbour: libc10.so (run path: none)"
     ]
     flags = ["-Wl,-rpath,$ORIGIN"]
     compile_library("libtorch_cpu.so", "int c10(void); int at(void) { return c10(); }", needs=[c10], flags=flags)
-    assert audit.audit_layout(audit.libraries(lost.parent)).faults == ()
+    assert audit.audit_layout(audit.list_libraries(lost.parent)).faults == ()
 
 
 def test_links_that_became_copies_are_named(compile_library: Compile) -> None:
     made = compile_library("libc10.so", "int c10(void) { return 0; }")
     (made.parent / "libc10.so.2.6").write_bytes(made.read_bytes())
-    (fault,) = audit.audit_layout(audit.libraries(made.parent)).faults
+    (fault,) = audit.audit_layout(audit.list_libraries(made.parent)).faults
     assert str(fault).startswith("libc10.so, libc10.so.2.6: are one library several times: soname libc10.so")
 
 
@@ -172,12 +172,12 @@ def test_a_library_that_a_newer_glibc_refuses_is_named(compile_library: Compile)
     """One assembler file without its note is enough; glibc 2.41 said so of the first portable core on Debian 13."""
     compile_library("libtorch_cpu.so", 'int f(void) { return 0; } __asm__(".text");')
     made = compile_library("libc10.so", "int c10(void) { return 0; }", flags=["-Wl,-z,execstack"])
-    (fault,) = audit.audit_layout(audit.libraries(made.parent)).faults
+    (fault,) = audit.audit_layout(audit.list_libraries(made.parent)).faults
     assert str(fault).startswith("libc10.so: asks for an executable stack: glibc 2.41 (Debian 13) opens none such")
 
 
 def test_a_core_that_nobody_could_load_is_seen_before_it_is_loaded(compile_library: Compile) -> None:
     symbol = "_ZN2at6native12DispatchStub4AVX2E"  # declared, used, and defined by no kernel
     made = compile_library("libtorch_cpu.so", f"extern int {symbol}; int use(void) {{ return {symbol}; }}")
-    (fault,) = audit.audit_resolved(audit.libraries(made.parent)).faults
+    (fault,) = audit.audit_resolved(audit.list_libraries(made.parent)).faults
     assert str(fault) == f"libtorch_cpu.so: undefined: {symbol}"

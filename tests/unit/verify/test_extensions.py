@@ -14,7 +14,7 @@ import pytest
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.release.manifest import RemoteFile
 from decouple.verify import extensions
-from decouple.verify.venvs import Tried, Workplace, install
+from decouple.verify.venvs import TorchEnvironment, Workplace, install_wheels
 
 PROJECT = Path(__file__).parents[3]
 
@@ -40,7 +40,7 @@ def sdist(folder: Path, *tops: str) -> Path:
 
 
 def test_each_project_is_in_the_repository_or_pinned_by_its_hash() -> None:
-    named = extensions.load()
+    named = extensions.load_extensions()
     assert len(named) >= 2
     for one in named:
         if isinstance(one.source, RemoteFile):
@@ -52,42 +52,42 @@ def test_each_project_is_in_the_repository_or_pinned_by_its_hash() -> None:
 
 def test_a_name_that_is_none_is_refused_with_the_others() -> None:
     with pytest.raises(UsageError, match=r"no_such: no project of extensions.toml.*") as refused:
-        extensions.named(["no_such"])
+        extensions.select_extensions(["no_such"])
     assert "fast_rnnt" in str(refused.value.next_step)
-    assert [one.name for one in extensions.named(["app"])] == ["app"]
+    assert [one.name for one in extensions.select_extensions(["app"])] == ["app"]
 
 
 def test_an_sdist_is_opened_to_the_folder_that_is_in_it(tmp_path: Path) -> None:
-    extensions.lay(sdist(tmp_path, "project-1.0"), tmp_path / "laid")
+    extensions.unpack_project(sdist(tmp_path, "project-1.0"), tmp_path / "laid")
     assert [path.name for path in (tmp_path / "laid").iterdir()] == ["setup.py"]
 
 
 def test_an_sdist_with_two_folders_at_its_top_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match=r"project-1\.0\.tar\.gz.*second top folder"):
-        extensions.lay(sdist(tmp_path, "one", "two"), tmp_path / "laid")
+        extensions.unpack_project(sdist(tmp_path, "one", "two"), tmp_path / "laid")
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workplace, Tried]:
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workplace, TorchEnvironment]:
     """A place to compile in, and a virtual environment there. Making one takes seconds, so the tests share it."""
     folder = tmp_path_factory.mktemp("verify")
     place = Workplace(Here(), folder, str(folder), folder / "verify.log")
-    return place, install(place, "both", [])
+    return place, install_wheels(place, "both", [])
 
 
 def test_a_project_that_does_not_build_is_a_failed_check_that_names_the_log(
-    workplace: tuple[Workplace, Tried], tmp_path: Path
+    workplace: tuple[Workplace, TorchEnvironment], tmp_path: Path
 ) -> None:
     place, both = workplace
     (tmp_path / "setup.py").write_text("raise SystemExit('error: no compiler for you')\n")
     broken = extensions.Extension("broken", says="", trial="pass", folder=str(tmp_path))
     check = extensions.compile_and_try(place, both, broken, tmp_path, {})
-    assert not check.ok
-    assert str(place.log) in check.seen
+    assert not check.passed
+    assert str(place.log) in check.observed
 
 
 def test_a_wheel_of_an_earlier_run_is_not_taken_for_the_one_that_was_asked_for(
-    workplace: tuple[Workplace, Tried], tmp_path: Path
+    workplace: tuple[Workplace, TorchEnvironment], tmp_path: Path
 ) -> None:
     place, both = workplace
     stale = both.folder / "extensions" / "empty" / "wheel" / "empty-0.9-py3-none-any.whl"
@@ -119,7 +119,7 @@ print("other", pathlib.Path(os.environ["OTHER"], "setup.py").exists())
     ],
 )
 def test_a_script_compiles_in_the_projects_folder_and_says_what_it_saw(
-    workplace: tuple[Workplace, Tried], tmp_path: Path, says: str, library: str, ok: bool, seen: str
+    workplace: tuple[Workplace, TorchEnvironment], tmp_path: Path, says: str, library: str, ok: bool, seen: str
 ) -> None:
     place, both = workplace
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -131,6 +131,6 @@ def test_a_script_compiles_in_the_projects_folder_and_says_what_it_saw(
     laid = tmp_path / "laid"
     laid.mkdir()
     check = extensions.compile_and_try(place, both, one, laid, {"LIBRARY": library}, str(tmp_path))
-    assert check.ok is ok
-    assert seen in check.seen
+    assert check.passed is ok
+    assert seen in check.observed
     assert "other True" in place.log.read_text() or not ok

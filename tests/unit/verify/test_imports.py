@@ -22,7 +22,7 @@ openat(AT_FDCWD, "/etc/passwd", O_RDONLY) = 4
 
 
 def test_an_attempt_counts_as_much_as_a_success() -> None:
-    found = imports.parse(TRACE)
+    found = imports.parse_trace(TRACE)
     assert found.opened == ("/usr/lib/libc.so.6", "/usr/lib/libtorch_cuda.so", "/usr/lib/libcustom.so")
     assert found.cuda() == ["/opt/x/libcudart.so.12", "/usr/lib/libtorch_cuda.so"]
 
@@ -38,7 +38,7 @@ def strace() -> None:
 
 @pytest.mark.usefixtures("strace")
 def test_a_real_process() -> None:
-    found = imports.libraries_opened(
+    found = imports.trace_libraries(
         [sys.executable], "import ctypes\ntry: ctypes.CDLL('libcuda.so.1')\nexcept OSError: 0"
     )
     assert found.opened
@@ -49,7 +49,7 @@ def test_a_real_process() -> None:
 @pytest.mark.usefixtures("strace")
 def test_code_that_fails_is_no_answer() -> None:
     with pytest.raises(DecoupleError, match="ZeroDivisionError"):
-        imports.libraries_opened([sys.executable], "1/0")
+        imports.trace_libraries([sys.executable], "1/0")
 
 
 ASK_FOR_LIBUTIL = "import ctypes\ntry: ctypes.CDLL('libutil.so.1'); print('there')\nexcept OSError: open({!r}, 'w')"
@@ -59,14 +59,14 @@ ASK_FOR_LIBUTIL = "import ctypes\ntry: ctypes.CDLL('libutil.so.1'); print('there
 def test_a_library_is_hidden_from_one_process(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     code = ASK_FOR_LIBUTIL.format(str(gone))
-    opened = imports.libraries_opened([sys.executable], code).opened
+    opened = imports.trace_libraries([sys.executable], code).opened
     (there,) = (path for path in opened if path.endswith("/libutil.so.1"))
     assert not gone.exists()
-    assert imports.runs_without([sys.executable], [there], code) >= 1
+    assert imports.run_without([sys.executable], [there], code) >= 1
     assert gone.exists()
 
 
 @pytest.mark.usefixtures("strace")
 def test_hiding_what_nobody_asks_for_is_no_proof() -> None:
     with pytest.raises(DecoupleError, match=r"never asked for /lib/libnever\.so"):
-        imports.runs_without([sys.executable], ["/lib/libnever.so"], "0")
+        imports.run_without([sys.executable], ["/lib/libnever.so"], "0")

@@ -23,7 +23,7 @@ def offer(**changes: Any) -> dict[str, Any]:
 
 
 def test_the_same_is_a_hundred_percent() -> None:
-    assert [one.percent for one in parity.compare(offer(), offer())] == [100.0, 100.0, 100.0]
+    assert [one.percent for one in parity.compare_parity(offer(), offer())] == [100.0, 100.0, 100.0]
 
 
 def test_every_missing_extra_and_different_name_is_told() -> None:
@@ -32,7 +32,7 @@ def test_every_missing_extra_and_different_name_is_told() -> None:
         bindings=["_CudaStreamBase"],
         api={"torch.cuda.is_available": "def(device) -> bool", "torch.cuda.Stream": "class(query)"},
     )
-    dispatcher, bindings, api = parity.compare(ours, offer())
+    dispatcher, bindings, api = parity.compare_parity(ours, offer())
     assert (dispatcher.percent, dispatcher.missing, dispatcher.extra) == (50.0, ("aten::mm",), ("mine::op",))
     assert bindings.missing == ("_cuda_init",)
     assert api.percent == 50.0
@@ -40,32 +40,32 @@ def test_every_missing_extra_and_different_name_is_told() -> None:
 
 
 def test_a_dispatch_key_that_is_not_there_at_all_is_all_missing() -> None:
-    assert parity.compare(offer(dispatcher={}), offer())[0].percent == 0.0
+    assert parity.compare_parity(offer(dispatcher={}), offer())[0].percent == 0.0
 
 
 def test_nothing_to_compare_with_is_not_a_pass() -> None:
-    assert parity.compare(offer(bindings=[]), offer(bindings=[]))[1].percent == 0.0
+    assert parity.compare_parity(offer(bindings=[]), offer(bindings=[]))[1].percent == 0.0
 
 
 def test_what_an_unmodified_core_is_without_has_its_reason_and_still_counts() -> None:
     nccl, stream = "_distributed_c10d.ProcessGroupNCCL.abort", "_CudaStreamBase"
-    _, names, _ = parity.compare(offer(bindings=[]), offer(bindings=[nccl, stream]))
-    stock = parity.explained(names, "stock")
+    _, names, _ = parity.compare_parity(offer(bindings=[]), offer(bindings=[nccl, stream]))
+    stock = parity.explain_missing(names, "stock")
     assert (stock.percent, list(stock.reasons), stock.ok) == (0.0, [nccl], False)
-    assert not parity.explained(names, "built").reasons
+    assert not parity.explain_missing(names, "built").reasons
 
 
 def test_what_another_cuda_is_without_has_its_reason_there_alone() -> None:
     reduce, sparse = "symm_mem::one_shot_all_reduce", "_cusparselt.mm_search"
-    operators, names, _ = parity.compare(
+    operators, names, _ = parity.compare_parity(
         offer(dispatcher={"CUDA": []}, bindings=[]), offer(dispatcher={"CUDA": [reduce]}, bindings=[sparse])
     )
     for found, why in ((operators, "from CUDA 12.3 on"), (names, "no registry has cuSPARSELt for CUDA 11")):
-        old = parity.explained(found, "built", "11.8")
+        old = parity.explain_missing(found, "built", "11.8")
         assert old.ok
         assert why in next(iter(old.reasons.values()))
-        assert not parity.explained(found, "built", "12.4").ok
-        assert not parity.explained(found, "built").ok, "the official wheel's own CUDA has it"
+        assert not parity.explain_missing(found, "built", "12.4").ok
+        assert not parity.explain_missing(found, "built").ok, "the official wheel's own CUDA has it"
 
 
 @pytest.mark.parametrize("order", ["'aten::a', 'prim::b', 'c'", "'c', 'prim::b', 'aten::a'"])
@@ -82,8 +82,8 @@ def test_a_set_in_a_signature_is_the_same_in_any_order(order: str) -> None:
     assert describe_thing(kinds) == f"def{said}"
 
 
-def exported(*strong: str, vague: tuple[str, ...] = ()) -> parity.Exported:
-    return parity.Exported(frozenset(strong), frozenset(vague))
+def exported(*strong: str, vague: tuple[str, ...] = ()) -> parity.ExportedSymbols:
+    return parity.ExportedSymbols(frozenset(strong), frozenset(vague))
 
 
 def test_symbols_of_other_namespaces_do_not_count() -> None:
@@ -111,4 +111,4 @@ def test_what_is_missing_on_purpose_lowers_the_figure_and_is_no_fault() -> None:
 
 def test_a_python_without_torch_is_told_in_its_own_words(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="torch cannot be asked: ModuleNotFoundError: No module named 'torch'"):
-        parity.dump([sys.executable, "-I", "-S"], tmp_path)
+        parity.dump_torch([sys.executable, "-I", "-S"], tmp_path)

@@ -14,9 +14,9 @@ from decouple.base.paths import find_project
 from decouple.release import status, status_table
 from decouple.series import check
 from decouple.verify import patches
-from decouple.verify.patches import PatchQuestion, Told
+from decouple.verify.patches import PatchQuestion, TorchReply
 
-QUESTIONS = patches.questions()
+QUESTIONS = patches.load_questions()
 
 
 def test_each_question_is_of_a_patch_and_the_patch_makes_the_difference() -> None:
@@ -47,16 +47,16 @@ def test_each_question_is_of_a_patch_and_the_patch_makes_the_difference() -> Non
 def test_an_answer_is_judged_by_the_kind_of_torch_that_gave_it(kind: str, device: bool, answer: str) -> None:
     (one,) = (one for one in QUESTIONS if "grows" in one.asks)
     said = answer if answer != "cuda:0" else "cuda:0 [4096, 8, 0]"
-    (kept,) = patches.judged([one], Told("2.6.0", kind, device, (said,)))
-    (broken,) = patches.judged([one], Told("2.6.0", kind, device, ("another " + said,)))
+    (kept,) = patches.judge_answers([one], TorchReply("2.6.0", kind, device, (said,)))
+    (broken,) = patches.judge_answers([one], TorchReply("2.6.0", kind, device, ("another " + said,)))
     assert (kept.ok, broken.ok, broken.seen) == (True, False, "another " + said)
 
 
 def test_a_patch_that_a_series_dropped_is_not_asked_and_nothing_is_promised_where_no_column_says_it() -> None:
-    assert patches.of_patches(QUESTIONS, ["storage-resize-stub"]) == tuple(
+    assert patches.select_questions(QUESTIONS, ["storage-resize-stub"]) == tuple(
         one for one in QUESTIONS if one.patch == "storage-resize-stub"
     )
-    assert patches.judged(QUESTIONS, Told("2.6.0", "unpatched", False, ())) == ()
+    assert patches.judge_answers(QUESTIONS, TorchReply("2.6.0", "unpatched", False, ())) == ()
 
 
 TORCH = """
@@ -84,8 +84,8 @@ def python(tmp_path: Path) -> Path:
     return script
 
 
-def ask(python: Path, *programs: str) -> Told:
-    return patches.tell([str(python), str(find_project() / patches.INSIDE), json.dumps(programs)])
+def ask(python: Path, *programs: str) -> TorchReply:
+    return patches.run_questions([str(python), str(find_project() / patches.INSIDE), json.dumps(programs)])
 
 
 def test_what_a_torch_is_it_says_itself(python: Path, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_an_error_is_an_answer_and_a_death_takes_the_questions_behind_it(python:
     told = ask(python, "print('hello'); answer = 1", "answer = nothing", "import os; os._exit(3)", "answer = 2")
     assert told.answers == ("1", "NameError: name 'nothing' is not defined", "its process ended by exit status 3")
     question = PatchQuestion("p", "x", "", *(patches.re.compile("2"),) * 4)
-    (_, _, died, last) = patches.judged([question] * 4, Told("2.6.0", "patched", True, told.answers))
+    (_, _, died, last) = patches.judge_answers([question] * 4, TorchReply("2.6.0", "patched", True, told.answers))
     assert (died.ok, last.ok, last.seen) == (False, False, "not asked: the process had ended")
 
 
@@ -123,7 +123,9 @@ def test_on_the_command_line_with_the_result_in_the_status(
     for name in ("series", "patches", "scripts"):
         (tmp_path / name).symlink_to(find_project() / name)
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
-    monkeypatch.setattr(patches, "questions", lambda: tuple(one for one in QUESTIONS if "not a device's" in one.asks))
+    monkeypatch.setattr(
+        patches, "load_questions", lambda: tuple(one for one in QUESTIONS if "not a device's" in one.asks)
+    )
     words = ["test-patches", "2.6", "--torch", str(python), "--device", "gpu", "--label", "mine", "--record"]
     assert cli.main(words) == 0
     assert "mine: torch 2.6.0, torch_cuda on an unmodified CPU torch, gpu device" in capsys.readouterr().out

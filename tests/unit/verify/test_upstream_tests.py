@@ -9,8 +9,15 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.build import systems
-from decouple.verify.upstream_tests import UpstreamSuite, alone, compare, load, outcomes, parse
-from decouple.verify.venvs import Tried
+from decouple.verify.upstream_tests import (
+    UpstreamSuite,
+    check_outcomes,
+    compare_outcomes,
+    load_suites,
+    parse_report,
+    run_suites,
+)
+from decouple.verify.venvs import TorchEnvironment
 
 TESTS = """
 import pytest
@@ -24,11 +31,11 @@ class TestThings:
 
 
 def run(folder: Path, *suites: UpstreamSuite) -> dict[str, str]:
-    return outcomes(here(folder), str(folder), suites, folder / "tests.log")
+    return run_suites(here(folder), str(folder), suites, folder / "tests.log")
 
 
-def here(folder: Path) -> Tried:
-    return Tried("here", (sys.executable,), folder, str(folder))
+def here(folder: Path) -> TorchEnvironment:
+    return TorchEnvironment("here", (sys.executable,), folder, str(folder))
 
 
 def test_outcomes_of_a_real_run(tmp_path: Path) -> None:
@@ -60,29 +67,31 @@ def test_a_file_that_ends_by_a_signal_is_named_and_the_others_run(tmp_path: Path
     suites = [UpstreamSuite(name, "") for name in ("test_crash.py", "test_things.py")]
     seen = run(tmp_path, *suites)
     assert seen == {"test_crash.py": "SIGSEGV", "test_things.py::test_things::test_two": "passed"}
-    new, known = (alone(seen, {"test_crash.py": why}) for why in ("", "a reason"))
-    assert (new.ok, new.seen) == (False, "1 passed, 0 skipped, 1 failed\n       test_crash.py ended by SIGSEGV")
-    assert known.ok and "SIGSEGV, with the official wheel too: a reason" in known.seen
-    assert alone(seen | {"test_crash.py::X::y": "failed"}, {"test_crash.py": "a reason"}).ok is False
-    assert alone({"test_crash.py": "SIGSEGV"}, {"test_crash.py": "a reason"}).ok is False, "nothing passed"
-    assert compare(seen, seen).ok and not compare(seen, {**seen, "test_crash.py": "SIGABRT"}).ok
+    new, known = (check_outcomes(seen, {"test_crash.py": why}) for why in ("", "a reason"))
+    assert (new.passed, new.observed) == (False, "1 passed, 0 skipped, 1 failed\n       test_crash.py ended by SIGSEGV")
+    assert known.passed and "SIGSEGV, with the official wheel too: a reason" in known.observed
+    assert check_outcomes(seen | {"test_crash.py::X::y": "failed"}, {"test_crash.py": "a reason"}).passed is False
+    assert check_outcomes({"test_crash.py": "SIGSEGV"}, {"test_crash.py": "a reason"}).passed is False, "nothing passed"
+    assert (
+        compare_outcomes(seen, seen).passed and not compare_outcomes(seen, {**seen, "test_crash.py": "SIGABRT"}).passed
+    )
 
 
 def test_what_passes_on_stock_must_pass_on_ours() -> None:
     stock = {"a": "passed", "b": "skipped", "c": "failed"}
-    assert compare(stock, stock).ok
-    worse = compare(stock | {"a": "failed"}, stock)
-    assert not worse.ok
-    assert "a (passed on the stock build, failed on ours)" in worse.seen
-    assert not compare({"b": "skipped", "c": "failed"}, stock).ok  # a test is gone
-    assert not compare({}, {}).ok
+    assert compare_outcomes(stock, stock).passed
+    worse = compare_outcomes(stock | {"a": "failed"}, stock)
+    assert not worse.passed
+    assert "a (passed on the stock build, failed on ours)" in worse.observed
+    assert not compare_outcomes({"b": "skipped", "c": "failed"}, stock).passed  # a test is gone
+    assert not compare_outcomes({}, {}).passed
 
 
 def test_the_report_is_junit() -> None:
     report = '<testsuites><testsuite><testcase classname="test_x.TestX" name="test_y"/></testsuite></testsuites>'
-    assert parse(report, "test_x.py") == {"test_x.py::TestX::test_y": "passed"}
+    assert parse_report(report, "test_x.py") == {"test_x.py::TestX::test_y": "passed"}
 
 
 def test_each_suite_is_a_file_of_upstream() -> None:
-    assert all(suite.file.startswith("test_") for suite in load())
-    assert {name for suite in load() for name in suite.crashes} <= {system.name for system in systems.known()}
+    assert all(suite.file.startswith("test_") for suite in load_suites())
+    assert {name for suite in load_suites() for name in suite.crashes} <= {system.name for system in systems.known()}

@@ -19,11 +19,11 @@ from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.verify import elf
 from decouple.verify.elf import Library
 from decouple.verify.whole import compared, exports, files, offer, told
-from decouple.verify.whole.compared import Compared, Reason
+from decouple.verify.whole.compared import Reason, SectionComparison
 from tests.unit.verify import pretended
 from tests.unit.verify.conftest import Compile
 
-Sections = dict[str, Compared]
+Sections = dict[str, SectionComparison]
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def both(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def table(ours: Path, theirs: Path) -> Sections:
-    offers = [offer.ask(offer.Asked((str(python),), python.parent)) for python in (ours, theirs)]
-    return {one.section: one for one in offer.compare(*offers)}
+    offers = [offer.ask_torch(offer.TorchLocation((str(python),), python.parent)) for python in (ours, theirs)]
+    return {one.section: one for one in offer.compare_offers(*offers)}
 
 
 def test_the_same_twice_differs_in_nothing(both: tuple[Path, Path]) -> None:
@@ -130,14 +130,14 @@ def test_wheels_are_asked_in_place_of_what_the_other_python_has(tmp_path: Path) 
     pretended.plant(ours, "torch/version.py", "+cu124", "+decoupled")
     made = wheel(tmp_path, ours)
     python = flow.unpacked(theirs, tmp_path / "made/whole", [made])
-    assert offer.ask(offer.Asked((str(python),), tmp_path)).said["torch"] == "2.6.0+decoupled"
+    assert offer.ask_torch(offer.TorchLocation((str(python),), tmp_path)).said["torch"] == "2.6.0+decoupled"
     mark = tmp_path / "made/whole.content"
     before = mark.stat().st_mtime_ns
     flow.unpacked(theirs, tmp_path / "made/whole", [made])
     assert mark.stat().st_mtime_ns == before  # nothing was made anew
     pretended.plant(ours, "torch/version.py", "+decoupled", "+decoupled.1")
     again = flow.unpacked(theirs, tmp_path / "made/whole", [wheel(tmp_path, ours)])
-    assert offer.ask(offer.Asked((str(again),), tmp_path)).said["torch"] == "2.6.0+decoupled.1"
+    assert offer.ask_torch(offer.TorchLocation((str(again),), tmp_path)).said["torch"] == "2.6.0+decoupled.1"
 
 
 @pytest.fixture
@@ -191,25 +191,27 @@ def reason(names: str, section: str = "API", sides: tuple[str, ...] = ("built",)
 
 
 def test_a_reason_explains_what_is_missing_or_different_and_one_that_nothing_meets_is_a_fault() -> None:
-    section = compared.compare("API", {"a": 1, "b": 1, "mine": 1}, {"a": 2, "b": 1, "gone": 1})
-    found = compared.judge([section], "built", [reason("a"), reason("never"), reason("x", sides=("half",))])
+    section = compared.compare_names("API", {"a": 1, "b": 1, "mine": 1}, {"a": 2, "b": 1, "gone": 1})
+    found = compared.judge_sections([section], "built", [reason("a"), reason("never"), reason("x", sides=("half",))])
     (judged,) = found.sections
     assert (judged.unexplained, found.unused, found.ok) == (("gone",), ("API: never",), False)
     assert [(one.why, one.names) for one in judged.reasons] == [("because of a", ("a",))]
-    assert compared.judge([section], "built", [reason("a"), reason("g.*")]).ok  # what is extra needs no reason
-    assert not compared.judge([section], "half", [reason("a|gone")]).ok  # those of another kind of torch do not count
+    assert compared.judge_sections([section], "built", [reason("a"), reason("g.*")]).ok  # what is extra needs no reason
+    assert not compared.judge_sections(
+        [section], "half", [reason("a|gone")]
+    ).ok  # those of another kind of torch do not count
 
 
 def test_the_kind_of_a_torch_is_known_by_its_packages_or_version() -> None:
-    assert compared.side_of(["torch", "torch._decoupled"], "2.6.0") == "built"
-    assert compared.side_of(["torch", "torch_core_half"], "2.6.0+cu124") == "half"
-    assert compared.side_of(["torch"], "2.6.0+debian") == "debian"
-    assert compared.side_of(["torch"], "2.6.0") == "other"
+    assert compared.find_side(["torch", "torch._decoupled"], "2.6.0") == "built"
+    assert compared.find_side(["torch", "torch_core_half"], "2.6.0+cu124") == "half"
+    assert compared.find_side(["torch"], "2.6.0+debian") == "debian"
+    assert compared.find_side(["torch"], "2.6.0") == "other"
 
 
 def test_every_reason_is_of_a_known_side_and_section() -> None:
-    sides = {one.name for one in compared.rules().side}
-    assert [one.sides for one in compared.rules().reason if not one.sides <= sides] == []
+    sides = {one.name for one in compared.load_reasons().side}
+    assert [one.sides for one in compared.load_reasons().reason if not one.sides <= sides] == []
 
 
 SHOW = """PyTorch built with:
@@ -224,7 +226,7 @@ SHOW = """PyTorch built with:
 
 
 def test_settings_are_read_off_the_text_that_torch_prints() -> None:
-    found = told.settings(SHOW)
+    found = told.parse_settings(SHOW)
     assert found["GCC"] == "9.3"
     assert found["Intel(R) oneAPI Math Kernel Library"].startswith("2024.2-Product")
     assert (found["LAPACK"], found["CPU capability usage"]) == ("is enabled (usually provided by MKL)", "AVX512")
@@ -235,7 +237,7 @@ def test_threads_are_read_too() -> None:
     said = (
         "ATen/Parallel:\n\tat::get_num_threads() : 2\nOpenMP 201511 (a.k.a.)\nEnvironment variables:\n\tA : [not set]\n"
     )
-    assert told.threads(said) == {"at::get_num_threads()": "2", "OpenMP": "201511 (a.k.a.)", "A": "[not set]"}
+    assert told.parse_threads(said) == {"at::get_num_threads()": "2", "OpenMP": "201511 (a.k.a.)", "A": "[not set]"}
 
 
 def at(folder: Path, **texts: str) -> dict[str, Path]:
@@ -262,7 +264,7 @@ def test_a_file_that_the_split_moved_is_the_same_file(tmp_path: Path) -> None:
 def test_a_link_that_leads_nowhere_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch/libc10.so").symlink_to("/nowhere/libc10.so")
-    assert not files.below([tmp_path / "torch"])
+    assert not files.list_files([tmp_path / "torch"])
 
 
 def test_what_pip_writes_is_no_content(tmp_path: Path) -> None:
@@ -270,7 +272,7 @@ def test_what_pip_writes_is_no_content(tmp_path: Path) -> None:
     (info / "__pycache__").mkdir(parents=True)
     for name in ("RECORD", "INSTALLER", "METADATA", "LICENSE", "__pycache__/a.pyc"):
         (info / name).touch()
-    assert list(files.below([info])) == ["torch.dist-info/LICENSE"]
+    assert list(files.list_files([info])) == ["torch.dist-info/LICENSE"]
 
 
 def library(name: str, *defined: str, vague: tuple[str, ...] = ()) -> Library:
@@ -280,8 +282,10 @@ def library(name: str, *defined: str, vague: tuple[str, ...] = ()) -> Library:
 
 def test_a_removed_symbol_is_named_with_the_library_that_had_it(compile_library: Compile) -> None:
     code = "void _ZN2at3addEv(void) {} void _ZN2at3mulEv(void) {} void cblas_sgemm(void) {}"
-    theirs = elf.read(compile_library("libtorch_cpu.so", code, side="theirs"))
-    ours = elf.read(compile_library("libtorch_cpu.so", code.replace("void _ZN2at3mulEv(void) {}", ""), side="ours"))
+    theirs = elf.read_library(compile_library("libtorch_cpu.so", code, side="theirs"))
+    ours = elf.read_library(
+        compile_library("libtorch_cpu.so", code.replace("void _ZN2at3mulEv(void) {}", ""), side="ours")
+    )
     found = {one.section: one for one in exports.compare_exports([ours], [theirs])}
     assert found["symbols of at::"].missing == ("_ZN2at3mulEv [libtorch_cpu]",)
     assert found["symbols of bundled C"].equal == 1

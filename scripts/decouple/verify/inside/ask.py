@@ -15,8 +15,11 @@ from typing import Any
 MARK = "decouple:"
 
 
-def kind(torch: Any) -> str:
-    """Which core is under which kernels: a word of ``decouple.verify.patches.KINDS``."""
+def find_kind(torch: Any) -> str:
+    """Find which core is under which kernels.
+
+    A word of ``decouple.verify.patches.KINDS``.
+    """
     found = {name: importlib.util.find_spec(name) is not None for name in ("torch_cuda", "torch_core_half")}
     patched = importlib.util.find_spec("torch._decoupled") is not None
     if patched:
@@ -26,8 +29,8 @@ def kind(torch: Any) -> str:
     return "single" if torch.version.cuda else "cpu"
 
 
-def answer(torch: Any, program: str) -> str:
-    """What the program left, or its error in one line."""
+def run_program(torch: Any, program: str) -> str:
+    """Return what the program left, or its error in one line."""
     names: dict[str, Any] = {"torch": torch}
     try:
         exec(program, names)
@@ -37,8 +40,8 @@ def answer(torch: Any, program: str) -> str:
         return f"{type(error).__name__}: {first}"
 
 
-def say(found: object) -> None:
-    """One line, at once: the next question may end the process."""
+def print_answer(found: object) -> None:
+    """Return one line, at once: the next question may end the process."""
     print(f"{MARK}{json.dumps(found)}", flush=True)
 
 
@@ -46,9 +49,9 @@ def main() -> None:
     """Import torch, ask, tell."""
     import torch  # type: ignore[import-not-found,unused-ignore]
 
-    say({"torch": torch.__version__, "kind": kind(torch), "device": torch.cuda.is_available()})
+    print_answer({"torch": torch.__version__, "kind": find_kind(torch), "device": torch.cuda.is_available()})
     for program in json.loads(sys.argv[1]):
-        say(answer(torch, program))
+        print_answer(run_program(torch, program))
 
 
 if __name__ == "__main__":

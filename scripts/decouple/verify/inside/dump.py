@@ -24,8 +24,8 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 SET = re.compile(r"\{((?:(?!: )[^{}])+)\}")
 
 
-def registrations(torch: Any, keys: list[str] | None) -> dict[str, list[str]]:
-    """Dispatch key -> operators with a kernel registered for it."""
+def list_registrations(torch: Any, keys: list[str] | None) -> dict[str, list[str]]:
+    """Map each dispatch key to the operators with a kernel registered for it."""
     found = {}
     for key in sorted(torch._C.DispatchKey.__members__) if keys is None else keys:
         try:
@@ -36,14 +36,16 @@ def registrations(torch: Any, keys: list[str] | None) -> dict[str, list[str]]:
     return found
 
 
-def schemas(torch: Any) -> dict[str, str]:
-    """Operator -> what it takes and returns."""
+def list_schemas(torch: Any) -> dict[str, str]:
+    """Map each operator to what it takes and returns."""
     return {f"{one.name}.{one.overload_name}".rstrip("."): str(one) for one in torch._C._jit_get_all_schemas()}
 
 
-def bindings(torch: Any, words: list[str] | None) -> list[str]:
-    """Names under torch._C that have one of the words in them: its own, those of its sub-modules, and the members of
-    their classes."""
+def list_bindings(torch: Any, words: list[str] | None) -> list[str]:
+    """Return the names under torch._C that have one of the words in them.
+
+    Its own, those of its sub-modules, and the members of their classes.
+    """
     found: set[str] = set()
     modules = [("", torch._C)]
     known = {id(torch._C)}
@@ -63,8 +65,11 @@ def bindings(torch: Any, words: list[str] | None) -> list[str]:
     return sorted(name for name in found if words is None or any(word in name.lower() for word in words))
 
 
-def api(modules: list[str]) -> dict[str, str]:
-    """Public name -> what it is: a signature, the methods of a class, or the type of a value."""
+def describe_api(modules: list[str]) -> dict[str, str]:
+    """Map each public name to what it is.
+
+    A signature, the methods of a class, or the type of a value.
+    """
     found: dict[str, str] = {}
     for module_name in modules:
         try:
@@ -75,12 +80,15 @@ def api(modules: list[str]) -> dict[str, str]:
         for name in dir(module):
             if name.startswith("_") or inspect.ismodule(getattr(module, name, None)):
                 continue
-            found[f"{module_name}.{name}"] = describe(module, name)
+            found[f"{module_name}.{name}"] = describe_name(module, name)
     return found
 
 
-def public_modules(torch: Any) -> list[str]:
-    """Every module of torch's whose name has no part with an underscore, by the files of the package."""
+def list_public_modules(torch: Any) -> list[str]:
+    """Return every public module of torch, by the files of the package.
+
+    No part of its name has an underscore.
+    """
     found, top = {"torch"}, torch.__path__[0]
     for folder, folders, files in os.walk(top):
         folders[:] = sorted(one for one in folders if not one.startswith("_"))
@@ -92,18 +100,21 @@ def public_modules(torch: Any) -> list[str]:
     return sorted(found)
 
 
-def whole_api(torch: Any) -> dict[str, str]:
-    """Public name -> what it is. What was defined elsewhere is described there, once, with the members of a class."""
+def describe_whole_api(torch: Any) -> dict[str, str]:
+    """Map each public name of torch to what it is.
+
+    What was defined elsewhere is described there, once, with the members of a class.
+    """
     found: dict[str, str] = {}
     described: set[str] = set()
-    for module_name in public_modules(torch):
+    for module_name in list_public_modules(torch):
         try:
             module = importlib.import_module(module_name)
         except (Exception, SystemExit) as error:
             found[module_name] = f"does not import: {type(error).__name__}"
             continue
         found[module_name] = "module"
-        for name in names_of(module):
+        for name in list_names(module):
             try:
                 thing = getattr(module, name)
             except Exception as error:  # a property of a module may need a device
@@ -111,24 +122,27 @@ def whole_api(torch: Any) -> dict[str, str]:
                 continue
             if name.startswith("_") or inspect.ismodule(thing):
                 continue
-            dotted, home = f"{module_name}.{name}", home_of(thing)
-            found[dotted] = f"is {home}" if home and home != dotted else describe(module, name)
+            dotted, home = f"{module_name}.{name}", find_home(thing)
+            found[dotted] = f"is {home}" if home and home != dotted else describe_name(module, name)
             if home and home.startswith("torch.") and home not in described:
                 described.add(home)
                 found[home] = describe_thing(thing)
-                found.update(members(home, thing) if inspect.isclass(thing) else {})
+                found.update(describe_members(home, thing) if inspect.isclass(thing) else {})
     places = [torch.__path__[0].rpartition(os.sep)[0], sys.prefix]
-    return {name: plain(text, *places) for name, text in found.items()}
+    return {name: remove_places(text, *places) for name, text in found.items()}
 
 
-def names_of(module: Any) -> list[str]:
-    """Its names; a module of torch.backends may stand before the one that has them (``PropModule``)."""
+def list_names(module: Any) -> list[str]:
+    """Return the names of a module.
+
+    A module of torch.backends may stand before the one that has them (``PropModule``).
+    """
     behind = getattr(module, "m", None)
     return sorted({*dir(module), *(dir(behind) if inspect.ismodule(behind) else ())})
 
 
-def members(home: str, thing: type) -> dict[str, str]:
-    """What a class itself defines, its constructor with it."""
+def describe_members(home: str, thing: type) -> dict[str, str]:
+    """Describe what a class itself defines, its constructor with it."""
     found = {}
     for name in vars(thing):
         if name == "__init__" or not name.startswith("_"):
@@ -139,23 +153,26 @@ def members(home: str, thing: type) -> dict[str, str]:
     return found
 
 
-def home_of(thing: Any) -> str | None:
-    """Where a class or function was defined; None where it does not say, or is neither."""
+def find_home(thing: Any) -> str | None:
+    """Find where a class or function was defined.
+
+    None where it does not say, or is neither.
+    """
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
         return None
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
     return f"{module}.{name}" if isinstance(module, str) and isinstance(name, str) and "<" not in name else None
 
 
-def plain(text: str, *places: str) -> str:
-    """Without what is of this process and of these places."""
+def remove_places(text: str, *places: str) -> str:
+    """Remove from a text what is of this process and of these places."""
     for place in places:
         text = text.replace(place, "<prefix>")
     return ADDRESS.sub("", text)
 
 
-def describe(module: Any, name: str) -> str:
-    """One line for one public name."""
+def describe_name(module: Any, name: str) -> str:
+    """Describe one public name in one line."""
     try:
         thing = getattr(module, name)
     except Exception as error:  # a property of a module may need a device
@@ -163,24 +180,27 @@ def describe(module: Any, name: str) -> str:
     return describe_thing(thing)
 
 
-def _sorted(found: re.Match[str]) -> str:
+def _sort_set(found: re.Match[str]) -> str:
     return "{" + ", ".join(sorted(found[1].split(", "))) + "}"
 
 
 def describe_thing(thing: Any) -> str:
-    """The same, of what the name stands for."""
+    """Describe what a name stands for in one line."""
     if inspect.isclass(thing):
         return f"class({', '.join(part for part in dir(thing) if not part.startswith('_'))})"
     if callable(thing):
         try:
-            return f"def{SET.sub(_sorted, str(inspect.signature(thing)))}"
+            return f"def{SET.sub(_sort_set, str(inspect.signature(thing)))}"
         except (TypeError, ValueError):
             return "callable"
     return type(thing).__name__
 
 
-def facts(torch: Any) -> dict[str, Any]:
-    """What a user asks first; a call that needs a device is told by the class and text of its error."""
+def collect_facts(torch: Any) -> dict[str, Any]:
+    """Collect what a user asks first.
+
+    A call that needs a device is told by the class and text of its error.
+    """
     questions = {
         "version.cuda": lambda: torch.version.cuda,
         "cuda.is_available()": lambda: torch.cuda.is_available(),
@@ -196,57 +216,68 @@ def facts(torch: Any) -> dict[str, Any]:
         'torch.Generator(device="cuda")': lambda: str(torch.Generator(device="cuda").device),
         "torch.cuda.Stream": lambda: torch.cuda.Stream.__mro__[1].__name__,
         "torch.cuda._CUDAC": lambda: bool(torch.cuda._CUDAC),
-        "__config__.show() USE_CUDA": lambda: setting(torch, "USE_CUDA"),
-        "__config__.show() CUDA_VERSION": lambda: setting(torch, "CUDA_VERSION"),
+        "__config__.show() USE_CUDA": lambda: find_setting(torch, "USE_CUDA"),
+        "__config__.show() CUDA_VERSION": lambda: find_setting(torch, "CUDA_VERSION"),
     }
-    return {name: ask(question) for name, question in questions.items()}
+    return {name: ask_question(question) for name, question in questions.items()}
 
 
-def setting(torch: Any, name: str) -> str | None:
-    """What torch.__config__.show() says under this name of how torch was built; None: nothing."""
+def find_setting(torch: Any, name: str) -> str | None:
+    """Find a setting in torch.__config__.show(); None where it is not there."""
     found = re.search(rf"\b{name}=(.*?), ", torch.__config__.show())
     return found and found.group(1)
 
 
-def backends(torch: Any, pattern: str) -> dict[str, Any]:
-    """What each module of torch.backends answers to the questions whose names match and that take no argument."""
+def ask_backends(torch: Any, pattern: str) -> dict[str, Any]:
+    """Ask each module of torch.backends the questions whose names match.
+
+    Those that take no argument.
+    """
     found = {}
-    for module_name in public_modules(torch):
+    for module_name in list_public_modules(torch):
         if module_name.startswith("torch.backends."):
             try:
                 module = importlib.import_module(module_name)
             except Exception as error:
                 found[module_name] = f"does not import: {type(error).__name__}"
                 continue
-            for name in names_of(module):
+            for name in list_names(module):
                 if re.fullmatch(pattern, name) and callable(getattr(module, name, None)):
-                    found[f"{module_name}.{name}()"] = ask(getattr(module, name))
+                    found[f"{module_name}.{name}()"] = ask_question(getattr(module, name))
     return found
 
 
-def said(torch: Any, fields: list[str]) -> dict[str, Any]:
-    """What torch says of how it was built: texts, to be taken apart elsewhere, and values by name."""
+def collect_statements(torch: Any, fields: list[str]) -> dict[str, Any]:
+    """Collect what torch says of how it was built.
+
+    Texts, to be taken apart elsewhere, and values by name.
+    """
     from torch.utils import collect_env  # type: ignore[import-not-found,unused-ignore]
 
     collect_env.run = lambda command: (0, "", "")  # of the machine nothing is asked here
     environment = ask_any(collect_env.get_env_info)
     versions = [name for name, value in vars(torch.version).items() if name[:1] != "_" and not callable(value)]
-    values = {f"torch.version.{name}": ask(lambda name=name: getattr(torch.version, name)) for name in versions}
+    values = {
+        f"torch.version.{name}": ask_question(lambda name=name: getattr(torch.version, name)) for name in versions
+    }
     values.update({f"torch._C.{name}": getattr(torch._C, name) for name in dir(torch._C) if name.startswith("has_")})
     available = [name for name in dir(torch.distributed) if re.fullmatch(r"is_\w*available", name)]
-    values.update({f"torch.distributed.{name}()": ask(getattr(torch.distributed, name)) for name in available})
+    values.update({f"torch.distributed.{name}()": ask_question(getattr(torch.distributed, name)) for name in available})
     values.update({f"collect_env {name}": str(getattr(environment, name, environment)) for name in fields})
     values["torch._C._GLIBCXX_USE_CXX11_ABI"] = torch._C._GLIBCXX_USE_CXX11_ABI
     values["torch._C._show_config() is torch.__config__.show()"] = torch._C._show_config() == torch.__config__.show()
     return {
         "show": torch.__config__.show(),
         "parallel_info": torch.__config__.parallel_info(),
-        "values": {name: plain(value) if isinstance(value, str) else value for name, value in values.items()},
+        "values": {name: remove_places(value) if isinstance(value, str) else value for name, value in values.items()},
     }
 
 
-def installed(names: list[str]) -> dict[str, Any]:
-    """Distribution -> its metadata and entry points; its folder, and those of the packages of these names."""
+def describe_distributions(names: list[str]) -> dict[str, Any]:
+    """Map each distribution to its metadata and entry points.
+
+    Its folder too, and those of the packages of these names.
+    """
     found: dict[str, Any] = {}
     for name in names:
         entry: dict[str, Any] = {}
@@ -270,23 +301,23 @@ def installed(names: list[str]) -> dict[str, Any]:
     return found
 
 
-def opened(pattern: str) -> list[str]:
-    """The shared libraries in this process whose names match."""
+def list_open_libraries(pattern: str) -> list[str]:
+    """Return the shared libraries in this process whose names match."""
     with open("/proc/self/maps", encoding="utf-8") as maps:  # noqa: PTH123 - as little as possible beside torch
         paths = {line.split(maxsplit=5)[5].strip() for line in maps if "/" in line}
     return sorted(path for path in paths if re.fullmatch(pattern, path.rpartition("/")[2]))
 
 
 def ask_any(question: Any) -> Any:
-    """The answer, whatever it is, or the error in one line."""
+    """Return the answer, whatever it is, or the error in one line."""
     try:
         return question()
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
 
-def ask(question: Any) -> Any:
-    """The answer, or the error in one line."""
+def ask_question(question: Any) -> Any:
+    """Return the answer, or the error in one line."""
     try:
         answer = question()
         json.dumps(answer)
@@ -304,17 +335,17 @@ def main() -> None:
     document = {
         "torch": torch.__version__,
         "python": sys.version.split()[0],
-        "facts": facts(torch),
-        "dispatcher": registrations(torch, wanted["dispatch_keys"]),
-        "bindings": bindings(torch, wanted["binding_words"]),
+        "facts": collect_facts(torch),
+        "dispatcher": list_registrations(torch, wanted["dispatch_keys"]),
+        "bindings": list_bindings(torch, wanted["binding_words"]),
     }
     if "distributions" in wanted:  # all of torch is asked for, and not of CUDA's half alone
-        document["said"] = said(torch, wanted["environment"])
-        document["schemas"] = schemas(torch)
-        document["installed"] = installed(wanted["distributions"])
-        document["opened"] = opened(wanted["libraries"])
-        document["backends"] = backends(torch, wanted["backends"])
-    document["api"] = whole_api(torch) if wanted["modules"] is None else api(wanted["modules"])
+        document["said"] = collect_statements(torch, wanted["environment"])
+        document["schemas"] = list_schemas(torch)
+        document["installed"] = describe_distributions(wanted["distributions"])
+        document["opened"] = list_open_libraries(wanted["libraries"])
+        document["backends"] = ask_backends(torch, wanted["backends"])
+    document["api"] = describe_whole_api(torch) if wanted["modules"] is None else describe_api(wanted["modules"])
     with open(sys.argv[2], "w", encoding="utf-8") as out:  # noqa: PTH123 - as little as possible beside torch
         json.dump(document, out, indent=1, sort_keys=True)
 

@@ -21,16 +21,17 @@ from msgspec.structs import asdict, replace
 
 from decouple.base import toml
 from decouple.base.errors import DecoupleError
-from decouple.verify.kernels.dump import Dump, Kernel, KernelUnit
+from decouple.verify.kernels.dump import Kernel, KernelDump, KernelUnit
 
 _FILE = Path(__file__).with_name("explained.toml")
 _INLINE = re.compile(r"\b(?:CUB|THRUST)_\d+(?:_\d+)*_NS::")
 
 
 class KernelDifference(Struct, frozen=True):
-    """One function that is not the same: ``what`` is "code", "launch" (same code, other resources), "missing", "extra".
+    """One function that is not the same.
 
-    ``detail`` says how it differs; ``reason`` why, where ``explained.toml`` says so, else empty.
+    ``what`` is "code", "launch" (same code, other resources), "missing", "extra". ``detail`` says how it differs;
+    ``reason`` why, where ``explained.toml`` says so, else empty.
     """
 
     what: str
@@ -42,10 +43,11 @@ class KernelDifference(Struct, frozen=True):
 
 
 class KernelComparison(Struct, frozen=True):
-    """How many functions the other side has (``total``) and how many of them are the same here; the rest by name.
+    """How many functions the other side has, and how many are the same here.
 
-    ``renamed`` of those that are the same have another name; ``data`` are initialised variables, of which
-    ``data_same`` have the same content. ``ours`` counts our own functions, ``sources`` the files compared.
+    ``total`` and ``same``; the rest by name. ``renamed`` of those that are the same have another name; ``data`` are
+    initialised variables, of which ``data_same`` have the same content. ``ours`` counts our own functions, ``sources``
+    the files compared.
     """
 
     ours: str
@@ -68,22 +70,28 @@ class KernelComparison(Struct, frozen=True):
 
     @property
     def percent(self) -> float:
-        """The share of the other side's functions that are the same here; 100 only when all are."""
+        """The share of the other side's functions that are the same here.
+
+        100 only when all are.
+        """
         return 100.0 * self.same / self.total if self.total else 0.0
 
     def count(self, what: str) -> int:
-        """How many functions of this kind were found."""
+        """Return how many functions of this kind were found."""
         return sum(one.what == what for one in self.found)
 
     def to_dict(self) -> dict[str, Any]:
-        """For the status file: the figures, and of the findings those that nothing explains."""
+        """Return the figures for the status file.
+
+        Of the findings only those that nothing explains.
+        """
         found = {what: self.count(what) for what in ("code", "launch", "missing", "extra")}
         plain = {name: value for name, value in asdict(self).items() if name != "found"}
         open_ = [f"{one.what}: {one.arch} {one.file} {one.name}" for one in self.found if not one.reason]
         return {**plain, **found, "explained": len(self.found) - len(open_), "unexplained": open_}
 
 
-class _Pair(Struct, frozen=True):
+class _KernelPair(Struct, frozen=True):
     arch: str
     file: str
     ours: Kernel
@@ -91,21 +99,21 @@ class _Pair(Struct, frozen=True):
     renamed: bool = False
 
 
-def compare(
-    ours: Dump,
-    theirs: Dump,
+def compare_dumps(
+    ours: KernelDump,
+    theirs: KernelDump,
     *,
     part: bool = False,
     attention: bool = True,
     sides: str = "",
-    witness: Dump | None = None,
+    witness: KernelDump | None = None,
 ) -> KernelComparison:
-    """Every function of ``theirs`` in the architectures that both have, against ``ours``.
+    """Compare every function of ``theirs`` with ``ours``.
 
-    ``part`` leaves out the files that ours has not at all, for a build of a part; without ``attention`` the files of
-    the attention kernels are left out, for a build that was asked for without them; ``sides`` names both
-    for the explanations ("built/official"). What differs and is as in ``witness``, a third build, is explained by
-    that: it is ``theirs`` that is different. Raises DecoupleError when the two share no architecture.
+    In the architectures that both have. ``part`` leaves out the files that ours has not at all, for a build of a part;
+    without ``attention`` the files of the attention kernels are left out, for a build that was asked for without them;
+    ``sides`` names both for the explanations ("built/official"). What differs and is as in ``witness``, a third build,
+    is explained by that: it is ``theirs`` that is different. Raises DecoupleError when the two share no architecture.
     """
     archs = tuple(sorted(set(ours.architectures()) & set(theirs.architectures())))
     if not archs:
@@ -119,9 +127,9 @@ def compare(
     if part:
         wanted = {key: unit for key, unit in wanted.items() if key in mine}
     if not attention:
-        wanted = {key: unit for key, unit in wanted.items() if not _file().attention.fullmatch(unit.file)}
-    pairs, extra, missing = _pairs(mine, wanted)
-    found = [_differs(pair) for pair in pairs if pair.ours.code != pair.theirs.code]
+        wanted = {key: unit for key, unit in wanted.items() if not _load_file().attention.fullmatch(unit.file)}
+    pairs, extra, missing = _pair_kernels(mine, wanted)
+    found = [_describe_difference(pair) for pair in pairs if pair.ours.code != pair.theirs.code]
     found += [
         KernelDifference(
             "launch", pair.arch, pair.file, pair.theirs.name, "the same code with other resources or constants"
@@ -145,45 +153,45 @@ def compare(
         renamed=sum(pair.renamed for pair in same),
         data=data[1].total(),
         data_same=(data[0] & data[1]).total(),
-        found=tuple(_seen(_explained(sorted(found, key=_where), sides), ours, witness)),
+        found=tuple(_explain_by_witness(_add_reasons(sorted(found, key=_make_sort_key), sides), ours, witness)),
     )
 
 
-def _where(one: KernelDifference) -> tuple[str, ...]:
+def _make_sort_key(one: KernelDifference) -> tuple[str, ...]:
     return one.what, one.arch, one.file, one.name
 
 
-def _differs(pair: _Pair) -> KernelDifference:
+def _describe_difference(pair: _KernelPair) -> KernelDifference:
     one, other = pair.ours.size, pair.theirs.size
     how = f"{one} bytes in both" if one == other else f"{one} bytes instead of {other}"
     return KernelDifference("code", pair.arch, pair.file, pair.theirs.name, how)
 
 
-_Left = list[tuple[str, str, Kernel]]
+_Unpaired = list[tuple[str, str, Kernel]]
 
 
-def _pairs(
+def _pair_kernels(
     mine: Mapping[tuple[str, str], KernelUnit], wanted: Mapping[tuple[str, str], KernelUnit]
-) -> tuple[list[_Pair], _Left, _Left]:
-    """Pairs, ours without a partner, theirs without one."""
-    left: _Left = [(*key, one) for key, unit in mine.items() for one in unit.kernels]
-    right: _Left = [(*key, one) for key, unit in wanted.items() for one in unit.kernels]
-    pairs: list[_Pair] = []
+) -> tuple[list[_KernelPair], _Unpaired, _Unpaired]:
+    """Return the pairs, ours without a partner, theirs without one."""
+    left: _Unpaired = [(*key, one) for key, unit in mine.items() for one in unit.kernels]
+    right: _Unpaired = [(*key, one) for key, unit in wanted.items() for one in unit.kernels]
+    pairs: list[_KernelPair] = []
     passes: list[tuple[Callable[[str, str, Kernel], Hashable], bool]] = [
         (lambda arch, file, one: (arch, file, one.name), False),
-        (lambda arch, file, one: (arch, file, readable(one.name)), False),
-        (lambda arch, file, one: (arch, readable(one.name)), False),
+        (lambda arch, file, one: (arch, file, simplify_name(one.name)), False),
+        (lambda arch, file, one: (arch, simplify_name(one.name)), False),
         (lambda arch, file, one: (arch, file, one.code, one.launch), True),
     ]
     for key, renamed in passes:
-        made, left, right = _matched(left, right, key)
+        made, left, right = _match_keys(left, right, key)
         pairs += [replace(pair, renamed=renamed) for pair in made]
     return pairs, left, right
 
 
-def _matched(
-    left: _Left, right: _Left, key: Callable[[str, str, Kernel], Hashable]
-) -> tuple[list[_Pair], _Left, _Left]:
+def _match_keys(
+    left: _Unpaired, right: _Unpaired, key: Callable[[str, str, Kernel], Hashable]
+) -> tuple[list[_KernelPair], _Unpaired, _Unpaired]:
     """Pair what has the same key; of several, those with the same code first."""
     waiting: dict[Hashable, list[tuple[str, str, Kernel]]] = defaultdict(list)
     for row in left:
@@ -194,30 +202,35 @@ def _matched(
         same = next((one for one in candidates if one[2].code == row[2].code), None)
         if same:
             candidates.remove(same)
-            pairs.append(_Pair(row[0], row[1], same[2], row[2]))
+            pairs.append(_KernelPair(row[0], row[1], same[2], row[2]))
         else:
             late.append(row)
     for row in late:
         if candidates := waiting.get(key(*row), []):
-            pairs.append(_Pair(row[0], row[1], candidates.pop(0)[2], row[2]))
+            pairs.append(_KernelPair(row[0], row[1], candidates.pop(0)[2], row[2]))
         else:
             alone.append(row)
     return pairs, [row for rows in waiting.values() for row in rows], alone
 
 
-def readable(name: str) -> str:
-    """A mangled name as C++ text without CUB's and Thrust's inline namespaces; as it is when it cannot be read.
+def simplify_name(name: str) -> str:
+    """Demangle a name, without CUB's and Thrust's inline namespaces.
 
-    >>> readable("_ZN3cub13CUB_200302_NS3fooEv")
+    It stays as it is when it cannot be read.
+
+    >>> simplify_name("_ZN3cub13CUB_200302_NS3fooEv")
     'cub::foo()'
     """
-    return _INLINE.sub("", demangled(name))
+    return _INLINE.sub("", demangle_name(name))
 
 
 @cache
-def demangled(name: str) -> str:
-    """The C++ runtime's own reading of a mangled name (``__cxa_demangle`` of the Itanium C++ ABI)."""
-    function = _demangler()
+def demangle_name(name: str) -> str:
+    """Demangle a name by the C++ runtime.
+
+    ``__cxa_demangle`` of the Itanium C++ ABI.
+    """
+    function = _load_demangler()
     if function is None or not name.startswith("_Z"):
         return name
     status = ctypes.c_int()
@@ -227,11 +240,11 @@ def demangled(name: str) -> str:
     try:
         return ctypes.string_at(pointer).decode()
     finally:
-        _libc().free(ctypes.c_void_p(pointer))
+        _load_libc().free(ctypes.c_void_p(pointer))
 
 
 @cache
-def _demangler() -> Any:
+def _load_demangler() -> Any:
     library = ctypes.util.find_library("stdc++") or "libstdc++.so.6"
     try:
         function = ctypes.CDLL(library).__cxa_demangle
@@ -243,12 +256,17 @@ def _demangler() -> Any:
 
 
 @cache
-def _libc() -> ctypes.CDLL:
+def _load_libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
-def _seen(found: Iterable[KernelDifference], ours: Dump, witness: Dump | None) -> Iterable[KernelDifference]:
-    """``found``, with ``witness`` as the reason for what it has, or has not, as ours."""
+def _explain_by_witness(
+    found: Iterable[KernelDifference], ours: KernelDump, witness: KernelDump | None
+) -> Iterable[KernelDifference]:
+    """Return ``found`` with ``witness`` as a reason.
+
+    The reason for what it has, or has not, as ours.
+    """
     if witness is None:
         return found
     mine, its = (
@@ -264,8 +282,8 @@ def _seen(found: Iterable[KernelDifference], ours: Dump, witness: Dump | None) -
     return [replace(one, reason=said) if not one.reason and as_ours(one) else one for one in found]
 
 
-class Explained(Struct, frozen=True):
-    """A reason, and per kind of finding the files and how many functions of them were looked at."""
+class KernelExplanation(Struct, frozen=True):
+    """A reason, and the number of functions examined by kind and file."""
 
     sides: tuple[str, ...]
     reason: str
@@ -275,35 +293,36 @@ class Explained(Struct, frozen=True):
     extra: dict[str, int] = field(default_factory=dict)
 
     def looked_at(self, what: str) -> dict[str, int]:
-        """File -> number, for one kind."""
+        """Map each file to a number, for one kind."""
         return {"code": self.code, "launch": self.launch, "missing": self.missing, "extra": self.extra}[what]
 
 
 class _File(Struct, frozen=True):
     attention: re.Pattern[str]
-    explained: tuple[Explained, ...]
+    explained: tuple[KernelExplanation, ...]
 
 
 @cache
-def _file() -> _File:
+def _load_file() -> _File:
     return toml.read(_FILE, _File, mend="git checkout it")
 
 
-def explanations() -> tuple[Explained, ...]:
-    """The rows of ``explained.toml``."""
-    return _file().explained
+def load_explanations() -> tuple[KernelExplanation, ...]:
+    """Return the rows of ``explained.toml``."""
+    return _load_file().explained
 
 
-def _explained(found: Sequence[KernelDifference], sides: str) -> Iterable[KernelDifference]:
-    """``found`` with reasons: where a row of ``explained.toml`` counts as many of that kind in that file, or more.
+def _add_reasons(found: Sequence[KernelDifference], sides: str) -> Iterable[KernelDifference]:
+    """Return ``found`` with the reasons of ``explained.toml``.
 
-    One more than was looked at, and none of them is explained.
+    A row is a reason where it counts as many of that kind in that file, or more. One more than was looked at, and none
+    of them is explained.
     """
     counted = Counter((one.what, one.file) for one in found)
     for one in found:
         told = [
             row.reason
-            for row in explanations()
+            for row in load_explanations()
             if sides in row.sides and counted[one.what, one.file] <= row.looked_at(one.what).get(one.file, 0)
         ]
         yield replace(one, reason=told[0] if told else "")

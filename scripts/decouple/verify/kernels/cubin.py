@@ -32,11 +32,12 @@ _STATIC = re.compile(r"__nv_static_\d+__[0-9a-f]{8}_\d+_(\w+?)_cu_[0-9a-f]{8}(?:
 _NAMESPACE = re.compile(r"\d+(CUB|THRUST)_(\d+)_[\d_]*NS")
 
 
-class Function(Struct, frozen=True):
-    """One function: ``name`` without what differs between builds by nature, ``code`` its machine code.
+class DeviceFunction(Struct, frozen=True):
+    """One function of a cubin.
 
-    ``launch`` is a digest of what else the driver reads: registers, stack, barriers, shared memory, sizes of arguments,
-    attributes, constants and relocations. ``kernel`` says whether the host can launch it.
+    ``name`` is without what differs between builds by nature, ``code`` its machine code. ``launch`` is a digest of what
+    else the driver reads: registers, stack, barriers, shared memory, sizes of arguments, attributes, constants and
+    relocations. ``kernel`` says whether the host can launch it.
     """
 
     name: str
@@ -46,19 +47,25 @@ class Function(Struct, frozen=True):
     kernel: bool
 
 
-class Data(Struct, frozen=True):
-    """One initialised variable in device memory or constant memory: normalised name and content."""
+class DeviceVariable(Struct, frozen=True):
+    """One initialised variable in device memory or constant memory.
+
+    Normalised name and content.
+    """
 
     name: str
     content: bytes
 
 
 class Cubin(Struct, frozen=True):
-    """What one image holds; ``file`` is what it was compiled from ("SummaryOps.cu"), empty when not known."""
+    """What one image holds.
+
+    ``file`` is what it was compiled from ("SummaryOps.cu"), empty when not known.
+    """
 
     file: str
-    functions: tuple[Function, ...]
-    data: tuple[Data, ...]
+    functions: tuple[DeviceFunction, ...]
+    data: tuple[DeviceVariable, ...]
 
 
 class _Section(Struct, frozen=True):
@@ -71,42 +78,42 @@ class _Section(Struct, frozen=True):
     info: int
 
 
-def read(image: bytes) -> Cubin:
+def read_cubin(image: bytes) -> Cubin:
     """Read one image. Raises DecoupleError when it is no 64-bit ELF file for CUDA."""
     try:
-        return _read(image)
+        return _parse_cubin(image)
     except (struct.error, IndexError, ValueError) as error:
         raise DecoupleError(
             f"a device image is no cubin: {error}", next_step="fetch or build the library again"
         ) from None
 
 
-def _read(image: bytes) -> Cubin:
+def _parse_cubin(image: bytes) -> Cubin:
     head = _HEADER.unpack_from(image)
     if head[0][:5] != b"\x7fELF\x02" or head[2] != _CUDA:
         raise ValueError("no 64-bit ELF file for CUDA")
-    sections = list(_sections(image, head[6], head[12], head[13]))
-    symbols = _symbols(image, sections)
+    sections = list(_list_sections(image, head[6], head[12], head[13]))
+    symbols = _read_symbols(image, sections)
     by_name = {section.name: section for section in sections}
     relocated = {section.info: section for section in sections if section.kind in (_RELA, _REL)}
     names = [symbol[0] for symbol in symbols]
     kernels = {symbol[0] for symbol in symbols if symbol[5] & _ENTRY}
-    needs = _needs(image, by_name.get(".nv.info"), names)
+    needs = _read_needs(image, by_name.get(".nv.info"), names)
     functions = []
     for number, section in enumerate(sections):
         if section.name.startswith(".text."):
             mangled = section.name.removeprefix(".text.")
             code = image[section.offset : section.offset + section.size]
             told = [f"flags {section.flags:x}", *sorted(needs.get(mangled, ()))]
-            launch = _launch(image, mangled, told, by_name)
+            launch = _describe_launch(image, mangled, told, by_name)
             if (found := relocated.get(number)) is not None:
-                launch += b"\nrelocations " + _relocations(image, found, names)
+                launch += b"\nrelocations " + _render_relocations(image, found, names)
             digest = hashlib.sha256(launch).digest()
-            functions.append(Function(normalised(mangled), mangled, code, digest, mangled in kernels))
-    return Cubin(_file(names, sections), tuple(functions), tuple(_data(image, sections, symbols)))
+            functions.append(DeviceFunction(normalise_name(mangled), mangled, code, digest, mangled in kernels))
+    return Cubin(_find_source(names, sections), tuple(functions), tuple(_read_data(image, sections, symbols)))
 
 
-def _sections(image: bytes, table: int, count: int, names: int) -> Iterator[_Section]:
+def _list_sections(image: bytes, table: int, count: int, names: int) -> Iterator[_Section]:
     rows = [_SECTION.unpack_from(image, table + number * _SECTION.size) for number in range(count)]
     strings = rows[names][4]
     for name, kind, flags, _, offset, size, link, info, _, _ in rows:
@@ -114,8 +121,8 @@ def _sections(image: bytes, table: int, count: int, names: int) -> Iterator[_Sec
         yield _Section(image[start : image.index(b"\0", start)].decode(), kind, flags, offset, size, link, info)
 
 
-def _symbols(image: bytes, sections: list[_Section]) -> list[tuple[str, int, int, int, int, int]]:
-    """Name, type, section, value, size and st_other of each symbol."""
+def _read_symbols(image: bytes, sections: list[_Section]) -> list[tuple[str, int, int, int, int, int]]:
+    """Read name, type, section, value, size and st_other of each symbol."""
     for section in sections:
         if section.name == ".symtab":
             strings = sections[section.link].offset
@@ -129,8 +136,11 @@ def _symbols(image: bytes, sections: list[_Section]) -> list[tuple[str, int, int
     return []
 
 
-def _launch(image: bytes, mangled: str, told: list[str], by_name: Mapping[str, _Section]) -> bytes:
-    """What the driver reads of a function besides its code, as bytes that are the same for the same function."""
+def _describe_launch(image: bytes, mangled: str, told: list[str], by_name: Mapping[str, _Section]) -> bytes:
+    """Return what the driver reads of a function besides its code.
+
+    As bytes that are the same for the same function.
+    """
     for bank in ("shared", "local"):
         if (found := by_name.get(f".nv.{bank}.{mangled}")) is not None:
             told.append(f"{bank} {found.size}")
@@ -140,7 +150,7 @@ def _launch(image: bytes, mangled: str, told: list[str], by_name: Mapping[str, _
             content = b"" if found.kind == _NOBITS else image[found.offset : found.offset + found.size]
             pieces.append(f"{prefix} {found.size} ".encode() + content)
     if (found := by_name.get(f".nv.info.{mangled}")) is not None:
-        pieces.append(b"info " + b"".join(_attributes(image, found)))
+        pieces.append(b"info " + b"".join(_read_attributes(image, found)))
     return b"\n".join(pieces)
 
 
@@ -148,9 +158,9 @@ def _launch(image: bytes, mangled: str, told: list[str], by_name: Mapping[str, _
 _NEEDS = {0x11: "frame", 0x12: "least stack", 0x23: "stack", 0x2F: "registers"}
 
 
-def _needs(image: bytes, section: _Section | None, symbols: list[str]) -> dict[str, list[str]]:
+def _read_needs(image: bytes, section: _Section | None, symbols: list[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for row in _attributes(image, section) if section else ():
+    for row in _read_attributes(image, section) if section else ():
         if row[0] == _SIZED and row[1] in _NEEDS and len(row) == 12:
             index, amount = struct.unpack_from("<II", row, 4)
             found.setdefault(symbols[index], []).append(f"{_NEEDS[row[1]]} {amount}")
@@ -163,8 +173,11 @@ _SIZED = 4
 _PARAM_CBANK = 0x0A
 
 
-def _attributes(image: bytes, section: _Section) -> Iterator[bytes]:
-    """Each attribute: format, number, 2 bytes of value or size, what follows (without the index of a symbol)."""
+def _read_attributes(image: bytes, section: _Section) -> Iterator[bytes]:
+    """Yield each attribute of a section.
+
+    Format, number, 2 bytes of value or size, what follows (without the index of a symbol).
+    """
     at, end = section.offset, section.offset + section.size
     while at + 4 <= end:
         form, number, value = struct.unpack_from("<BBH", image, at)
@@ -174,13 +187,16 @@ def _attributes(image: bytes, section: _Section) -> Iterator[bytes]:
         at += 4 + size
 
 
-def _relocations(image: bytes, section: _Section, symbols: list[str]) -> bytes:
-    """Where, of which type, to which symbol; without the numbers that the compiler gave to nameless ones."""
+def _render_relocations(image: bytes, section: _Section, symbols: list[str]) -> bytes:
+    """Render where, of which type and to which symbol each relocation is.
+
+    Without the numbers that the compiler gave to nameless ones.
+    """
     form = struct.Struct("<QQq" if section.kind == _RELA else "<QQ")
     rows = form.iter_unpack(image[section.offset : section.offset + section.size])
     told = []
     for row in rows:
-        name = normalised(symbols[row[1] >> 32])
+        name = normalise_name(symbols[row[1] >> 32])
         name = re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", name)
         told.append(f"{row[0]:x} {row[1] & 0xFFFFFFFF:x} {name} {row[2] if len(row) > 2 else 0}")
     return "\n".join(sorted(told)).encode()
@@ -189,18 +205,25 @@ def _relocations(image: bytes, section: _Section, symbols: list[str]) -> bytes:
 _INITIALISED = re.compile(r"\.nv\.(constant3|global\.init)$")
 
 
-def _data(image: bytes, sections: list[_Section], symbols: list[tuple[str, int, int, int, int, int]]) -> Iterator[Data]:
+def _read_data(
+    image: bytes, sections: list[_Section], symbols: list[tuple[str, int, int, int, int, int]]
+) -> Iterator[DeviceVariable]:
     for name, kind, index, value, size, _ in symbols:
         if kind == _OBJECT and size and index < len(sections) and _INITIALISED.match(sections[index].name):
             start = sections[index].offset + value
-            yield Data(re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalised(name)), image[start : start + size])
+            yield DeviceVariable(
+                re.sub(r"^(__unnamed_|\$str\$?)\d*$", r"\1", normalise_name(name)), image[start : start + size]
+            )
 
 
-def _file(names: list[str], sections: list[_Section]) -> str:
-    """The source file, from the names of what is local to it: the one that most of them say."""
+def _find_source(names: list[str], sections: list[_Section]) -> str:
+    """Find the source file by the names of what is local to it.
+
+    The one that most of them say.
+    """
     found: Counter[str] = Counter()
     for name in [*names, *(section.name for section in sections)]:
-        for _, own in _own(name):
+        for _, own in _find_own_names(name):
             found[own] += 1
         found.update(match[1] for match in _STATIC.finditer(name))
     return f"{found.most_common(1)[0][0]}.cu" if found else ""
@@ -209,8 +232,11 @@ def _file(names: list[str], sections: list[_Section]) -> str:
 _PARTS = re.compile(r"(?:_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}_\d+_(\w+)_cu_[0-9a-f]{8}(?:_\d+)?")
 
 
-def _own(name: str) -> Iterator[tuple[tuple[int, int], str]]:
-    """Where in a mangled name an identifier of its own source stands, and that source without its suffix."""
+def _find_own_names(name: str) -> Iterator[tuple[tuple[int, int], str]]:
+    """Find in a mangled name the identifiers of its own source.
+
+    Where each stands, and that source without its suffix.
+    """
     at = 0
     while match := _OWN.search(name, at):
         at, end = match.end(), match.start(2) + int(match[1])
@@ -219,24 +245,24 @@ def _own(name: str) -> Iterator[tuple[tuple[int, int], str]]:
             at = end  # the digits after it are the length of what follows, never part of a second such identifier
 
 
-def normalised(name: str) -> str:
-    """A mangled name without what differs between builds by nature: hashes of the source, CUB's architectures.
+def normalise_name(name: str) -> str:
+    """Return a mangled name without what differs between builds by nature.
 
-    What stays is still a mangled name, so that a demangler reads it.
+    Hashes of the source, CUB's architectures. What stays is still a mangled name, so that a demangler reads it.
 
-    >>> normalised("_ZN2at46_GLOBAL__N__780f21a8_13_SummaryOps_cu_68b272b83fooEv")
+    >>> normalise_name("_ZN2at46_GLOBAL__N__780f21a8_13_SummaryOps_cu_68b272b83fooEv")
     '_ZN2at12_GLOBAL__N_13fooEv'
-    >>> normalised("_ZN3cub22CUB_200302_500_600_NS3fooEv")
+    >>> normalise_name("_ZN3cub22CUB_200302_500_600_NS3fooEv")
     '_ZN3cub13CUB_200302_NS3fooEv'
     """
     pieces, at = [], 0
-    for (start, end), _ in _own(name):
+    for (start, end), _ in _find_own_names(name):
         pieces += [name[at:start], "12_GLOBAL__N_1"]
         at = end
     name = "".join([*pieces, name[at:]])
-    return _NAMESPACE.sub(_without_architectures, name)
+    return _NAMESPACE.sub(_shorten_namespace, name)
 
 
-def _without_architectures(match: re.Match[str]) -> str:
+def _shorten_namespace(match: re.Match[str]) -> str:
     name = f"{match[1]}_{match[2]}_NS"
     return f"{len(name)}{name}"

@@ -27,9 +27,10 @@ _CODE, _LAUNCH = 20, 10
 
 
 class Kernel(Struct, frozen=True):
-    """One function: its normalised mangled name, digests in hex of its machine code and of what is launched with it.
+    """One function: its normalised mangled name, and digests in hex.
 
-    ``size`` is that of the machine code in bytes; ``kernel`` says whether the host can launch it.
+    The digests are of its machine code and of what is launched with it. ``size`` is that of the machine code in bytes;
+    ``kernel`` says whether the host can launch it.
     """
 
     name: str
@@ -40,7 +41,10 @@ class Kernel(Struct, frozen=True):
 
 
 class KernelUnit(Struct, frozen=True):
-    """What was compiled from one file for one architecture. ``data`` are (name, digest) of initialised variables."""
+    """What was compiled from one file for one architecture.
+
+    ``data`` are (name, digest) of initialised variables.
+    """
 
     arch: str
     file: str
@@ -48,8 +52,11 @@ class KernelUnit(Struct, frozen=True):
     data: tuple[tuple[str, str], ...]
 
 
-class Dump(Struct, frozen=True):
-    """The device code of one or several libraries. ``images`` counts all images by architecture, dumped or not."""
+class KernelDump(Struct, frozen=True):
+    """The device code of one or several libraries.
+
+    ``images`` counts all images by architecture, dumped or not.
+    """
 
     label: str
     libraries: tuple[str, ...]
@@ -57,25 +64,26 @@ class Dump(Struct, frozen=True):
     units: tuple[KernelUnit, ...]
 
     def architectures(self) -> tuple[str, ...]:
-        """Those whose functions are in the dump, sorted."""
+        """Return those whose functions are in the dump, sorted."""
         return tuple(sorted({unit.arch for unit in self.units}))
 
-    def only(self, archs: Iterable[str]) -> Dump:
-        """The same, of these architectures."""
+    def only(self, archs: Iterable[str]) -> KernelDump:
+        """Return the dump of these architectures."""
         wanted = set(archs)
         return replace(self, units=tuple(unit for unit in self.units if unit.arch in wanted))
 
 
-def of_libraries(
+def dump_libraries(
     libraries: Sequence[Path], label: str, archs: Sequence[str] | None = None, *, progress: Progress = SILENT
-) -> Dump:
-    """Read the machine code of ``libraries`` (shared libraries or objects), for all architectures or only ``archs``.
+) -> KernelDump:
+    """Dump the machine code of ``libraries`` (shared libraries or objects).
 
-    An architecture stands with its specific variant: "sm_90" means "sm_90a" too. Raises DecoupleError when a file
-    cannot be read, or when there is no machine code for what was asked: a dump of nothing compares as equal.
+    For all architectures or only ``archs``. An architecture stands with its specific variant: "sm_90" means "sm_90a"
+    too. Raises DecoupleError when a file cannot be read, or when there is no machine code for what was asked: a dump of
+    nothing compares as equal.
     """
     counts: dict[str, int] = {}
-    present = [fatbin.architectures(library) for library in libraries]
+    present = [fatbin.count_images(library) for library in libraries]
     for found in present:
         for arch, count in found.items():
             counts[arch] = counts.get(arch, 0) + count
@@ -90,45 +98,48 @@ def of_libraries(
     progress.start(f"machine code of {label}", float(sum(counts[arch] for arch in chosen)))
     for library, found in zip(libraries, present, strict=True):
         for arch in chosen:
-            for image in fatbin.images(library, arch) if arch in found else ():
-                unit = _unit(arch, cubin.read(image.data))
+            for image in fatbin.read_images(library, arch) if arch in found else ():
+                unit = _make_unit(arch, cubin.read_cubin(image.data))
                 units.setdefault((unit.arch, unit.file), []).append(unit)
                 progress.advance()
     progress.finish()
-    merged = tuple(_merged(units[key]) for key in sorted(units))
-    return Dump(label, tuple(library.name for library in libraries), dict(sorted(counts.items())), merged)
+    merged = tuple(_merge_units(units[key]) for key in sorted(units))
+    return KernelDump(label, tuple(library.name for library in libraries), dict(sorted(counts.items())), merged)
 
 
-def _unit(arch: str, read: cubin.Cubin) -> KernelUnit:
+def _make_unit(arch: str, read: cubin.Cubin) -> KernelUnit:
     kernels = [
-        Kernel(one.name, _sha(one.code)[:_CODE], one.launch.hex()[:_LAUNCH], len(one.code), one.kernel)
+        Kernel(one.name, _hash_content(one.code)[:_CODE], one.launch.hex()[:_LAUNCH], len(one.code), one.kernel)
         for one in read.functions
     ]
-    data = sorted((one.name, _sha(one.content)[:_CODE]) for one in read.data)
-    return KernelUnit(arch, read.file, tuple(sorted(kernels, key=_order)), tuple(data))
+    data = sorted((one.name, _hash_content(one.content)[:_CODE]) for one in read.data)
+    return KernelUnit(arch, read.file, tuple(sorted(kernels, key=_make_sort_key)), tuple(data))
 
 
-def _merged(units: Sequence[KernelUnit]) -> KernelUnit:
-    """Two files of one name in different folders are one unit; their functions have different names."""
-    kernels = sorted((one for unit in units for one in unit.kernels), key=_order)
+def _merge_units(units: Sequence[KernelUnit]) -> KernelUnit:
+    """Merge two files of one name in different folders into one unit.
+
+    Their functions have different names.
+    """
+    kernels = sorted((one for unit in units for one in unit.kernels), key=_make_sort_key)
     return replace(units[0], kernels=tuple(kernels), data=tuple(sorted(one for unit in units for one in unit.data)))
 
 
-def _order(kernel: Kernel) -> tuple[str, str, str]:
+def _make_sort_key(kernel: Kernel) -> tuple[str, str, str]:
     return kernel.name, kernel.code, kernel.launch
 
 
-def _sha(content: bytes) -> str:
+def _hash_content(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def write(dump: Dump, path: Path) -> None:
-    """Keep ``dump`` at ``path``; the same dump is always the same bytes."""
-    text = "".join(f"{line}\n" for line in _lines(dump))
+def write_dump(dump: KernelDump, path: Path) -> None:
+    """Write ``dump`` to ``path``; the same dump is always the same bytes."""
+    text = "".join(f"{line}\n" for line in _render_lines(dump))
     write_atomically(path, lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
-def _lines(dump: Dump) -> Iterator[str]:
+def _render_lines(dump: KernelDump) -> Iterator[str]:
     about = {"label": dump.label, "libraries": list(dump.libraries), "images": dict(dump.images)}
     yield _TITLE
     yield json.dumps(about, sort_keys=True, ensure_ascii=False)
@@ -140,20 +151,23 @@ def _lines(dump: Dump) -> Iterator[str]:
             yield f"* {name} {digest}"
 
 
-def read(path: Path) -> Dump:
-    """A dump that `write` has kept. Raises DecoupleError when it is none."""
+def read_dump(path: Path) -> KernelDump:
+    """Read a dump that `write_dump` wrote.
+
+    Raises DecoupleError when it is none.
+    """
     try:
         lines = lzma.decompress(path.read_bytes()).decode().splitlines()
         if lines[0] != _TITLE:
             raise ValueError(f"begins with {lines[0][:40]!r}, not with {_TITLE!r}")
         about: dict[str, Any] = json.loads(lines[1])
-        units = tuple(_units(lines[2:]))
+        units = tuple(_parse_units(lines[2:]))
     except (OSError, lzma.LZMAError, ValueError, IndexError) as error:
         raise DecoupleError(f"{path}: no dump of kernels: {error}", next_step="decouple kernels dump LIB…") from error
-    return Dump(about["label"], tuple(about["libraries"]), about["images"], units)
+    return KernelDump(about["label"], tuple(about["libraries"]), about["images"], units)
 
 
-def _units(lines: Sequence[str]) -> Iterator[KernelUnit]:
+def _parse_units(lines: Sequence[str]) -> Iterator[KernelUnit]:
     unit: tuple[str, str] | None = None
     kernels: list[Kernel] = []
     data: list[tuple[str, str]] = []
@@ -173,6 +187,6 @@ def _units(lines: Sequence[str]) -> Iterator[KernelUnit]:
 
 
 def is_dump(path: Path) -> bool:
-    """Whether the file is a dump rather than a library."""
+    """Return whether the file is a dump rather than a library."""
     with path.open("rb") as file:
         return file.read(6) == b"\xfd7zXZ\0"

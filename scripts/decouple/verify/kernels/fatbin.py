@@ -29,7 +29,10 @@ _ARCH_SPECIFIC, _LZ4, _ZSTD = 0x100000, 0x2000, 0x8000
 
 
 class Image(Struct, frozen=True):
-    """One device image: ``arch`` as nvcc names it ("sm_90", "sm_90a", "compute_90"); ``container`` counts from 0."""
+    """One device image.
+
+    ``arch`` is as nvcc names it ("sm_90", "sm_90a", "compute_90"); ``container`` counts from 0.
+    """
 
     container: int
     arch: str
@@ -38,31 +41,38 @@ class Image(Struct, frozen=True):
     data: bytes
 
 
-def architectures(library: Path) -> dict[str, int]:
-    """Architecture ("sm_90", "compute_90" for PTX) -> number of images. Raises DecoupleError as `images`."""
+def count_images(library: Path) -> dict[str, int]:
+    """Map each architecture to its number of images.
+
+    "sm_90", "compute_90" for PTX. Raises DecoupleError as `read_images`.
+    """
     found: dict[str, int] = {}
-    with _opened(library) as text:
-        for _, _, arch, _ in _entries(library, text):
+    with _MappedFile(library) as text:
+        for _, _, arch, _ in _list_entries(library, text):
             found[arch] = found.get(arch, 0) + 1
     return dict(sorted(found.items()))
 
 
-def images(library: Path, arch: str | None = None) -> Iterator[Image]:
-    """Every image in ``library``, or those for ``arch``, in order and decompressed; a library without any has none.
+def read_images(library: Path, arch: str | None = None) -> Iterator[Image]:
+    """Yield every image in ``library``, or those for ``arch``, decompressed.
 
-    Raises DecoupleError when the file is no ELF file, or a container or entry is not of the known layout.
+    In order; a library without any has none. Raises DecoupleError when the file is no ELF file, or a container or entry
+    is not of the known layout.
     """
-    with _opened(library) as text:
-        for container, at, name, fields in _entries(library, text):
+    with _MappedFile(library) as text:
+        for container, at, name, fields in _list_entries(library, text):
             if arch is None or name == arch:
                 start, stored = at + fields[2], fields[3]
-                data, packed = _plain(library, text[start : start + stored], fields)
+                data, packed = _decompress_image(library, text[start : start + stored], fields)
                 yield Image(container, name, fields[0] == _PTX, packed, data)
 
 
 class FatbinContainer(Struct, frozen=True):
-    """Where a container lies in its file: the field with the size of its images, the images' begin and end, and of each
-    (architecture, offset, size), header and all."""
+    """Where a container lies in its file.
+
+    The field with the size of its images, the images' begin and end, and of each (architecture, offset, size), header
+    and all.
+    """
 
     size_at: int
     begin: int
@@ -70,14 +80,14 @@ class FatbinContainer(Struct, frozen=True):
     images: tuple[tuple[str, int, int], ...]
 
 
-def containers(library: Path) -> Iterator[FatbinContainer]:
-    """Every container in ``library``. Raises DecoupleError as `images`."""
-    with _opened(library) as text:
-        yield from _containers(library, text)
+def list_containers(library: Path) -> Iterator[FatbinContainer]:
+    """Yield every container in ``library``. Raises DecoupleError as `read_images`."""
+    with _MappedFile(library) as text:
+        yield from _list_containers(library, text)
 
 
-class _opened:
-    """The file's bytes, mapped."""
+class _MappedFile:
+    """A file's bytes, mapped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -94,15 +104,15 @@ class _opened:
         self._text.close()
 
 
-def _entries(library: Path, text: mmap.mmap) -> Iterator[tuple[int, int, str, tuple[int, ...]]]:
-    """Container number, offset of the entry, architecture, the fields of its header."""
-    for number, container in enumerate(_containers(library, text)):
+def _list_entries(library: Path, text: mmap.mmap) -> Iterator[tuple[int, int, str, tuple[int, ...]]]:
+    """Yield container number, offset, architecture and header of each entry."""
+    for number, container in enumerate(_list_containers(library, text)):
         for arch, at, _ in container.images:
             yield number, at, arch, _ENTRY.unpack_from(text, at)
 
 
-def _containers(library: Path, text: mmap.mmap) -> Iterator[FatbinContainer]:
-    for start, end in _sections(library):
+def _list_containers(library: Path, text: mmap.mmap) -> Iterator[FatbinContainer]:
+    for start, end in _list_sections(library):
         if end > len(text):
             raise DecoupleError(
                 f"{library}: cut short: it has {len(text)} bytes, not {end}", next_step="fetch it again"
@@ -119,11 +129,13 @@ def _containers(library: Path, text: mmap.mmap) -> Iterator[FatbinContainer]:
                     next_step="a newer nvcc? teach decouple/verify/kernels/fatbin.py its layout",
                 )
             begin, stop = at + header, at + header + size
-            yield FatbinContainer(at + _CONTAINER.size - 8, begin, stop, tuple(_images(library, text, begin, stop)))
+            yield FatbinContainer(
+                at + _CONTAINER.size - 8, begin, stop, tuple(_list_images(library, text, begin, stop))
+            )
             at = (stop + 7) & ~7
 
 
-def _images(library: Path, text: mmap.mmap, entry: int, stop: int) -> Iterator[tuple[str, int, int]]:
+def _list_images(library: Path, text: mmap.mmap, entry: int, stop: int) -> Iterator[tuple[str, int, int]]:
     while entry < stop:
         if entry + _ENTRY.size > stop:
             raise DecoupleError(f"{library}: at byte {entry}: an entry cut short", next_step="fetch or build it again")
@@ -133,23 +145,23 @@ def _images(library: Path, text: mmap.mmap, entry: int, stop: int) -> Iterator[t
                 f"{library}: at byte {entry}: an entry of kind {fields[0]} that is neither PTX nor ELF",
                 next_step="a newer nvcc? teach decouple/verify/kernels/fatbin.py its layout",
             )
-        yield _arch(fields), entry, fields[2] + fields[3]
+        yield _name_architecture(fields), entry, fields[2] + fields[3]
         entry += fields[2] + fields[3]
 
 
-def _sections(library: Path) -> list[tuple[int, int]]:
+def _list_sections(library: Path) -> list[tuple[int, int]]:
     with parsed(library, "name a CUDA library") as file:
         found = [s for s in file.iter_sections() if s.name in _SECTIONS]
         return [(int(s["sh_offset"]), int(s["sh_offset"] + s["sh_size"])) for s in found]
 
 
-def _arch(fields: tuple[int, ...]) -> str:
+def _name_architecture(fields: tuple[int, ...]) -> str:
     suffix = "a" if fields[11] & _ARCH_SPECIFIC else ""
     return f"{'compute' if fields[0] == _PTX else 'sm'}_{fields[8]}{suffix}"
 
 
-def _plain(library: Path, stored: bytes, fields: tuple[int, ...]) -> tuple[bytes, bool]:
-    """The image, and whether it was compressed."""
+def _decompress_image(library: Path, stored: bytes, fields: tuple[int, ...]) -> tuple[bytes, bool]:
+    """Return the image, and whether it was compressed."""
     packed, flags, whole = fields[4], fields[11], fields[13]
     if not packed or not flags & (_LZ4 | _ZSTD):
         return stored, False

@@ -18,7 +18,10 @@ _NAME = re.compile(rb"(?<=\0)_Z[\w$.]+(?=\0)")
 
 
 class HostSymbols(Struct, frozen=True):
-    """``imports`` are the symbols of NVIDIA's libraries; ``unregistered`` kernels that the host cannot launch."""
+    """The host's half of a library's device code.
+
+    ``imports`` are the symbols of NVIDIA's libraries; ``unregistered`` kernels that the host cannot launch.
+    """
 
     imports: frozenset[str]
     containers: int
@@ -26,34 +29,40 @@ class HostSymbols(Struct, frozen=True):
     unregistered: tuple[str, ...]
 
 
-def imports(libraries: Sequence[Path]) -> frozenset[str]:
-    """The symbols that ``libraries`` need and that only NVIDIA's libraries define."""
-    read = [elf.read(library) for library in libraries]
+def list_cuda_imports(libraries: Sequence[Path]) -> frozenset[str]:
+    """Return the symbols that ``libraries`` need of NVIDIA's libraries.
+
+    Nobody else defines them.
+    """
+    read = [elf.read_library(library) for library in libraries]
     named = frozenset().union(*(one.undefined | one.optional for one in read))
-    return frozenset(name for name in named if audit.cuda_symbol().match(name) and not name.startswith("_Z"))
+    return frozenset(name for name in named if audit.make_symbol_pattern().match(name) and not name.startswith("_Z"))
 
 
-def host(library: Path, arch: str) -> HostSymbols:
-    """Look at one library; ``arch`` names the images whose kernels must be registered."""
-    names = registered(library)
+def read_host_symbols(library: Path, arch: str) -> HostSymbols:
+    """Read one library.
+
+    ``arch`` names the images whose kernels must be registered.
+    """
+    names = find_registered_names(library)
     kernels: set[str] = set()
     containers: set[int] = set()
-    for image in fatbin.images(library, arch):
+    for image in fatbin.read_images(library, arch):
         containers.add(image.container)
-        kernels.update(one.mangled for one in cubin.read(image.data).functions if one.kernel)
-    return HostSymbols(imports([library]), len(containers), len(kernels), tuple(sorted(kernels - names)))
+        kernels.update(one.mangled for one in cubin.read_cubin(image.data).functions if one.kernel)
+    return HostSymbols(list_cuda_imports([library]), len(containers), len(kernels), tuple(sorted(kernels - names)))
 
 
-def registered(library: Path) -> frozenset[str]:
-    """Every mangled name that stands on its own in the library's read-only data."""
+def find_registered_names(library: Path) -> frozenset[str]:
+    """Find the mangled names on their own in the library's read-only data."""
     found: set[str] = set()
     with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        for section in _readonly(library):
+        for section in _list_readonly_sections(library):
             found.update(match[0].decode() for match in _NAME.finditer(text, *section))
     return frozenset(found)
 
 
-def _readonly(library: Path) -> Iterable[tuple[int, int]]:
+def _list_readonly_sections(library: Path) -> Iterable[tuple[int, int]]:
     with parsed(library, "name a CUDA library") as file:
         sections = [s for s in file.iter_sections() if s.name.startswith(".rodata")]
         return [(int(s["sh_offset"]), int(s["sh_offset"] + s["sh_size"])) for s in sections]

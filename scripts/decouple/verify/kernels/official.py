@@ -14,7 +14,7 @@ from decouple.upstream.download import Downloader
 from decouple.upstream.providers.wheel import of_manifest
 from decouple.upstream.ranges import RemoteZip
 from decouple.verify.kernels import dump
-from decouple.verify.kernels.dump import Dump
+from decouple.verify.kernels.dump import KernelDump
 
 LABEL = "official"
 #: Members of the wheel with PyTorch's own device code; libtorch_cuda_linalg has MAGMA's only, another project's.
@@ -22,21 +22,25 @@ MEMBERS = ("torch/lib/libtorch_cuda.so",)
 _KEPT = Path(__file__).parent / "official"
 
 
-def kept(version: str, arch: str) -> Path:
-    """Where this package keeps the dump of the official wheel of ``version`` ("2.6.0") for ``arch`` ("sm_90")."""
+def find_kept_dump(version: str, arch: str) -> Path:
+    """Return where this package keeps a dump of an official wheel.
+
+    Of ``version`` ("2.6.0") for ``arch`` ("sm_90").
+    """
     return _KEPT / f"{version}-{arch}.kernels.xz"
 
 
-def load(
+def load_official_dump(
     manifest: Manifest, archs: Sequence[str], cache: Path, downloader: Downloader, *, progress: Progress = SILENT
-) -> Dump:
-    """The official wheel's dump for ``archs``: the one kept here, in the cache, or made from the wheel.
+) -> KernelDump:
+    """Return the official wheel's dump for ``archs``.
 
-    Only the members with device code are fetched, by HTTP range; a dump of all architectures is then left in ``cache``.
-    Raises DecoupleError when the release has no wheel, or when the wheel has no code for one of ``archs``.
+    The one kept here, in the cache, or made from the wheel. Only the members with device code are fetched, by HTTP
+    range; a dump of all architectures is then left in ``cache``. Raises DecoupleError when the release has no wheel, or
+    when the wheel has no code for one of ``archs``.
     """
-    if len(archs) == 1 and kept(manifest.version, archs[0]).exists():
-        return dump.read(kept(manifest.version, archs[0]))
+    if len(archs) == 1 and find_kept_dump(manifest.version, archs[0]).exists():
+        return dump.read_dump(find_kept_dump(manifest.version, archs[0]))
     wheel = of_manifest(manifest)
     if wheel is None:
         raise DecoupleError(
@@ -45,9 +49,9 @@ def load(
     name = wheel.sha256 or wheel.name
     path = cache / "kernels" / f"{name}.kernels.xz"
     if not path.exists():
-        with fetched(wheel, MEMBERS, cache, downloader, progress) as libraries:
-            dump.write(dump.of_libraries(libraries, f"{LABEL} {manifest.version}", progress=progress), path)
-    found = dump.read(path)
+        with fetch_members(wheel, MEMBERS, cache, downloader, progress) as libraries:
+            dump.write_dump(dump.dump_libraries(libraries, f"{LABEL} {manifest.version}", progress=progress), path)
+    found = dump.read_dump(path)
     lacking = sorted(set(archs) - {arch.rstrip("a") for arch in found.architectures()})
     if lacking:
         raise DecoupleError(
@@ -58,10 +62,13 @@ def load(
 
 
 @contextlib.contextmanager
-def fetched(
+def fetch_members(
     wheel: RemoteFile, members: Sequence[str], cache: Path, downloader: Downloader, progress: Progress = SILENT
 ) -> Iterator[list[Path]]:
-    """The files ``members`` of a wheel on the index, in a folder for as long as the context lasts."""
+    """Fetch the files ``members`` of a wheel on the index.
+
+    They are in a folder for as long as the context lasts.
+    """
     remote = RemoteZip(wheel, downloader, progress)
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix="kernels-") as folder:

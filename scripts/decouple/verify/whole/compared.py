@@ -17,7 +17,7 @@ Named = Mapping[str, Any] | Iterable[str]
 """Names, or names with values."""
 
 
-class Changed(Struct, frozen=True):
+class ChangedName(Struct, frozen=True):
     """A name that both have, and what it is on each side."""
 
     name: str
@@ -25,18 +25,21 @@ class Changed(Struct, frozen=True):
     ours: str
 
 
-class Compared(Struct, frozen=True):
+class SectionComparison(Struct, frozen=True):
     """One section. ``missing`` is what they have and we have not."""
 
     section: str
     equal: int
     missing: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
-    different: tuple[Changed, ...] = ()
+    different: tuple[ChangedName, ...] = ()
 
 
 class Side(Struct, frozen=True):
-    """One entry ``[[side]]``: a kind of torch with reasons of its own, known by a package in it, or by its version."""
+    """One entry ``[[side]]``: a kind of torch with reasons of its own.
+
+    Known by a package in it, or by its version.
+    """
 
     name: str
     what: str
@@ -45,7 +48,10 @@ class Side(Struct, frozen=True):
 
 
 class Reason(Struct, frozen=True):
-    """One entry ``[[reason]]``: of which sides' sections, which names (whole), and why."""
+    """One entry ``[[reason]]``: sides, section, names, and why they differ.
+
+    A pattern matches a whole name.
+    """
 
     sides: frozenset[str]
     section: re.Pattern[str]
@@ -58,7 +64,7 @@ class _File(Struct, frozen=True):
     reason: tuple[Reason, ...] = ()
 
 
-class Given(Struct, frozen=True):
+class AppliedReason(Struct, frozen=True):
     """A reason with the names that it explains."""
 
     why: str
@@ -66,18 +72,21 @@ class Given(Struct, frozen=True):
 
 
 class JudgedSection(Struct, frozen=True):
-    """A section with the reasons of its differences; ``unexplained`` are missing or different names without one.
+    """A section with the reasons of its differences.
 
-    What is extra needs none: it takes nothing from anybody.
+    ``unexplained`` are missing or different names without one. What is extra needs none: it takes nothing from anybody.
     """
 
-    compared: Compared
-    reasons: tuple[Given, ...]
+    compared: SectionComparison
+    reasons: tuple[AppliedReason, ...]
     unexplained: tuple[str, ...]
 
 
 class WholeTable(Struct, frozen=True):
-    """All sections. ``unused`` are reasons of this kind of side that nothing met: they are out of date, so faults."""
+    """All sections.
+
+    ``unused`` are reasons of this kind of side that nothing met: they are out of date, so faults.
+    """
 
     side: str
     sections: tuple[JudgedSection, ...]
@@ -85,42 +94,45 @@ class WholeTable(Struct, frozen=True):
 
     @property
     def unexplained(self) -> int:
-        """How many missing or different names have no reason."""
+        """The number of missing or different names without a reason."""
         return sum(len(one.unexplained) for one in self.sections)
 
     @property
     def ok(self) -> bool:
-        """Everything that differs has its reason, and every reason something that differs."""
+        """Whether every difference has a reason, and every reason a difference."""
         return not self.unexplained and not self.unused
 
 
 @cache
-def rules() -> _File:
-    """The parsed ``reasons.toml``, which explains its keys."""
+def load_reasons() -> _File:
+    """Read ``reasons.toml``, which explains its keys."""
     return toml.read(_FILE, _File, mend=f"git checkout {_FILE}")
 
 
-def compare(section: str, ours: Named, theirs: Named) -> Compared:
-    """Names, or names with values, compared.
+def compare_names(section: str, ours: Named, theirs: Named) -> SectionComparison:
+    """Compare names, or names with values.
 
-    >>> compare("API", {"f": "def(a)"}, {"f": "def()", "g": "def()"}).missing
+    >>> compare_names("API", {"f": "def(a)"}, {"f": "def()", "g": "def()"}).missing
     ('g',)
     """
-    mine, wanted = _mapping(ours), _mapping(theirs)
+    mine, wanted = _make_mapping(ours), _make_mapping(theirs)
     common = mine.keys() & wanted.keys()
     differ = sorted(name for name in common if mine[name] != wanted[name])
-    return Compared(
+    return SectionComparison(
         section,
         len(common) - len(differ),
         tuple(sorted(wanted.keys() - mine.keys())),
         tuple(sorted(mine.keys() - wanted.keys())),
-        tuple(Changed(name, f"{wanted[name]}", f"{mine[name]}") for name in differ),
+        tuple(ChangedName(name, f"{wanted[name]}", f"{mine[name]}") for name in differ),
     )
 
 
-def judge(found: Sequence[Compared], side: str, known: Sequence[Reason] | None = None) -> WholeTable:
-    """With the reasons of a kind of side: the first that fits a name explains it."""
-    ours = [one for one in (rules().reason if known is None else known) if side in one.sides]
+def judge_sections(found: Sequence[SectionComparison], side: str, known: Sequence[Reason] | None = None) -> WholeTable:
+    """Explain each difference by the first reason that fits its name.
+
+    The reasons are those of this kind of side.
+    """
+    ours = [one for one in (load_reasons().reason if known is None else known) if side in one.sides]
     met: set[Reason] = set()
     judged = []
     for one in found:
@@ -135,20 +147,23 @@ def judge(found: Sequence[Compared], side: str, known: Sequence[Reason] | None =
                 told.setdefault(reason.why, []).append(name)
             elif number < len(asked):
                 left.append(name)
-        reasons = tuple(Given(why, tuple(names)) for why, names in told.items())
+        reasons = tuple(AppliedReason(why, tuple(names)) for why, names in told.items())
         judged.append(JudgedSection(one, reasons, tuple(left)))
     unused = tuple(f"{one.section.pattern}: {one.names.pattern}" for one in ours if one not in met)
     return WholeTable(side, tuple(judged), unused)
 
 
-def side_of(packages: Iterable[str], version: str) -> str:
-    """Which kind of side has these packages and this ``torch.__version__``; "other" where none is known."""
+def find_side(packages: Iterable[str], version: str) -> str:
+    """Return which kind of side has these packages and this version.
+
+    ``version`` is ``torch.__version__``; "other" where none is known.
+    """
     there = set(packages)
-    for one in rules().side:
+    for one in load_reasons().side:
         if one.package in there or (one.version and one.version.fullmatch(version)):
             return one.name
     return "other"
 
 
-def _mapping(given: Named) -> Mapping[str, Any]:
+def _make_mapping(given: Named) -> Mapping[str, Any]:
     return given if isinstance(given, Mapping) else dict.fromkeys(given, "")

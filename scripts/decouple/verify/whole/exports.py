@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from decouple.base.errors import DecoupleError
 from decouple.verify import audit, parity
 from decouple.verify.elf import Library
-from decouple.verify.whole.compared import Compared
-from decouple.verify.whole.files import rules
+from decouple.verify.whole.compared import SectionComparison
+from decouple.verify.whole.files import load_rules
 
 #: How gcc's two ABIs write one name, once it is demangled (libstdc++ manual, "Dual ABI").
 _ABI = re.compile(r"\[abi:cxx11\]|(?<=std::)__cxx11::")
@@ -20,28 +20,33 @@ _VERSION = re.compile(r"\.so[.\d]*$")
 _Demangle = Callable[[str], str]
 
 
-def compare_exports(ours: Sequence[Library], theirs: Sequence[Library], *, same_abi: bool = True) -> list[Compared]:
-    """A section for each namespace: strong symbols, which a weak one of ours answers for.
+def compare_exports(
+    ours: Sequence[Library], theirs: Sequence[Library], *, same_abi: bool = True
+) -> list[SectionComparison]:
+    """Compare the strong symbols of both sides, one section a namespace.
 
-    A missing one is named with the library that has it. With ``same_abi`` False both are compared as C++ writes them,
-    without the marks of the ABI.
+    A weak symbol of ours answers for a strong one. A missing one is named with the library that has it. With
+    ``same_abi`` False both are compared as C++ writes them, without the marks of the ABI.
     """
-    written: _Demangle = str if same_abi else _demangler()
-    mine, wanted = _strong(ours), _strong(theirs)
+    written: _Demangle = str if same_abi else _load_demangler()
+    mine, wanted = _collect_strong(ours), _collect_strong(theirs)
     soft, other_soft = ({written(symbol) for one in side for symbol in one.vague} for side in (ours, theirs))
     found = []
-    for one in rules().namespace:
-        here, there = _taken(mine, one.symbols, written), _taken(wanted, one.symbols, written)
+    for one in load_rules().namespace:
+        here, there = _take_namespace(mine, one.symbols, written), _take_namespace(wanted, one.symbols, written)
         lack = sorted(symbol for symbol in there.keys() - here.keys() if symbol not in soft)
         more = sorted(symbol for symbol in here.keys() - there.keys() if symbol not in other_soft)
         missing, extra = (tuple(f"{name} [{of[name]}]" for name in them) for them, of in ((lack, there), (more, here)))
-        found.append(Compared(one.section, len(there) - len(lack), missing, extra))
+        found.append(SectionComparison(one.section, len(there) - len(lack), missing, extra))
     return found
 
 
-def _strong(found: Sequence[Library]) -> dict[str, str]:
-    """Symbol -> the library that has it; nothing that nobody outside can link, or that every library has."""
-    local, everywhere = parity.rules().symbols.local, audit.rules().everywhere
+def _collect_strong(found: Sequence[Library]) -> dict[str, str]:
+    """Map each strong symbol to the library that has it.
+
+    Nothing that nobody outside can link, or that every library has.
+    """
+    local, everywhere = parity.load_rules().symbols.local, audit.load_rules().everywhere
     return {
         symbol: _VERSION.sub("", library.name)
         for library in found
@@ -50,14 +55,20 @@ def _strong(found: Sequence[Library]) -> dict[str, str]:
     }
 
 
-def _taken(left: dict[str, str], pattern: re.Pattern[str], written: _Demangle) -> dict[str, str]:
-    """The symbols of one namespace, taken out of those that are left, and written for comparing."""
+def _take_namespace(left: dict[str, str], pattern: re.Pattern[str], written: _Demangle) -> dict[str, str]:
+    """Remove the symbols of one namespace from ``left`` and return them.
+
+    Written for comparing.
+    """
     here = [symbol for symbol in left if pattern.match(symbol)]
     return {written(symbol): left.pop(symbol) for symbol in here}
 
 
-def _demangler() -> _Demangle:
-    """A mangled name as C++ writes it, the ABI aside: by the C++ library's own ``__cxa_demangle``."""
+def _load_demangler() -> _Demangle:
+    """Return a function that writes a mangled name as C++ does, the ABI aside.
+
+    It is the C++ library's own ``__cxa_demangle``.
+    """
     try:
         library = ctypes.CDLL(ctypes.util.find_library("stdc++") or "libstdc++.so.6")
         demangle, release = library.__cxa_demangle, ctypes.CDLL(None).free

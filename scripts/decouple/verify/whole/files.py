@@ -12,20 +12,26 @@ from pathlib import Path
 from msgspec import Struct
 
 from decouple.base import toml
-from decouple.verify.whole.compared import Changed, Compared
+from decouple.verify.whole.compared import ChangedName, SectionComparison
 
 _FILE = Path(__file__).with_name("whole.toml")
 
 
 class MovedFile(Struct, frozen=True):
-    """One entry ``[[moved]]``: a path of ours, and where the official wheel has that file (``\\1``: a group)."""
+    r"""One entry ``[[moved]]``: a path of ours, and that file's official path.
+
+    ``\1``: a group.
+    """
 
     ours: re.Pattern[str]
     theirs: str
 
 
 class Content(Struct, frozen=True):
-    """One entry ``[[content]]``: a section of files by their paths, and whether what is in them counts."""
+    """One entry ``[[content]]``: a section of files by their paths.
+
+    ``same`` is whether what is in them counts.
+    """
 
     section: str
     paths: re.Pattern[str]
@@ -54,15 +60,16 @@ class WholeRules(Struct, frozen=True):
 
 
 @cache
-def rules() -> WholeRules:
-    """The parsed rules."""
+def load_rules() -> WholeRules:
+    """Read ``whole.toml``."""
     return toml.read(_FILE, WholeRules, mend=f"git checkout {_FILE}")
 
 
-def below(folders: Iterable[Path]) -> dict[str, Path]:
-    """Every file of these folders, by its name from the folder's own name on; no caches, no links to folders.
+def list_files(folders: Iterable[Path]) -> dict[str, Path]:
+    """Map every file of these folders by its name from the folder's own name on.
 
-    What pip writes of an installation is left out, and so is the version in the name of a dist-info folder.
+    No caches, no links to folders. What pip writes of an installation is left out, and so is the version in the name of
+    a dist-info folder.
     """
     found: dict[str, Path] = {}
     for top in folders:
@@ -72,47 +79,55 @@ def below(folders: Iterable[Path]) -> dict[str, Path]:
             at = Path(folder)
             for file in files:
                 path = (Path(name) / at.relative_to(top) / file).as_posix()
-                if not rules().left_out.fullmatch(path) and (at / file).exists():  # a link of a root may lead nowhere
+                if (
+                    not load_rules().left_out.fullmatch(path) and (at / file).exists()
+                ):  # a link of a root may lead nowhere
                     found[path] = at / file
     return found
 
 
-def compare_files(ours: Mapping[str, Path], theirs: Mapping[str, Path]) -> list[Compared]:
-    """A section for each kind of file. Of a file with the same name the content counts too, where the rules say so."""
+def compare_files(ours: Mapping[str, Path], theirs: Mapping[str, Path]) -> list[SectionComparison]:
+    """Compare two sets of files, one section for each kind of file.
+
+    Of a file with the same name the content counts too, where the rules say so.
+    """
     mine = dict(ours)
     for path in ours:
-        if path not in theirs and (place := _official(path)) != path:
+        if path not in theirs and (place := _find_official_path(path)) != path:
             mine.setdefault(place, mine.pop(path))
     found = []
     left = mine.keys() | theirs.keys()
-    for kind in rules().content:
+    for kind in load_rules().content:
         here = {path for path in left if kind.paths.fullmatch(path)}
         left -= here
         common = here & mine.keys() & theirs.keys()
-        differ = sorted(path for path in common if kind.same and not _same(mine[path], theirs[path]))
+        differ = sorted(path for path in common if kind.same and not _is_same_file(mine[path], theirs[path]))
         found.append(
-            Compared(
+            SectionComparison(
                 kind.section,
                 len(common) - len(differ),
                 tuple(sorted(here - mine.keys())),
                 tuple(sorted(here - theirs.keys())),
-                tuple(Changed(path, _size(theirs[path]), _size(mine[path])) for path in differ),
+                tuple(ChangedName(path, _describe_size(theirs[path]), _describe_size(mine[path])) for path in differ),
             )
         )
     return found
 
 
-def _official(path: str) -> str:
-    for one in rules().moved:
+def _find_official_path(path: str) -> str:
+    for one in load_rules().moved:
         if match := one.ours.fullmatch(path):
             return match.expand(one.theirs)
     return path
 
 
-def _same(one: Path, other: Path) -> bool:
-    """Hard links to one file need not be read."""
+def _is_same_file(one: Path, other: Path) -> bool:
+    """Return whether two files are the same.
+
+    Hard links to one file need not be read.
+    """
     return one.samefile(other) or filecmp.cmp(one, other, shallow=False)
 
 
-def _size(path: Path) -> str:
+def _describe_size(path: Path) -> str:
     return f"{path.stat().st_size} bytes"

@@ -13,12 +13,15 @@ from packaging.requirements import InvalidRequirement, Requirement
 from decouple.verify import elf, parity
 from decouple.verify.elf import Library
 from decouple.verify.whole import compared, exports, files, told
-from decouple.verify.whole.compared import Compared
+from decouple.verify.whole.compared import SectionComparison
 
 
-class Asked(Struct, frozen=True):
-    """Where a torch is: a command line that ends in its Python, a folder for its answer, and how that Python calls the
-    folder; ``root`` is what that Python takes for ``/``."""
+class TorchLocation(Struct, frozen=True):
+    """Where a torch is.
+
+    A command line that ends in its Python, a folder for its answer, and how that Python calls the folder; ``root`` is
+    what that Python takes for ``/``.
+    """
 
     prefix: tuple[str, ...]
     folder: Path
@@ -27,15 +30,15 @@ class Asked(Struct, frozen=True):
 
 
 class WholeOffer(Struct, frozen=True):
-    """What :func:`ask` found. ``said`` is the answer of ``inside/dump.py``."""
+    """What :func:`ask_torch` found. ``said`` is the answer of ``inside/dump.py``."""
 
     said: Mapping[str, Any]
     root: Path
 
     @property
     def side(self) -> str:
-        """Which kind of torch it is, as ``reasons.toml`` names them."""
-        return compared.side_of(self.said["installed"], self.said["torch"])
+        """The kind of torch it is, as ``reasons.toml`` names them."""
+        return compared.find_side(self.said["installed"], self.said["torch"])
 
     @property
     def new_abi(self) -> bool:
@@ -43,11 +46,11 @@ class WholeOffer(Struct, frozen=True):
         return bool(self.said["said"]["values"]["torch._C._GLIBCXX_USE_CXX11_ABI"])
 
     def files(self) -> dict[str, Path]:
-        """What the wheels of this side brought, by its place in a wheel."""
+        """Return what the wheels of this side brought, by its place in a wheel."""
         entries = self.said["installed"].values()
         places = [one[key] for one in entries for key in ("package", "info") if one.get(key)]
         folders = {self._outside(place) for place in places if "torch/_decoupled" not in place}
-        found = files.below(sorted(one for one in folders if one.is_dir()))
+        found = files.list_files(sorted(one for one in folders if one.is_dir()))
         beside = {path.resolve() for path in found.values() if path.suffix == ".so"}
         for library in self._opened():  # a distribution has its libraries elsewhere
             if library.resolve() not in beside:
@@ -55,24 +58,30 @@ class WholeOffer(Struct, frozen=True):
         return found
 
     def libraries(self, there: Mapping[str, Path]) -> list[Library]:
-        """The shared libraries among its files, each once."""
+        """Return the shared libraries among its files, each once."""
         shared = {path.resolve() for name, path in there.items() if re.search(r"\.so[.\d]*$", name)}
-        return [elf.read(path) for path in sorted(shared) if elf.is_elf(path)]
+        return [elf.read_library(path) for path in sorted(shared) if elf.is_elf(path)]
 
     def _outside(self, place: str) -> Path:
         return self.root / place.lstrip("/")
 
     def _opened(self) -> list[Path]:
-        """Libraries of torch that the process had open, and their neighbours of such names."""
+        """Return the libraries of torch that the process had open.
+
+        And their neighbours of such names.
+        """
         folders = {self._outside(place).parent for place in self.said["opened"]}
-        pattern = files.rules().libraries
+        pattern = files.load_rules().libraries
         near = [path for folder in sorted(folders) for path in sorted(folder.glob("lib*.so")) if path.is_file()]
         return [path for path in near if pattern.fullmatch(path.name)]
 
 
-def ask(one: Asked) -> WholeOffer:
-    """Ask an installed torch for all that it has. Raises DecoupleError with the last line of the import's own error."""
-    known = files.rules()
+def ask_torch(one: TorchLocation) -> WholeOffer:
+    """Ask an installed torch for all that it has.
+
+    Raises DecoupleError with the last line of the import's own error.
+    """
+    known = files.load_rules()
     wanted = {
         "dispatch_keys": None,
         "binding_words": None,
@@ -82,25 +91,28 @@ def ask(one: Asked) -> WholeOffer:
         "distributions": known.packages,
         "libraries": known.libraries.pattern,
     }
-    return WholeOffer(parity.dump(one.prefix, one.folder, one.inside, wanted), one.root)
+    return WholeOffer(parity.dump_torch(one.prefix, one.folder, one.inside, wanted), one.root)
 
 
-def compare(ours: WholeOffer, theirs: WholeOffer) -> list[Compared]:
-    """Every section: how each was built, what each offers, and what each brought to disk."""
+def compare_offers(ours: WholeOffer, theirs: WholeOffer) -> list[SectionComparison]:
+    """Compare every section of two offers.
+
+    How each was built, what each offers, and what each brought to disk.
+    """
     mine, wanted = ours.said, theirs.said
     found = [
-        compared.compare(name, read(mine), read(wanted))
+        compared.compare_names(name, read(mine), read(wanted))
         for name, read in (
-            ("torch.__config__.show()", lambda one: told.settings(one["said"]["show"])),
-            ("torch.__config__.parallel_info()", lambda one: told.threads(one["said"]["parallel_info"])),
+            ("torch.__config__.show()", lambda one: told.parse_settings(one["said"]["show"])),
+            ("torch.__config__.parallel_info()", lambda one: told.parse_threads(one["said"]["parallel_info"])),
             ("torch.backends", lambda one: one["backends"]),
             ("versions and facts of the build", lambda one: {**one["said"]["values"], **one["facts"]}),
-            ("dispatcher", _registrations),
+            ("dispatcher", _list_registrations),
             ("operators", lambda one: one["schemas"]),
             ("torch._C names", lambda one: one["bindings"]),
             ("API of torch", lambda one: one["api"]),
-            ("metadata", _metadata),
-            ("entry points", _entry_points),
+            ("metadata", _list_metadata),
+            ("entry points", _map_entry_points),
         )
     ]
     here, there = ours.files(), theirs.files()
@@ -110,24 +122,30 @@ def compare(ours: WholeOffer, theirs: WholeOffer) -> list[Compared]:
     )
 
 
-def _registrations(said: Mapping[str, Any]) -> list[str]:
+def _list_registrations(said: Mapping[str, Any]) -> list[str]:
     return [f"{key} {operator}" for key, operators in said["dispatcher"].items() for operator in operators]
 
 
-def _entry_points(said: Mapping[str, Any]) -> dict[str, str]:
+def _map_entry_points(said: Mapping[str, Any]) -> dict[str, str]:
     points = [point for one in said["installed"].values() for point in one.get("entry_points", ())]
     return {f"{group} {name}": value for group, name, value in points}
 
 
-def _metadata(said: Mapping[str, Any]) -> list[str]:
-    """Each field with its value as a name; a side's distributions together."""
-    kept = set(files.rules().metadata)
+def _list_metadata(said: Mapping[str, Any]) -> list[str]:
+    """Return each field with its value as a name.
+
+    A side's distributions together.
+    """
+    kept = set(files.load_rules().metadata)
     pairs = [pair for one in said["installed"].values() for pair in one.get("metadata", ())]
-    return sorted({f"{key}: {_plain(key, value)}" for key, value in pairs if key in kept})
+    return sorted({f"{key}: {_normalise_value(key, value)}" for key, value in pairs if key in kept})
 
 
-def _plain(key: str, value: str) -> str:
-    """A requirement is written in more than one way: "a (==1) ; x" is "a==1; x"."""
+def _normalise_value(key: str, value: str) -> str:
+    """Write a requirement in one way.
+
+    "a (==1) ; x" is "a==1; x".
+    """
     try:
         return str(Requirement(value)) if key == "Requires-Dist" else value.strip()
     except InvalidRequirement:

@@ -10,10 +10,12 @@ _SETTING = re.compile(r"([A-Z][A-Z0-9_]*)=(.*?), (?=[A-Z][A-Z0-9_]*=|$)")
 _VERSION = re.compile(r"(.+?)(?: Version| v)? ?(\d[\w.+-]*\b.*)")
 
 
-def settings(show: str) -> dict[str, str]:
-    """``torch.__config__.show()`` as names with values; each compiler flag is a name of its own.
+def parse_settings(show: str) -> dict[str, str]:
+    r"""Parse ``torch.__config__.show()`` into names with values.
 
-    >>> settings("PyTorch built with:\\n  - GCC 9.3\\n  - LAPACK is enabled (x)\\n  - Build settings: BLAS_INFO=mkl, CXX_FLAGS= -O2 -fPIC, ")
+    Each compiler flag is a name of its own.
+
+    >>> parse_settings("PyTorch built with:\n  - GCC 9.3\n  - LAPACK is enabled (x)\n  - Build settings: BLAS_INFO=mkl, CXX_FLAGS= -O2 -fPIC, ")
     {'GCC': '9.3', 'LAPACK': 'is enabled (x)', 'BLAS_INFO': 'mkl', 'CXX_FLAGS -O2': '', 'CXX_FLAGS -fPIC': ''}
     """  # noqa: E501 - a line of torch's
     found: dict[str, str] = {}
@@ -24,14 +26,14 @@ def settings(show: str) -> dict[str, str]:
                 flags = {f"{name} {flag}": "" for flag in value.split()} if name.endswith("_FLAGS") else {name: value}
                 found.update(flags)
         elif line.lstrip().startswith("- "):
-            found.update([_named(text)])
+            found.update([_parse_line(text)])
     return found
 
 
-def threads(parallel_info: str) -> dict[str, str]:
-    """``torch.__config__.parallel_info()`` as names with values.
+def parse_threads(parallel_info: str) -> dict[str, str]:
+    r"""Parse ``torch.__config__.parallel_info()`` into names with values.
 
-    >>> threads("ATen/Parallel:\\n\\tat::get_num_threads() : 2\\nOpenMP 201511 (x)\\nATen parallel backend: OpenMP\\n")
+    >>> parse_threads("ATen/Parallel:\n\tat::get_num_threads() : 2\nOpenMP 201511 (x)\nATen parallel backend: OpenMP\n")
     {'at::get_num_threads()': '2', 'OpenMP': '201511 (x)', 'ATen parallel backend': 'OpenMP'}
     """
     found: dict[str, str] = {}
@@ -40,12 +42,15 @@ def threads(parallel_info: str) -> dict[str, str]:
         if colon:
             found[name.strip()] = value.strip()
         elif line.strip() and not line.rstrip().endswith(":"):
-            found.update([_named(line.strip())])
+            found.update([_parse_line(line.strip())])
     return found
 
 
-def _named(text: str) -> tuple[str, str]:
-    """A line as a name and what it says: parted by the colon, by " is ", or before the number."""
+def _parse_line(text: str) -> tuple[str, str]:
+    """Parse a line into a name and what it says.
+
+    Parted by the colon, by " is ", or before the number.
+    """
     name, colon, value = text.partition(": ")
     if colon:
         return name, value
