@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from decouple.base.python_text import parse_python
 from decouple.census.finding import RawFinding
 from decouple.census.taxonomy import Taxonomy
 from decouple.syntax.build_lists import CMakeCommand, read_cmake
@@ -126,8 +127,8 @@ def _scan_python_syntax(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Ra
     What does not parse is read line by line.
     """
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
+        tree = parse_python(text)
+    except SyntaxError:
         yield from _scan_lines(path, text, taxonomy)
         return
     nodes = list(ast.walk(tree))

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from decouple.base.python_text import parse_python
 from decouple.census.finding import RawFinding
 from decouple.census.taxonomy import Taxonomy
 from decouple.syntax.globs import matches
@@ -81,8 +82,8 @@ def scan_python(path: str, text: str, taxonomy: Taxonomy) -> list[RawFinding]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # upstream's escapes are not ours to report
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError):
+            tree = parse_python(text)
+    except SyntaxError:
         return []
     nodes = _NodesByType(tree)
     lines_by_access: dict[tuple[str, str], list[int]] = {}

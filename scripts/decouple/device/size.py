@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import ask, names
+from decouple.base.python_text import parse_python
 from decouple.syntax.preprocessor import without_comments
 
 _C = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".hh", ".inl", ".mm"}
@@ -86,7 +87,7 @@ def _python_lines(text: str) -> int:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in silent:
             lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse_python(text)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(
             node, clean=False
         ):

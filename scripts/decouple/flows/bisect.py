@@ -19,6 +19,7 @@ from msgspec import Struct
 from decouple.base.checkout import Checkout
 from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.outside import read_json
+from decouple.base.python_text import compile_python
 from decouple.build import settings
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.shell import Shell, runner
@@ -65,8 +66,8 @@ def parses(tree: Path, paths: Sequence[str]) -> str | None:
         path = tree / name
         if path.suffix == ".py" and path.is_file():
             try:
-                compile(path.read_bytes(), name, "exec", dont_inherit=True)
-            except (SyntaxError, ValueError) as error:
+                compile_python(path.read_bytes(), name)
+            except SyntaxError as error:
                 return f"{name} does not compile: {error}"
     return None
 

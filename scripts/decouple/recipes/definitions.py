@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from decouple.base.python_text import parse_python
 from decouple.recipes.find import definitions
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def _scopes(node: tree_sitter.Node) -> list[str]:
 
 def _python(text: str) -> Iterator[tuple[str, int]]:
     try:
-        pending: list[tuple[str, ast.AST]] = [("", ast.parse(text))]
-    except (SyntaxError, ValueError):
+        pending: list[tuple[str, ast.AST]] = [("", parse_python(text))]
+    except SyntaxError:
         return
     while pending:
         scope, node = pending.pop()

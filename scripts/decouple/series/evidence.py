@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
+from decouple.base.python_text import compile_python
 from decouple.patch.apply import File, Source, Tree, apply
 from decouple.patch.parse import Patch
 from decouple.series import check
@@ -54,7 +55,7 @@ def _broken(changes: Mapping[str, File | None]) -> str:
     for path, file in changes.items():
         if file is not None and path.endswith(".py"):
             try:
-                compile(file.data, path, "exec", dont_inherit=True)
-            except (SyntaxError, ValueError) as error:
+                compile_python(file.data, path)
+            except SyntaxError as error:
                 return f"{path} does not compile: {error}"
     return ""

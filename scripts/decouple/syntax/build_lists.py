@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.outside import read_bounded
+from decouple.base.python_text import parse_python
 from decouple.syntax.globs import matches
 
 _MOST = 16 << 20  # bytes of one build file; upstream's longest has 0.1 MiB
@@ -35,7 +36,7 @@ def read_bzl(path: Path) -> dict[str, list[str]]:
     Raises DecoupleError when the file does not parse, OSError when it cannot be read.
     """
     try:
-        module = ast.parse(_text(path), filename=str(path))
+        module = parse_python(_text(path), str(path))
     except SyntaxError as error:
         raise DecoupleError(
             f"{path}:{error.lineno}: not readable as a list of sources ({error.msg})",

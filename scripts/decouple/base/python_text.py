@@ -1,0 +1,28 @@
+"""Parse Python that others wrote: what its parser cannot take is a SyntaxError, whatever Python calls it."""
+
+from __future__ import annotations
+
+import ast
+
+_REFUSED = (ValueError, RecursionError, MemoryError)
+"""A null byte; deeper nesting than the compiler or, in ``-----…1``, than the parser has memory for."""
+
+
+def parse_python(text: str | bytes, name: str = "<unknown>") -> ast.Module:
+    """Parse a module. Raises SyntaxError, also for what is nested too deeply."""
+    try:
+        return ast.parse(text, filename=name)
+    except _REFUSED as error:
+        raise SyntaxError(_say(error), (name, 1, None, None)) from error
+
+
+def compile_python(text: str | bytes, name: str) -> None:
+    """Compile a module and run nothing. Raises SyntaxError, also for what is nested too deeply."""
+    try:
+        compile(text, name, "exec", dont_inherit=True)
+    except _REFUSED as error:
+        raise SyntaxError(_say(error), (name, 1, None, None)) from error
+
+
+def _say(error: Exception) -> str:
+    return str(error) if isinstance(error, ValueError) else "nested too deeply"
