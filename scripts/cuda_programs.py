@@ -106,14 +106,14 @@ def environment(interpreter: Path, folder: Path, program: Program) -> Path:
     home = folder / "environments" / program.name
     python = home / "bin" / "python"
     if not python.exists():
-        subprocess.run([str(interpreter), "-m", "venv", str(home)], check=True)
+        subprocess.run([str(interpreter), "-I", "-m", "venv", str(home)], check=True)
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     theirs, own = (
-        subprocess.run([str(one), "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
+        subprocess.run([str(one), "-I", "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
         for one in (interpreter, python)
     )
     Path(own, "above.pth").write_text(theirs + "\n", encoding="utf-8")
-    subprocess.run([str(python), "-m", "pip", "install", "-q", "--no-warn-conflicts", *program.needs], check=True)
+    subprocess.run([str(python), "-I", "-m", "pip", "install", "-q", "--no-warn-conflicts", *program.needs], check=True)
     return python
 
 
@@ -121,7 +121,7 @@ def unpack(python: Path, folder: Path, program: Program) -> Path:
     """The project's sdist, unpacked. Raises CalledProcessError where PyPI has none."""
     source = folder / f"{program.name}-{program.version}"
     if not source.is_dir():
-        command = [str(python), "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
+        command = [str(python), "-I", "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
         wanted = f"{program.name}=={program.version}"
         subprocess.run([*command, "--no-build-isolation", "-d", str(folder), wanted], check=True)
         shutil.unpack_archive(source.with_name(f"{source.name}.tar.gz"), folder)

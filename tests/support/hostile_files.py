@@ -127,7 +127,7 @@ def _cubin() -> bytes:
 def shared_library(body: bytes, folder: Path) -> None:
     path = folder / "lib.so"
     path.write_bytes(body)
-    for reader in (elf.read, dynamic.read_file_symbols):
+    for reader in (elf.read_library, dynamic.read_file_symbols):
         with contextlib.suppress(DecoupleError):
             reader(path)
     segments.put_loadable_first(path)
@@ -137,16 +137,16 @@ def shared_library(body: bytes, folder: Path) -> None:
 def device_images(body: bytes, folder: Path) -> None:
     path = folder / "lib.so"
     path.write_bytes(body)
-    for one in fatbin.images(path):
+    for one in fatbin.read_images(path):
         if not one.ptx:
             with contextlib.suppress(DecoupleError):
-                cubin.read(one.data)
-    fatbin.architectures(path)
+                cubin.read_cubin(one.data)
+    fatbin.count_images(path)
     list(fatbin.containers(path))
 
 
 def device_image(body: bytes, folder: Path) -> None:
-    cubin.read(body)
+    cubin.read_cubin(body)
 
 
 def _ninja_log() -> Sequence[bytes]:
@@ -197,7 +197,7 @@ def build_wheel(body: bytes, folder: Path) -> None:
 
 
 def _audited(path: Path) -> None:
-    with audit.opened(path) as folder, contextlib.suppress(DecoupleError):
+    with audit.open_folder(path) as folder, contextlib.suppress(DecoupleError):
         audit.libraries(folder)
 
 

@@ -323,6 +323,7 @@ def _stacked(prepare: Callable[[World], object], *arguments: str, **options: Any
             (world.source / "README.md").write_text(MINE)
         world = World(folder, None)
         variables = {"DECOUPLE_PROJECT": str(world.project), "DECOUPLE_CACHE": str(folder / "cache")}
+        variables |= {"VISUAL": "true", "EDITOR": "true"}
         words = [word.format(folder=folder) for word in arguments]
 
         def holds() -> str:
@@ -840,6 +841,7 @@ def _contract_table(folder: Path) -> Scene:
         (project / "docs").mkdir(parents=True)
         page = (ROOT / "docs/contract.md").read_text(encoding="utf-8")
         first = next(line for line in page.splitlines() if line.startswith("| 1 |"))
+        shutil.copy(ROOT / "docs/backends.md", project / "docs")
         (project / "docs/contract.md").write_text(page.replace(first + "\n", ""), encoding="utf-8")  # a row is missing
         for name in ("third_device/contract", "tests/contract"):
             shutil.copytree(ROOT / name, project / name)

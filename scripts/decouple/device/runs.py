@@ -44,7 +44,8 @@ def read_report(folder: Path) -> RunRecord:
         return RunRecord(document["device"], document["torch"], items, dict(Counter(tests.values())), tuple(gaps))
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise UsageError(
-            f"{path}: not a report of the contract ({error})", next_step="name the folder of --contract-report"
+            f"{path}: not a report of the contract ({error})",
+            next_step="name the folder that the contract wrote its report to",
         ) from None
 
 

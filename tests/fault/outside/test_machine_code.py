@@ -19,13 +19,13 @@ def test_a_container_of_no_size_ends(header: int, tmp_path: Path) -> None:
     content = struct.pack("<IHHQ", fatbin.MAGIC, 1, header, 0) + bytes(16)
     library = cubins.library(tmp_path / "lib.so", [content])
     with pytest.raises(DecoupleError, match="no fatbin container"):
-        fatbin.architectures(library)
+        fatbin.count_images(library)
 
 
 def test_an_entry_cut_short(tmp_path: Path) -> None:
     library = cubins.library(tmp_path / "lib.so", [struct.pack("<IHHQ", fatbin.MAGIC, 1, 16, 8) + bytes(8)])
     with pytest.raises(DecoupleError, match="cut short"):
-        list(fatbin.images(library))
+        list(fatbin.read_images(library))
 
 
 def test_versions_that_lead_back_to_themselves() -> None:

@@ -28,7 +28,7 @@ WANTED = frozenset({"torch/x.so", f"{INFO}/METADATA"})
 
 
 def audited(path: Path) -> None:
-    with audit.opened(path):
+    with audit.open_folder(path):
         pass
 
 

@@ -56,6 +56,7 @@ FAILING: dict[str, list[list[str]]] = {
     "bisect": [["2.6", "--", "false"], UNKNOWN],
     "manifest": [["fill", "9.9", "--tree", NONE, "--write"], ["nonsense"]],
     "record": [UNKNOWN, ["2.6", "--census", NONE], ["2.6", "--census", "README.md"], ["2.6", "--source", NONE]],
+    "neutral": [[NONE], ["README.md"]],
     "upstream-watch": [["--source", NONE], ["--source", "README.md"]],
     "upstream": [["no-such-patch"], ["plan", "--release", "9.9"], ["no-such-patch", "--out", OUT]],
     "build": [UNKNOWN, ["2.6", "--stage", "7"], ["2.6", "--arch", "nonsense", "--estimate"], ["2.6", "--jobs", "0"]],

@@ -14,7 +14,7 @@ from decouple.base.paths import find_project
 from decouple.stack.engine import Stack
 from decouple.suites.store import ResultStore, SuiteResult
 from decouple.verify import extensions, upstream_tests
-from decouple.verify.venvs import Tried
+from decouple.verify.venvs import TorchEnvironment
 from simcuda import plugin
 from tests.support.plants import Plant
 from tests.support.series import usual_world
@@ -39,16 +39,16 @@ def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
 def test_what_a_trial_said(tmp_path: Path, plant: Plant) -> None:
     untouched = plant(tmp_path / "logs" / "verify.log")
     with pytest.raises(DecoupleError):
-        extensions._keep(tmp_path / "logs" / "verify.log", "x", "words")
+        extensions._append_log(tmp_path / "logs" / "verify.log", "x", "words")
     untouched()
 
 
 def test_what_upstreams_tests_said(tmp_path: Path, plant: Plant) -> None:
     untouched = plant(tmp_path / "logs" / "verify.log")
-    failing = Tried("x", FAIL, tmp_path, str(tmp_path))
+    failing = TorchEnvironment("x", FAIL, tmp_path, str(tmp_path))
     with pytest.raises(DecoupleError, match=r"verify\.log: "):
         suite = upstream_tests.UpstreamSuite("test_cuda.py", "x")
-        upstream_tests.outcomes(failing, "/t", [suite], tmp_path / "logs" / "verify.log")
+        upstream_tests.run_suites(failing, "/t", [suite], tmp_path / "logs" / "verify.log")
     untouched()
 
 

@@ -71,6 +71,7 @@ OWN = {
     "scripts/simcuda/compile.py": "the one place of that package",
     "scripts/simcuda/torchbuild.py": "a Python, which says JSON",
     "scripts/simcuda/vendor.py": "pip, which has one language",
+    "third_device/torch_cuda/torch_cuda_build/hipify.py": "a Python, whose last line is shown",
     "third_device/torch_cuda/torch_cuda_build/slice_stubs.py": "names of symbols",
     "third_device/tools/wrapped_cmake/ninja.py": "gets the variables of `features.build_environment`",
 }
