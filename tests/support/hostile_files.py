@@ -142,7 +142,7 @@ def device_images(body: bytes, folder: Path) -> None:
             with contextlib.suppress(DecoupleError):
                 cubin.read_cubin(one.data)
     fatbin.count_images(path)
-    list(fatbin.containers(path))
+    list(fatbin.list_containers(path))
 
 
 def device_image(body: bytes, folder: Path) -> None:
@@ -198,7 +198,7 @@ def build_wheel(body: bytes, folder: Path) -> None:
 
 def _audited(path: Path) -> None:
     with audit.open_folder(path) as folder, contextlib.suppress(DecoupleError):
-        audit.libraries(folder)
+        audit.list_libraries(folder)
 
 
 def _members(path: Path) -> None:
