@@ -23,7 +23,7 @@ _DEVICE = re.compile(r"cuda(?::(\d+))?\Z")
 _SUSPECT = re.compile(r"\bcuda\b|\bcudnn\b|\bnccl\b|\bCUDA\b")
 
 
-class Left(Struct, frozen=True):
+class Unrewritten(Struct, frozen=True):
     """What was not rewritten: its line, its text, and why."""
 
     line: int
@@ -36,7 +36,7 @@ class Neutral(Struct, frozen=True):
 
     text: str
     changes: int
-    left: tuple[Left, ...]
+    left: tuple[Unrewritten, ...]
 
 
 class _Names(Struct, frozen=True):
@@ -101,7 +101,7 @@ class _Plan:
 
     def __init__(self) -> None:
         self.instead: dict[Any, Change] = {}
-        self.left: list[Left] = []
+        self.left: list[Unrewritten] = []
         self.torch: str | None = None
 
 
@@ -353,7 +353,7 @@ def _plan(wrapper: Any, table: _Table, device: str) -> _Plan:
         if inside(node) or whole in settled or node in settled or line in told:
             continue
         told.add(line)
-        plan.left.append(Left(line, _line(module, line), _why(full(whole), text)))
+        plan.left.append(Unrewritten(line, _line(module, line), _why(full(whole), text)))
     plan.left.sort(key=lambda left: left.line)
     return plan
 

@@ -1,9 +1,9 @@
-"""Programs written for ``torch.cuda`` as they would be without naming it.
+r"""Programs written for ``torch.cuda`` as they would be without naming it.
 
 >>> from decouple.flows.neutral import NeutralFiles, neutral
 >>> program = python / "program.py"
 >>> program.write_text("import torch\n\nprint(torch.cuda.device_count())\n")
-46
+47
 >>> (done,) = neutral(NeutralFiles((program,)))
 >>> print(done.diff.splitlines()[-1])
 +print(torch.accelerator.device_count())
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.device.neutral import Left, rewrite
+from decouple.device.neutral import Unrewritten, rewrite
 
 
 class NeutralFiles(Struct, frozen=True):
@@ -38,7 +38,7 @@ class NeutralFile(Struct, frozen=True):
     path: Path
     diff: str
     changes: int
-    left: tuple[Left, ...]
+    left: tuple[Unrewritten, ...]
 
 
 def neutral(request: NeutralFiles) -> list[NeutralFile]:

@@ -21,6 +21,7 @@ from . import without as _without
 from .profiler import emit_ranges as emit_ranges
 
 Device = torch.device | int | str | None
+OutOfMemoryError = torch.OutOfMemoryError
 
 _lazy_lock = threading.RLock()
 _lazy_calls: list[Callable[[], None]] = []

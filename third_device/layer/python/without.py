@@ -17,12 +17,15 @@ HOST_PEAKS = "the counters of pinned memory have no peak that can be put back"
 
 REASONS: dict[str, str] = {
     **dict.fromkeys(
-        (*("CUDAGraph", "graph", "graph_pool_handle", "graphs", "make_graphed_callables"),),
+        (
+            *("CUDAGraph", "export_dot", "export_graph_data", "graph", "graph_annotations", "graph_pool_handle"),
+            *("graphs", "make_graphed_callables"),
+        ),
         GRAPHS,
     ),
     **dict.fromkeys(
         (
-            *("CUDAPluggableAllocator", "MemPool", "change_current_allocator", "use_mem_pool"),
+            *("CUDAPluggableAllocator", "MemPool", "MemPoolContext", "change_current_allocator", "use_mem_pool"),
             *("caching_allocator_alloc", "caching_allocator_delete", "caching_allocator_disabled"),
             *("caching_allocator_enable", "get_per_process_memory_fraction", "set_per_process_memory_fraction"),
         ),
@@ -30,7 +33,7 @@ REASONS: dict[str, str] = {
     ),
     **dict.fromkeys(("CudaError", "DeferredCudaCallError", "check_error", "cudaStatus", "cudart", "profiler"), CUDART),
     **dict.fromkeys(
-        (*("clock_rate", "list_gpu_processes", "memory_usage", "power_draw", "temperature", "utilization"),),
+        ("clock_rate", "list_gpu_processes", "memory_usage", "power_draw", "temperature", "utilization"),
         NVML,
     ),
     "current_blas_handle": f"{LIBRARY} (cuBLAS)",
