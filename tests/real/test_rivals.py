@@ -101,7 +101,7 @@ def test_on_what_the_wheel_of_a_later_release_shows(project: Path, tmp_path: Pat
     shutil.copytree(ROOT / "series/recipes", project / "series/recipes")
     work, *_ = rebase.prepare(project, Waiting("2.6", release, "wheel", debian_patches=False))
     rows = compared(work, release, tmp_path, settled(work, release))
-    assert len(rows) == 4
+    assert len(rows) == 5
 
 
 def test_what_only_this_tool_sees(project: Path, tmp_path: Path) -> None:  # noqa: F811

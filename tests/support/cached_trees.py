@@ -12,8 +12,13 @@ from decouple.base.paths import cache_dir
 
 
 def names_below(folder: Path) -> set[str]:
-    """Every path below ``folder``; empty where it is not there."""
-    return {f"{parent}/{name}" for parent, folders, files in os.walk(folder) for name in (*folders, *files)}
+    """Every path below ``folder`` but the seals of its users (``content.USER``); empty where it is not there."""
+    return {
+        f"{parent}/{name}"
+        for parent, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+        if not (parent == str(folder) and name.startswith("content."))
+    }
 
 
 @pytest.fixture(scope="package", autouse=True)

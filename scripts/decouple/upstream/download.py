@@ -83,9 +83,10 @@ def new_session() -> requests.Session:
         def prepare_request(self, request: requests.Request) -> requests.PreparedRequest:
             try:
                 return super().prepare_request(request)
-            except UnicodeDecodeError as error:  # of Python's netrc, which tries UTF-8 and the locale
+            except UnicodeError as error:  # netrc tries UTF-8 and the locale, requests sends Latin-1
                 raise DecoupleError(
-                    f"~/.netrc (or what NETRC names): not UTF-8: {error}", next_step="write it anew as UTF-8"
+                    f"~/.netrc (or what NETRC names): {error}",
+                    next_step="write it as UTF-8, with names and passwords of Latin-1 letters",
                 ) from None
 
         def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:

@@ -6,10 +6,11 @@ import base64
 from pathlib import Path
 
 import pytest
+import requests
 
 from decouple.base.errors import DecoupleError
 from decouple.release.manifest import RemoteFile
-from decouple.upstream.download import Downloader
+from decouple.upstream.download import Downloader, new_session
 from tests.support.server import FaultyServer, redirected
 
 NONSENSE = (
@@ -65,6 +66,13 @@ def test_what_netrc_has_for_a_host_goes_where_a_person_asked(tmp_path: Path, net
         server.fault("/a.bin", redirected("/b.bin"))
         Downloader(tmp_path).get(RemoteFile("a.bin", (server.url("/a.bin"),), 1, None))
         assert [request.headers.get("Authorization") for request in server.requests] == [netrc, netrc]
+
+
+@pytest.mark.parametrize("entry", ["login ada password \u2192", "login \u0105da password x"])
+def test_a_password_that_http_cannot_send_is_told(tmp_path: Path, netrc: str, entry: str) -> None:
+    (tmp_path / "netrc").write_text(f"machine example.org {entry}\n", encoding="utf-8")
+    with pytest.raises(DecoupleError, match="netrc"):
+        new_session().prepare_request(requests.Request("GET", "https://example.org/a"))
 
 
 def test_another_port_of_the_host_gets_none_of_it(tmp_path: Path, netrc: str) -> None:
