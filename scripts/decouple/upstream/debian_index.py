@@ -65,7 +65,7 @@ def _paragraph(lines: Iterable[str], package: str, version: str) -> dict[str, st
         if wanted in block:
             fields = next(dsc.paragraphs("".join(block)), {})
             upstream = re.sub(r"[+~].*", "", fields.get("version", "").rsplit("-", 1)[0].split(":")[-1])
-            if upstream == version:
+            if upstream == version and fields.get("package") == package:  # a field may stand there twice
                 return fields
         block = []
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -75,6 +76,12 @@ def test_a_control_file_without_checksums() -> None:
 
 
 @pytest.mark.tools("gpgv")
+def test_a_paragraph_that_names_two_packages_is_not_the_one_that_was_asked_for(tmp_path: Path) -> None:
+    paragraph = "Package: pytorch\nVersion: 2.6.0-7\nPackage: other\nDirectory: pool/o\n\n"
+    (tmp_path / "Sources.xz").write_bytes(lzma.compress(paragraph.encode()))
+    assert debian_index.listed(tmp_path / "Sources.xz", "pytorch", "2.6.0") is None
+
+
 def test_a_forged_index_is_refused() -> None:
     if not debian_index.KEYRING.is_file():
         pytest.skip("no keyring of Debian's archive here: apt-get install debian-archive-keyring")
