@@ -87,7 +87,7 @@ def read_symbols(window: Window, size: int, name: str, where: str) -> DynamicSym
     """
     try:
         return _parse_symbols(window, size, name)
-    except (struct.error, ValueError, IndexError) as error:
+    except (struct.error, ValueError, IndexError, OverflowError) as error:
         raise DecoupleError(
             f"{where}: not a whole 64-bit ELF library: {error}", next_step="fetch it again, or name another one"
         ) from error

@@ -9,7 +9,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.prebuilt import dynamic, segments
-from decouple.verify.kernels import fatbin
+from decouple.verify.kernels import cubin, fatbin
 from tests.support import cubins
 
 
@@ -43,3 +43,10 @@ def test_program_headers_behind_the_end(tmp_path: Path) -> None:
     with pytest.raises(DecoupleError, match="cut short"):
         segments.put_loadable_first(library)
     assert library.read_bytes() == bytes(data)
+
+
+def test_sections_behind_what_a_machine_can_count() -> None:
+    image = bytearray(64)
+    image[:5], image[18], image[40:48], image[60] = b"\x7fELF\x02", 190, b"\xff" * 8, 1
+    with pytest.raises(DecoupleError, match="no cubin"):
+        cubin.read_cubin(bytes(image))

@@ -82,7 +82,7 @@ def read_cubin(image: bytes) -> Cubin:
     """Read one image. Raises DecoupleError when it is no 64-bit ELF file for CUDA."""
     try:
         return _parse_cubin(image)
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise DecoupleError(
             f"a device image is no cubin: {error}", next_step="fetch or build the library again"
         ) from None
