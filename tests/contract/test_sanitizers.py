@@ -78,7 +78,7 @@ def test_eight_threads_at_once_are_clean(
 # --- that these checks can fail ---
 
 #: Defects in the layer where PyTorch calls it, which change nothing but what a sanitizer sees.
-DEVICE = "layer/torch/device.cpp"
+DEVICE = "layer/include/third_device/device.h"
 ALLOCATE = "    const int device = current_device();\n    void* address = nullptr;\n"
 ADDRESS = """\
     static const bool undefined = std::string(std::getenv("DEFECT")) == "undefined";
