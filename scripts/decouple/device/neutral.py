@@ -6,6 +6,7 @@ What is rewritten keeps its comments and its place. Whatever else of CUDA a prog
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,7 @@ def rewrite(text: str, *, device: str = "", file: str = "the program") -> Neutra
     try:
         import libcst
     except ImportError:
-        raise UsageError("libcst is not installed", next_step="pip install 'decouple[neutral]'") from None
+        raise UsageError("libcst is not installed", next_step=f"{sys.executable} -m pip install libcst") from None
     from libcst.metadata import MetadataWrapper
 
     try:

@@ -131,7 +131,10 @@ def ensure(listed: Components, downloader: Downloader, *, progress: Progress = S
                     with work_folder(shelf.parent, shelf.name) if there else new_folder(shelf) as temporary:
                         _fill(temporary, listed.components, files, progress)
                         (temporary / _RECORD).write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-                        content.renew(shelf, temporary) if there else content.write(temporary, of=shelf)
+                        if there:
+                            content.renew(shelf, temporary)
+                        else:
+                            content.write(temporary, of=shelf)
         except OSError as error:
             raise storage_error(error, shelf, "unpacking third-party components") from None
     content.check(shelf / "third_party")
