@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,6 +56,23 @@ it prints this
 def test_a_page_without_a_block_is_refused() -> None:
     with pytest.raises(newcomer.NewcomerError, match="Tests"):
         newcomer.read_commands("# Product\n\n```console\n$ nox\n```\n", ("Product", "Tests"))
+
+
+@pytest.mark.parametrize("missing", ["git", "mmdebstrap", "mount"])
+def test_each_missing_tool_is_installed_before_the_commands_run(tmp_path: Path, missing: str) -> None:
+    installed = tmp_path / "installed"
+    script = {"apt-get": f'#!/bin/sh\necho "$@" >> {installed}\n', "python3": "#!/bin/sh\n"}
+    for tool in {"git", "mmdebstrap", "mount"} - {missing}:
+        script[tool] = "#!/bin/sh\n"
+    for tool, text in script.items():
+        (tmp_path / tool).write_text(text)
+        (tmp_path / tool).chmod(0o755)
+    for tool in ("bash", "dirname"):
+        (tmp_path / tool).symlink_to(shutil.which(tool) or tool)
+
+    subprocess.run([str(tmp_path / "bash"), str(ROOT / ".ci/run")], env={"PATH": str(tmp_path)}, check=True)
+
+    assert missing in installed.read_text()
 
 
 def test_the_readme_begins_with_packages_and_ends_with_plain_nox() -> None:
