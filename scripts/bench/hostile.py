@@ -4,7 +4,8 @@
 
 Results are kept in FILE, and a reader goes on there where the last call stopped after ``--seconds``. Each reader runs
 in processes of its own. None of its inputs may end in anything but a value or a DecoupleError, write
-outside the folder that the reader was given, compute for ten seconds, or bring the process above 512 MiB.
+outside the folder that the reader was given, compute for ten seconds, or take 512 MiB
+from when the reader began until it ended.
 
 Exit code 1 and the smallest input that did; 3 when ``--seconds`` were over first.
 """
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -76,7 +76,6 @@ def _one(name: str, count: int, seed: int) -> int:
     attack = hostile_files.ATTACKS[name]
     began = time.monotonic()
     tally = hostile.run(attack, count, seed)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     seen = {
         "reader": name,
         "inputs": tally.inputs,
@@ -85,12 +84,12 @@ def _one(name: str, count: int, seed: int) -> int:
         "refused": tally.refused,
         "refused_in": sorted(tally.lines),
         "slowest_s": round(tally.slowest, 3),
-        "memory_mib": round(peak),
+        "memory_mib": round(tally.memory),
         "seconds": round(time.monotonic() - began, 1),
     }
     print(json.dumps(seen), flush=True)
-    if peak > MEMORY:
-        print(f"{name}: {peak:.0f} MiB, more than {MEMORY}", file=sys.stderr)
+    if tally.memory > MEMORY:
+        print(f"{name}: {tally.memory:.0f} MiB, more than {MEMORY}", file=sys.stderr)
         return 1
     return 0
 

@@ -16,6 +16,7 @@ import lzma
 import os
 import random
 import re
+import resource
 import shutil
 import sys
 import tarfile
@@ -711,12 +712,13 @@ ATTACKS: dict[str, Attack] = {
 @dataclass
 class Tally:
     """What a run saw: inputs, in how many calls of the reader, how many of these were refused and in which lines of
-    ours, the slowest in seconds."""
+    ours, the slowest in seconds, the memory in MiB that the hungriest took."""
 
     inputs: int = 0
     calls: int = 0
     refused: int = 0
     slowest: float = 0.0
+    memory: float = 0.0
     lines: set[str] = field(default_factory=set)
 
 
@@ -743,7 +745,9 @@ def run(attack: Attack, count: int, start: int = 1) -> Tally:
                 feed(each)
 
         def feed(value: Any) -> None:
+            _forget_peak()
             outside.clear()
+            held = _peak()
             began, waited = _computed(), time.monotonic()
             try:
                 attack.reader(value, folder)
@@ -751,6 +755,7 @@ def run(attack: Attack, count: int, start: int = 1) -> Tally:
                 tally.refused += 1
                 tally.lines.add(_line(error))
                 assert error.what
+            tally.memory = max(tally.memory, _peak() - held)
             took, waited = _computed() - began, time.monotonic() - waited
             tally.inputs += attack.each(value)
             tally.calls += 1
@@ -761,6 +766,16 @@ def run(attack: Attack, count: int, start: int = 1) -> Tally:
 
         one()
     return tally
+
+
+def _forget_peak() -> None:
+    """Let the most that this process held be what it holds now: hypothesis' own inputs are up to 30 MB (proc(5))."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def _peak() -> float:
+    """The most MiB that this process held since then."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _computed() -> float:

@@ -54,3 +54,14 @@ def test_the_watch_sees_what_is_written_elsewhere(tmp_path: Path) -> None:
         (folder / "b").rename(folder / "c")
         (folder / "c").unlink()
     assert len(outside) >= 3
+
+
+def test_memory_counts_what_the_reader_takes_and_not_its_input() -> None:
+    def read_hungrily(value: str, folder: Path) -> None:
+        bytearray(600 << 20)
+
+    inputs = st.just("x" * (30 << 20))
+    hungry = hostile.run(hostile.Attack(inputs, read_hungrily, neighbours=False), 1)
+    modest = hostile.run(hostile.Attack(inputs, lambda value, folder: None, neighbours=False), 1)
+    assert hungry.memory == pytest.approx(600, abs=20)
+    assert modest.memory < 5
