@@ -314,8 +314,8 @@ def test_a_carried_series_has_a_line_of_what_was_seen_and_what_was_not() -> None
         "not seen: 1",
         "on a tree made for trial": "a: 4 patches, 0 stops in 18 s, couplings 2; 61.2 % official text<br>"
         "b: 4 patches, stops: 2.6/0003-three.patch in 4 s",
-        "what a compiler saw": "1 of 2 own units of stage 2 against the wheel's headers (g++ 12.2.0, C++20, CUDA 13.2), "
-        "syntax alone; not b.cpp: c.h: No such file or directory",
+        "what a compiler saw": "1 of 2 own units of stage 2 against the wheel's headers "
+        "(g++ 12.2.0, C++20, CUDA 13.2), syntax alone; not b.cpp: c.h: No such file or directory",
         "what nobody saw": "20 of the 34 files that the series edits, as this release has them; "
         "either stage compiled, linked or imported",
     }
