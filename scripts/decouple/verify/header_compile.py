@@ -105,8 +105,9 @@ def compile_units(
         raise DecoupleError(
             f"{compiler}: no such command", next_step="install g++, or name another with --compiler", code=CANNOT_HERE
         )
-    folders = (cuda, *cuda.rglob("include"), *cuda.rglob("include/cccl"))
-    roots = sorted({path for path in folders if path.is_dir()})
+    # a folder of that name inside another is the compiler's own library for kernels
+    whole = [path for path in cuda.rglob("include") if "include" not in path.relative_to(cuda).parts[:-1]]
+    roots = sorted(path for path in (cuda, *whole, *(one / "cccl" for one in whole)) if path.is_dir())
     version = next(filter(None, (_cuda_version(root / "cuda.h") for root in roots)), None)
     if version is None:
         raise DecoupleError(

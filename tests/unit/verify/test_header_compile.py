@@ -28,6 +28,9 @@ def cuda(tmp_path: Path) -> Path:
     folder = tmp_path / "nvidia/cu13/include"
     folder.mkdir(parents=True)
     (folder / "cuda.h").write_text("#define CUDA_VERSION 13020\n")
+    inner = folder / "cuda/std/detail/libcxx/include"
+    inner.mkdir(parents=True)
+    (inner / "cstdlib").write_text('#error "not the library of the host"\n')
     return tmp_path / "nvidia"
 
 
@@ -35,7 +38,8 @@ def test_each_unit_has_its_first_error_or_none(headers: Headers, cuda: Path, tmp
     units = tmp_path / "units"
     (units / "pybinding").mkdir(parents=True)
     (units / "pybinding/good.cpp").write_text(
-        "#include <ATen/Context.h>\n#include <cuda.h>\n#include <torch/all.h>\n#include <Python.h>\n"
+        "#include <ATen/Context.h>\n#include <cstdlib>\n#include <cuda.h>\n#include <Python.h>\n"
+        "#include <torch/all.h>\n"
         "const char* version() { return asked() ? TORCH_CUDA_VERSION : nullptr; }\n"
     )
     (units / "bad.cpp").write_text("#include <ATen/native/Hidden.h>\nint never;\n")
