@@ -48,6 +48,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="FOLDER",
         help="compile stage 2's own units against the official wheel's headers, and those of CUDA below FOLDER",
     )
+    only.add_argument("--compiler", metavar="COMMAND", help="with --headers: what compiles (g++)")
     only.add_argument("--from-source", metavar="SOURCE", help="where the source of the series' own release comes from")
     parser.set_defaults(run=run)
 
