@@ -155,11 +155,11 @@ def built(tree: Path) -> None:
     )
     init = tree / "torch/csrc/autograd/init.cpp"
     text = init.read_text()
-    start = re.search(r"^#if defined\(USE_KINETO\) && \\\n.*LIBKINETO_NOCUPTI", text, re.M)
-    assert start
-    stop = text.index("    return activities;", start.start())
+    guard = re.search(r"^#if defined\(USE_KINETO\) && \\\n.*LIBKINETO_NOCUPTI", text, re.M)
+    assert guard
+    stop = text.index("    return activities;", guard.start())
     body = "#if defined(USE_KINETO)\n#if defined(HAS_CUPTI)\n    made_up();\n#endif // defined(HAS_CUPTI)\n#endif\n"
-    init.write_text(text[: start.start()] + body + text[stop:])
+    init.write_text(text[: guard.start()] + body + text[stop:])
 
 
 def bound(tree: Path) -> None:
@@ -217,14 +217,49 @@ def younger(tree: Path) -> None:
     edited(tree / "CMakeLists.txt", r"(^set\(CMAKE_CXX_STANDARD\n *)17$", r"\g<1>20")
 
 
+def took(number: str) -> Evolve:
+    """Upstream did by itself what this patch of ours does, in the files as they are called there."""
+
+    def evolve(tree: Path) -> None:
+        (patch,) = (Path(__file__).parents[2] / "patches/2.6").glob(f"{number}-*.patch")
+        text = (
+            patch.read_text()
+            .replace(f"{CSRC}/aten/", "aten/src/ATen/")
+            .replace(f"{CSRC}/pybinding/", "torch/csrc/cuda/")
+        )
+        subprocess.run(["git", "apply", "-"], cwd=tree, input=text, text=True, check=True)
+
+    return evolve
+
+
+def near_2_7(tree: Path) -> None:
+    took("0004")(tree)
+
+
+def near_2_8(tree: Path) -> None:
+    for evolve in (near_2_7, took("0007"), grown):
+        evolve(tree)
+
+
 def near_2_10(tree: Path) -> None:
-    for evolve in (grown, symmetric):
+    for evolve in (near_2_8, symmetric):
         evolve(tree)
 
 
 def later(tree: Path) -> None:
-    for evolve in (nccl, launched, answered, stored, built, bound, sourced, younger):
+    for evolve in (near_2_7, took("0007"), nccl, launched, answered, stored, built, bound, sourced, younger):
         evolve(tree)
+
+
+@pytest.mark.parametrize(("evolve", "gone"), [(near_2_7, ["0004"]), (near_2_8, ["0004", "0007"])])
+def test_what_upstream_took_by_2_7_and_2_8_is_dropped_without_a_stop(
+    project: Path, pristine: Path, tmp_path: Path, evolve: Evolve, gone: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, found = carried(project, pristine, tmp_path, evolve)
+    verdicts = {one.name.removeprefix("2.6/")[:4]: one.verdict for one in found.outcome.carried}
+    assert [number for number, verdict in verdicts.items() if verdict is Verdict.ALREADY_UPSTREAM] == gone
+    assert not any(verdict.stops for verdict in verdicts.values())
+    assert CLEAN in capsys.readouterr().out
 
 
 def test_what_2_7_to_2_10_changed_is_carried_without_a_stop(

@@ -11,12 +11,15 @@ import hashlib
 import re
 
 import pytest
+from packaging.version import Version
 
 from decouple.base.paths import find_project
 from decouple.flows import rebase
 from decouple.patch.parse import Patch
+from decouple.rebase.carry import TreeSource
 from decouple.rebase.stop import Waiting
 from decouple.rebase.verdicts import Carried, Verdict
+from decouple.recipes.make import holding_since
 
 pytestmark = pytest.mark.real
 
@@ -106,5 +109,9 @@ def test_the_rules_make_what_people_settled(release: str) -> None:
     pairs = [(step.patch, one) for step, one in zip(found.steps, found.carried, strict=True)]
     ours = {number_of(one): made(patch, one) for patch, one in pairs if number_of(one) in SETTLED[release]}
     assert ours == SETTLED[release]
+    source = TreeSource(work.repository, work.sides.new)
+    for recipe in work.recipes.values():
+        since = holding_since(recipe, lambda path: source.read(path).decode() if source.mode(path) else None)
+        assert all(Version(one) <= Version(release) for one in since), "a rule says when its text came, and it is there"
     others = {one.verdict for _, one in pairs if number_of(one) not in {"0001", *ours}}
     assert others <= {Verdict.NOT_SEEN, Verdict.ALREADY_UPSTREAM}, "a wheel shows no C++ source: nothing is claimed"

@@ -43,6 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
     print("\n".join(forecast.text_table(result)))
     for column in result.columns:
         print(f"{column.release}: {forecast.tally(column)}" + (f" [{column.described}]" if column.described else ""))
+    if line := forecast.other_way(result):
+        print(line)
     print(
         ". clean  ~ offset  = upstream has it  ? ambiguous  X conflict  G target gone  "
         "blank: not seen  in brackets: judged on part of its files"

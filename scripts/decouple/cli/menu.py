@@ -60,7 +60,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "tryout": ("tryout", "install finished wheels on a bare system, with what PyPI has for torch, and use them"),
     "extensions": ("extensions", "compile projects with CUDA kernels against an installed torch, and use them"),
     "audit": ("verify", "the ELF audit of any wheels or folders"),
-    "status-table": ("tables", "put the tables of ci/status/*.json into README.md and docs/proofs.md"),
+    "status-table": ("tables", "put the tables of ci/status/*.json into README.md and docs/"),
     "kernels": ("kernels", "the machine code in CUDA libraries, kernel by kernel"),
     "test-cuda": ("test_cuda", "upstream's CUDA test suites, on a GPU or on the simulated device"),
     "test-patches": ("test_patches", "what each patch promises of a running torch, asked with a device and without"),

@@ -10,7 +10,9 @@ from decouple.base.files import write_atomically
 from decouple.cli import output
 from decouple.cli.request import asked
 from decouple.cli.source_word import source_option
+from decouple.flows.listener import QUIET
 from decouple.flows.rebase import Judged, Rebase, Rebased, rebase
+from decouple.flows.way import choose_way
 from decouple.rebase import report
 from decouple.rebase.stop import what_helps
 
@@ -50,7 +52,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """One call: start, go on, or give up; 1 while a patch waits for a person or --report found one that would."""
-    request = asked(Rebase, arguments)
+    # a program that reads the report gets nothing else
+    request = choose_way(asked(Rebase, arguments), output.listener() if arguments.format == "text" else QUIET)
     found = rebase(request, output.listener(), lambda judged: _tell(arguments, judged))
     if found.judged is None:
         print("rebase: given up; no series was written")

@@ -32,7 +32,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _status(arguments: argparse.Namespace) -> int:
     """Write the tables; with ``--check`` 1 when one is out of date."""
     project = find_project()
-    found = {path.stem: status.read(path) for path in sorted((project / "ci" / "status").glob("*.json"))}
+    known = {path.stem: status.read(path) for path in sorted((project / "ci" / "status").glob("*.json"))}
+    found = {release: one for release, one in known.items() if one.series or not status_table.describe_carried(one)}
     pages = {
         project / "README.md": {"status": status_table.summarize(found)},
         project / "docs" / "proofs.md": {
@@ -40,6 +41,7 @@ def _status(arguments: argparse.Namespace) -> int:
             "patches": status_table.matrix(found),
             "suites": status_table.suites(found),
         },
+        project / "docs" / "rebase.md": {"carried": status_table.tabulate_carried(known)},
     }
     code = OK
     for page, tables in pages.items():

@@ -16,6 +16,7 @@ from decouple.base.errors import DecoupleError, UsageError
 from decouple.base.paths import cache_dir
 from decouple.flows.listener import QUIET, Listener
 from decouple.flows.rebase import Judged, Rebase, rebase
+from decouple.flows.way import choose_way
 from decouple.rebase import report, stop
 from decouple.release.manifest import Manifest, is_released, release_of
 from decouple.upstream import words
@@ -86,7 +87,8 @@ def carry(
         for line in report.text(judged.outcome.carried).splitlines():
             listener.say(f"  {line}")
 
-    found = rebase(Rebase(project, (old, release), source, debian_patches=debian_patches), listener, heard)
+    asked = choose_way(Rebase(project, (old, release), source, debian_patches=debian_patches), listener)
+    found = rebase(asked, listener, heard)
     if found.stopped_at:
         again = f"decouple apply {release}" + (f" --source {source}" if source != "auto" else "")
         raise DecoupleError(

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from decouple.base.errors import DecoupleError
 from decouple.base.git import REGULAR, Repository
 from decouple.patch.apply import File, Source, Tree, apply
 from decouple.patch.parse import FilePatch, Patch, parse
-from decouple.recipes.model import LostTextError, Recipe, RecipeError, load_all
+from decouple.recipes.model import LostTextError, Recipe, RecipeError, load_all, placeholders
 from decouple.series.check import Fit, Remade, wanted
 from decouple.stack.trees import blob_id
 from decouple.upstream.readers import Folder, OpenedSource
@@ -66,6 +66,21 @@ class Workshop(Struct, frozen=True):
             return made
 
         return remade
+
+    def remake_file(self, patch: Patch, path: str, tree: Tree) -> File | None:
+        """What ``patch``, which changes this file alone, makes of it: as it is, by its recipe's edits, or merged.
+
+        None where none of them fits. The recipe's text that moves to other files is not made.
+        """
+        result = apply(patch, tree)
+        if result.applies:
+            return result.changes[path]
+        recipe = self.recipes.get(patch.header.decouple_id or "")
+        made = _made(_of_file(recipe, path), tree) if recipe else None
+        if made and path in made[1]:
+            return made[1][path]
+        merged = self.merging.merged(patch, tree) if self.merging else None
+        return merged[path] if merged else None
 
     def hidden(self, patch: Patch, tree: Tree) -> tuple[str, ...]:
         """The files that the recipe of ``patch`` reads and that are not there."""
@@ -152,6 +167,19 @@ def reader(tree: Tree) -> Callable[[str], str | None]:
         return None if file is None else file.data.decode("utf-8")
 
     return read
+
+
+def _of_file(recipe: Recipe, path: str) -> Recipe:
+    """The part of ``recipe`` that reads and edits this file alone."""
+    taken = [take for take in recipe.take if take.file == path and not take.where_file]
+    names = {take.name for take in taken}
+    edits = [
+        edit
+        for edit in recipe.edit
+        if edit.file == path and not edit.where_file
+        if names.issuperset(placeholders(edit.put or edit.before or edit.after or ""))
+    ]
+    return structs.replace(recipe, take=taken, new=[], upstream=[], edit=edits)
 
 
 def _as_cut(patch: Patch, tree: Tree) -> bool:

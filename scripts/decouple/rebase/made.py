@@ -10,7 +10,7 @@ from decouple.base.git import REGULAR, Repository
 from decouple.rebase import already
 from decouple.rebase.carry import Step, TreeSource, tree_after
 from decouple.rebase.verdicts import Carried, Note, Verdict
-from decouple.recipes.make import done_upstream, make
+from decouple.recipes.make import done_upstream, holding_since, make
 from decouple.recipes.model import LostTextError, Recipe, RecipeError
 from decouple.stack.export import diff
 from decouple.stack.trees import TreeEntry, blob_id, look_up, written
@@ -56,6 +56,8 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried,
         if merged.verdict.stops
         else (Note("", 0, f"merging its old text gives something else: {merged.verdict.value}"),)
     )
+    if later := holding_since(recipe, read):
+        notes += (Note("", 0, f"with rules that hold from {', '.join(later)} on"),)
     made = Carried(merged.name, Verdict.MADE, changes, notes, diff(repository, tip, tree))
     return already.examine(repository, step.patch, step.before, tip, made) if step else made
 

@@ -31,6 +31,18 @@ def done_upstream(recipe: Recipe, read: Read) -> bool:
     return bool(recipe.upstream) and all(_is_there(sign, read(sign.file)) for sign in recipe.upstream)
 
 
+def holding_since(recipe: Recipe, read: Read) -> tuple[str, ...]:
+    """Return the releases since which those rules hold that this tree calls for and older ones do not, oldest first."""
+    making = _Making(recipe, read)
+    tables = [(edit, edit.file) for edit in recipe.edit] + [(new, "") for new in recipe.new]
+    found = {
+        table.since
+        for table, path in [*((take, take.file) for take in recipe.take), *tables]
+        if table.since and making.holds(table, path, read(path) or "" if path else "")
+    }
+    return tuple(sorted(found, key=lambda release: tuple(map(int, release.split(".")))))
+
+
 def _is_there(sign: Upstream, text: str | None) -> bool:
     if text is None or any(found(text, sign.file, [one]) for one in sign.lacks):
         return False
@@ -68,7 +80,7 @@ class _Making:
         for take in self.recipe.take:
             with self._collecting():
                 self._taken[take.name] = self._take(take)
-        made = {new.path: self._new(new) for new in self.recipe.new if self._holds(new, "", "")}
+        made = {new.path: self._new(new) for new in self.recipe.new if self.holds(new, "", "")}
         for path, text in self._before.items():
             changed = self._edited(path, text)
             if changed != text:
@@ -89,7 +101,7 @@ class _Making:
         except RecipeError as error:
             self._faults.append(error)
 
-    def _holds(self, table: Take | Edit | New, path: str, text: str) -> bool:
+    def holds(self, table: Take | Edit | New, path: str, text: str) -> bool:
         """Whether the condition of ``table`` holds: on ``text`` of ``path``, or on another file as upstream has it."""
         if table.where_file:
             path, text = table.where_file, self._before.get(table.where_file, "")
@@ -97,7 +109,7 @@ class _Making:
 
     def _take(self, take: Take) -> str:
         text = self._before.get(take.file)
-        if text is None or not self._holds(take, take.file, text):
+        if text is None or not self.holds(take, take.file, text):
             return ""
         self._acted = True
         (where,) = find(text, take.file, take.at)
@@ -124,7 +136,7 @@ class _Making:
 
     def _edit(self, path: str, edit: Edit, lines: list[Line]) -> list[Line]:
         text = "\n".join(line.text for line in lines)
-        if not self._holds(edit, path, text):
+        if not self.holds(edit, path, text):
             return lines
         self._acted = True
         self._either.add(edit.either)

@@ -62,6 +62,8 @@ class Take(Struct, frozen=True, forbid_unknown_fields=True):
     """Only where these lead to a place; else ``{{name}}`` goes, with the empty line below it."""
     where_file: str = ""
     """The file that ``where`` looks at, as upstream has it; its own where there is none."""
+    since: str = ""
+    """The first release that has what ``where`` asks for. The text decides; this tells."""
     undefine: list[str] = []
     """Macros whose conditionals in it are settled as not defined."""
     define: list[str] = []
@@ -85,6 +87,8 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     """Only where these lead to a place: a file of later releases may have no need of it."""
     where_file: str = ""
     """The file that ``where`` looks at, as upstream has it; its own where there is none."""
+    since: str = ""
+    """The first release that has what ``where`` asks for. The text decides; this tells."""
     either: str = ""
     """A name that edits with different ``where`` share: of these at least one must apply to the tree."""
     every: bool = False
@@ -123,6 +127,8 @@ class New(Struct, frozen=True, forbid_unknown_fields=True):
     where: list[Selector] = []
     """Only where these lead to a place in ``where_file``."""
     where_file: str = ""
+    since: str = ""
+    """The first release that has what ``where`` asks for. The text decides; this tells."""
 
 
 class Recipe(Struct, frozen=True, forbid_unknown_fields=True):
@@ -210,6 +216,9 @@ def _faults(recipe: Recipe, stem: str) -> list[str]:
     found += [
         f"new {new.path}: where and where_file go together" for new in recipe.new if new.where and not new.where_file
     ]
+    for table in (*recipe.take, *recipe.edit, *recipe.new):
+        if table.since and not (re.fullmatch(r"\d+\.\d+", table.since) and table.where):
+            found.append(f"since {table.since!r}: a release like 2.14, beside a where that asks the text for it")
     names = [take.name for take in recipe.take]
     texts = [new.text for new in recipe.new]
     texts += [text for edit in recipe.edit for text in (edit.put, edit.before, edit.after) if text]

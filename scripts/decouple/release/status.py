@@ -198,6 +198,50 @@ class ContractSection(Struct, frozen=True):
     torch: str = ""
 
 
+class ExactSection(Struct, frozen=True):
+    """A series of another release on the text that the official ``wheel`` shows, which is the release's own."""
+
+    series: str
+    """Digest of the series that was carried; so in the two below."""
+    wheel: str
+    patches: Mapping[str, str]
+    """Decouple-Id -> what became of the patch: a value of decouple.rebase.verdicts.Verdict."""
+    files: int
+    """How many files of upstream's the series edits; ``shown`` of them are in the wheel."""
+    shown: int
+
+
+class CarriedTrialSection(Struct, frozen=True):
+    """The same on a tree that stands for the release; ``faults``: check of the verdict -> how many it found."""
+
+    series: str
+    patches: Mapping[str, str]
+    stops: tuple[str, ...]
+    """The patches that a person had to settle; then no verdict was asked for."""
+    seconds: float
+    faults: Mapping[str, int]
+    unasked: tuple[str, ...] = ()
+    """Checks that the tree gave no answer to."""
+    tree: str | None = None
+    """Id of the tree; None where a patch stopped."""
+    likeness: str | None = None
+    """How near it is to the official text."""
+
+
+class HeaderCompileSection(Struct, frozen=True):
+    """Stage 2's own units, checked by a compiler against the wheel's headers as the series leaves them."""
+
+    series: str
+    wheel: str
+    compiler: str
+    cuda: str
+    standard: int
+    units: Mapping[str, str]
+    """Unit -> the compiler's first error, "" where there is none."""
+    unpatched: tuple[str, ...] = ()
+    """Headers that the series changes and where its text does not fit."""
+
+
 class ReleaseStatus(Struct, frozen=True):
     """The whole document; None where nobody has looked yet. Each field is a section that is written by itself."""
 
@@ -221,6 +265,11 @@ class ReleaseStatus(Struct, frozen=True):
     patches: Mapping[str, PatchTrialSection] = field(default_factory=dict)
     """Which torch on which device -> what it answered to the questions of the patches."""
     contract: Mapping[str, ContractSection] = field(default_factory=dict)
+    exact: ExactSection | None = None
+    """Of a release without a series of its own, as the next two."""
+    trials: Mapping[str, CarriedTrialSection] = field(default_factory=dict)
+    """How a tree was made -> what the series of another release was worth on it."""
+    headers: HeaderCompileSection | None = None
 
 
 def path_of(project: Path, release: str) -> Path:

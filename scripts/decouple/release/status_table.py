@@ -1,6 +1,7 @@
 """What ``ci/status`` says, as Markdown: README's summary, every proof, every patch, every suite.
 
-A row of the first table of docs/proofs.md is one of :data:`COLUMNS`, a column of README's table one of :data:`SUMMARY`.
+A row of the first table of docs/proofs.md is one of :data:`COLUMNS`, a column of README's table one of :data:`SUMMARY`,
+and of docs/rebase.md's one of :data:`CARRIED`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from decouple.release.status import (
 
 BUILT = "built"
 NOTHING = "not proven"
+#: Of decouple.rebase.verdicts.Verdict: the relocation, of which a wheel shows Python files; nothing known; a stop.
+_REGENERATED, _NOT_SEEN, _STOPS = "regenerated", "not seen", ("ambiguous", "conflict", "target gone")
 #: Best first: decouple.series.evidence.Level, which writes all but the first.
 _LEVELS = (
     BUILT, "configured", "applied to the full tree", "applied to the touched files", "Python only", NOTHING,
@@ -88,6 +91,76 @@ def suites(statuses: Mapping[str, ReleaseStatus]) -> str:
         ]
         lines.append(f"| {release} | {_whose(run)} ({run.device}) | {', '.join(counted)} |")
     return "\n".join(lines) + "\n"
+
+
+def tabulate_carried(statuses: Mapping[str, ReleaseStatus]) -> str:
+    """Return the table of docs/rebase.md: a line for each release to which another's series was carried."""
+    told = {release: describe_carried(statuses[release]) for release in reversed(_newest_first(statuses))}
+    lines = [f"| release | {' | '.join(CARRIED)} |", f"|---{'|---' * len(CARRIED)}|"]
+    lines += [f"| {release} | {' | '.join(said.values())} |" for release, said in told.items() if said]
+    return "\n".join(lines) + "\n"
+
+
+def describe_carried(status: ReleaseStatus) -> dict[str, str]:
+    """Say column by column of :data:`CARRIED` how far a carried series was seen; nothing where nobody looked."""
+    if not (status.exact or status.trials or status.headers):
+        return {}
+    return {name: cell(status) for name, cell in CARRIED.items()}
+
+
+def _exact(status: ReleaseStatus) -> str:
+    """What the official wheel's own text proved: a patch counts only where the wheel shows all of it."""
+    found = status.exact
+    if found is None:
+        return "not asked"
+    counts = Counter(found.patches.values())
+    partly, unseen = counts.pop(_REGENERATED, 0), counts.pop(_NOT_SEEN, 0)
+    stops = sum(counts.pop(what, 0) for what in _STOPS)
+    said = f"{sum(counts.values())} of {len(found.patches)} patches"
+    said += f" ({', '.join(f'{counts[what]} {what}' for what in sorted(counts))})" if counts else ""
+    said += "; of the relocation the Python files" if partly else ""
+    return f"{said}; {f'stops: {stops}; ' if stops else ''}not seen: {unseen}"
+
+
+def _trials(status: ReleaseStatus) -> str:
+    """A line per tree: stops, seconds, verdict, and how near the tree is to the release."""
+    lines = []
+    for name, found in sorted(status.trials.items()):
+        stops = f"stops: {', '.join(found.stops)}" if found.stops else "0 stops"
+        bad = [f"{what} {count}" for what, count in found.faults.items() if count]
+        fine = "lint, lists of stage 2 and couplings clean"
+        verdict = "" if found.stops else f", {', '.join(bad) or fine}"
+        asked = f", {len(found.unasked)} not asked" if found.unasked else ""
+        likeness = f"; {found.likeness.partition(':')[0]}" if found.likeness else ""
+        lines.append(
+            f"{name}: {len(found.patches)} patches, {stops} in {found.seconds:.0f} s{verdict}{asked}{likeness}"
+        )
+    return "<br>".join(lines) or "not tried"
+
+
+def _compiled(status: ReleaseStatus) -> str:
+    """Of stage 2's own units those that a compiler took, and why it did not take the others."""
+    found = status.headers
+    if found is None:
+        return "nothing"
+    refused = [f"{unit}: {error.rpartition('error: ')[2]}" for unit, error in sorted(found.units.items()) if error]
+    said = f"{len(found.units) - len(refused)} of {len(found.units)} own units of stage 2 against the wheel's headers"
+    compiler = f"{found.compiler.partition(' ')[0]} {found.compiler.rpartition(' ')[2]}"
+    said += f" ({compiler}, C++{found.standard}, CUDA {found.cuda}), syntax alone"
+    return said + (f"; not {'; '.join(refused)}" if refused else "")
+
+
+def _unseen(status: ReleaseStatus) -> str:
+    """What no command here could look at, by what was recorded of the others."""
+    said = []
+    if status.exact:
+        said.append(
+            f"{status.exact.files - status.exact.shown} of the {status.exact.files} files that the series edits, "
+            "as this release has them"
+        )
+    if not (status.stage1 or status.stage2 or status.portable or status.over_official):
+        said.append("either stage compiled, linked or imported")
+    return "; ".join(said) or "-"
 
 
 def levels(status: ReleaseStatus) -> dict[str, str]:
@@ -329,6 +402,13 @@ def _age(status: ReleaseStatus) -> str:
     return f"of an earlier series: {', '.join(old)}" if digest and old else "all of this series"
 
 
+#: docs/rebase.md: of a release without a series of its own, what is known of another's there.
+CARRIED: Mapping[str, Callable[[ReleaseStatus], str]] = {
+    "on its exact text": _exact,
+    "on a tree made for trial": _trials,
+    "what a compiler saw": _compiled,
+    "what nobody saw": _unseen,
+}
 #: README's table behind the release: what a column is called, and what stands in it.
 SUMMARY: Mapping[str, Callable[[ReleaseStatus], str]] = {
     "patches": _patches,

@@ -66,6 +66,16 @@ def tally(column: Column) -> str:
     return ", ".join(f"{counts[s]} {NOT_SEEN if s is Fit.UNSEEN else s.value}" for s in _ORDER if counts[s])
 
 
+def other_way(forecast: Forecast) -> str:
+    """Return the line that names releases with a stop, and the command that looks for a way with fewer; else ""."""
+    stops = {Fit.CONFLICT, Fit.GONE, Fit.AMBIGUOUS}
+    found = [one.release for one in forecast.columns if stops & {verdict.status for verdict in one.verdicts}]
+    if not found:
+        return ""
+    command = f"decouple rebase {forecast.series} RELEASE --report"
+    return f"{', '.join(found)}: `{command}` looks for a way over the releases between that stops less"
+
+
 def as_json(forecast: Forecast) -> str:
     """Everything, one object per release."""
     releases = [

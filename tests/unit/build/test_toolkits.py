@@ -15,6 +15,7 @@ from decouple.build.core_wheel import unpack_core
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
 from decouple.build.makings import layers_of, variables_of
 from decouple.build.rootfs import Root
+from decouple.upstream.manifests import load_release
 
 PROJECT = Path(__file__).parents[3]
 PINS = tomllib.loads((PROJECT / "third_device/torch_cuda/torch_cuda_build/requirements.toml").read_text())
@@ -36,6 +37,15 @@ def test_each_version_of_a_release_is_somewhere_and_has_its_requirements() -> No
             assert any(one.cuda == cuda for one in toolkits.facts().toolkit), (release, cuda)
             major = cuda.partition(".")[0]
             assert all(name == "triton" or name.endswith(f"-cu{major}") for name in PINS[cuda])
+
+
+@pytest.mark.parametrize("release", ["2.6", "2.15"])
+def test_the_pins_are_those_of_the_official_wheel(release: str) -> None:
+    """Its manifest has them as the metadata of the wheel names them."""
+    known = load_release(PROJECT, release).toolchain
+    pins = {name.partition("[")[0]: pin["version"] for name, pin in PINS[str(known.cuda)].items()}
+    asked = dict(pin.split("==") for pin in known.libraries)
+    assert asked.items() <= pins.items()
 
 
 @pytest.mark.parametrize("cuda", ["11.8", "12.4"])

@@ -56,6 +56,11 @@ def test_a_patch_that_is_seen_in_part_says_so() -> None:
     assert forecast.word(made.columns[1].verdicts[0]) == "offset (1 of 2 files)"
 
 
+def test_where_a_patch_would_stop_a_way_between_is_named() -> None:
+    assert forecast.other_way(matrix(PYTHON)).startswith("1.2: `decouple rebase 1.0 RELEASE --report` looks for a way")
+    assert forecast.other_way(matrix(CPP)) == ""
+
+
 def test_the_worst_of_all_decides() -> None:
     assert matrix(PYTHON).worst is Fit.CONFLICT
     assert matrix(CPP).worst is Fit.CLEAN

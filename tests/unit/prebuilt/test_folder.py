@@ -15,9 +15,11 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
+from decouple.base.paths import find_project
 from decouple.prebuilt import core_half, dynamic, folder, official, pairing, symbols
 from decouple.prebuilt.pairing import Pair, RemoteWheel
 from decouple.upstream.download import Downloader
+from decouple.upstream.manifests import load_release
 from tests.support.server import FaultyServer, truncated
 from tests.unit.prebuilt.test_symbols import CORE, KERNELS, compiled
 
@@ -193,6 +195,18 @@ def test_a_release_that_nothing_is_paired_with() -> None:
     assert pairing.load_pair("2.6.0").abi == "pre-C++11"
     with pytest.raises(UsageError, match=r"no official kernels are named for 2\.99"):
         pairing.load_pair("2.99")
+
+
+@pytest.mark.parametrize("release", ["2.6", "2.15"])
+def test_the_pairs_are_what_the_manifests_say(release: str) -> None:
+    """The wheel of that version, and of NVIDIA's wheels those that it asks for itself."""
+    pair, known = pairing.load_pair(release), load_release(find_project(), release)
+    assert pair.wheel.name.startswith(f"torch-{known.version}-cp313-cp313-")
+    fetched = dict(wheel.name.split("-")[:2] for wheel in pair.cuda)
+    asked = dict(pin.replace("-", "_").split("==") for pin in known.toolchain.libraries)
+    shared = fetched.keys() & asked.keys()
+    assert {name: fetched[name] for name in shared} == {name: asked[name] for name in shared}
+    assert any("nccl" in name for name in shared) and any("cudnn" in name for name in shared)
 
 
 def test_a_core_half_has_everything_but_the_kernels(published: Make, content: dict[str, bytes], tmp_path: Path) -> None:

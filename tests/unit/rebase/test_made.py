@@ -53,6 +53,25 @@ def test_where_the_old_text_gives_the_same_the_old_file_serves(upstream: Upstrea
     assert made(upstream, tmp_path, {"a.cpp": OLD, "b": "new\n"}).verdict is Verdict.UNMODIFIED
 
 
+def test_rules_that_hold_from_a_later_release_on_are_told(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = """[[edit]]
+file = "a.cpp"
+where = [{ line = "from_%s" }]
+since = "%s"
+at = [{ line = "from_%s" }]
+gone = ["from_"]
+put = ""
+"""
+    rules = "".join(later % (number, since, number) for number, since in ((10, "2.10"), (9, "2.9"), (15, "2.15")))
+    monkeypatch.setattr("tests.unit.rebase.test_made.RECIPE", f"{RECIPE}\n{rules}")
+    result = made(upstream, tmp_path, {"a.cpp": f"{OLD}int from_10;\nint from_9;\n"})
+    assert result.verdict is Verdict.MADE
+    assert result.notes[-1].text == "with rules that hold from 2.9, 2.10 on"
+    assert result.body is not None and b"-int from_10;" in result.body
+
+
 def test_what_upstream_did_itself_is_not_needed(upstream: Upstream, tmp_path: Path) -> None:
     result = made(upstream, tmp_path, {"a.cpp": "int a() {\n  return their_hook();\n}\n"})
     assert result.verdict is Verdict.ALREADY_UPSTREAM

@@ -79,14 +79,14 @@ class Project:
     def again(self, step: str) -> int:
         return self.decouple(f"--from-source=local:{self.sources['1.0']}", step)
 
-    def give_from_source(self) -> None:
-        """Let the manifest of 1.0 name a source that needs no network: a repository with its tag."""
-        tree = self.sources["1.0"]
-        for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "1.0"], ["tag", "v1.0.0"]):
+    def give_from_source(self, release: str = "1.0") -> None:
+        """Let the manifest of ``release`` name a source that needs no network: a repository with its tag."""
+        tree = self.sources[release]
+        for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", release], ["tag", f"v{release}.0"]):
             command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
             subprocess.run(command, cwd=tree, check=True)
         commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tree, capture_output=True, text=True, check=True)
-        path = self.root / "series/1.0.toml"
+        path = self.root / f"series/{release}.toml"
         text = re.sub(r"\[\[source\]\].*?(?=\[toolchain\])", "", path.read_text(), flags=re.S)
         text = re.sub(r"^commit = .*$", f'commit = "{commit.stdout.strip()}"', text, flags=re.M)
         source = f'[[source]]\nprovider = "git"\nurl = "{tree.as_uri()}"\n\n[toolchain]'

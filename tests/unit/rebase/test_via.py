@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from decouple.cli import main
 from decouple.patch import seriesfile
 from decouple.rebase import resolutions
+from decouple.upstream.fetching import fetch
+from decouple.upstream.manifests import load_release
 from tests.unit.rebase.releases import numbered
 from tests.unit.rebase.test_session import Project
 from tests.unit.rebase.test_session import project as two_releases
@@ -36,6 +39,13 @@ def carry(project: Project, *more: str) -> int:
 
 def via(project: Project) -> str:
     return f"--via=1.1=local:{project.sources['1.1']}"
+
+
+def keep_in_cache(project: Project, release: str) -> None:
+    """The whole source of ``release`` is at hand, as after an ``apply`` or a ``fetch`` of it."""
+    (project.sources[release] / "version.txt").write_text(f"{release}.0\n")
+    project.give_from_source(release)
+    fetch(load_release(project.root, release))
 
 
 def names(project: Project, release: str) -> tuple[str, ...]:
@@ -78,6 +88,47 @@ def test_what_an_earlier_run_came_to_is_not_carried_anew(project: Project) -> No
     before = (project.root / "series/1.1").stat().st_mtime_ns
     assert carry(project, via(project)) == 0
     assert (project.root / "series/1.1").stat().st_mtime_ns == before
+
+
+def test_a_far_jump_takes_the_way_that_stops_less_by_itself(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep_in_cache(project, "1.1")
+    assert carry(project, "--report") == 1
+    said = capsys.readouterr()
+    assert "straight from 1.0: stops at 1.0/0002-second.patch" in said.out
+    assert "--via 1.1" in said.out
+    assert "target gone" in said.out, "the report is of the jump"
+    assert not (project.root / "series/1.1").exists(), "a report writes nothing"
+    assert carry(project) == 0
+    assert names(project, "1.2") == ("1.0/0001-first.patch", "1.1/0002-second.patch", "1.0/0003-third.patch")
+    assert names(project, "1.1"), "each on the way has a series of its own"
+
+
+def test_apply_takes_that_way_too(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    keep_in_cache(project, "1.1")
+    keep_in_cache(project, "1.0")
+    (project.sources["1.2"] / "version.txt").write_text("1.2.0\n")
+    main(["apply", "1.2", "--source", f"local:{project.sources['1.2']}"])
+    assert "way: over 1.1, each of which gets a series" in capsys.readouterr().out
+    assert names(project, "1.2")[1] == "1.1/0002-second.patch"
+
+
+def test_a_way_that_stops_as_often_is_not_taken(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.upstream("1.1", {"c": numbered(1, 60, {30: "upstream\n"})})
+    keep_in_cache(project, "1.1")
+    assert carry(project) == 1
+    assert "over 1.1: stops before its end" in capsys.readouterr().out
+    assert not (project.root / "series/1.1").exists()
+    assert "1.1" not in (project.root / "build/rebase/state.json").read_text()
+
+
+def test_a_jump_without_a_stop_looks_for_no_way(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    keep_in_cache(project, "1.1")
+    project.upstream("1.2", {"b": numbered(1, 60), "d/b": "another\n"})
+    assert carry(project) == 0
+    assert "way:" not in capsys.readouterr().out
+    assert not (project.root / "series/1.1").exists()
 
 
 def test_a_release_onto_itself_needs_no_way(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -197,6 +197,8 @@ def test_upstream_did_it_when_every_sign_is_there(tmp_path: Path, text: str, don
         (('{ branch = "USE_CUDA" }', '{ branch = "USE_CUDA", line = "x" }'), "must have exactly one of"),
         (('undefine = ["USE_CUDA"]', 'undefine = ["USE_CUDA"]\nput = ""'), "exactly one of put, before, after"),
         (("'open\\(', ", "'open(', "), r"is no regular expression"),
+        (('name = "body"', 'name = "body"\nsince = "2.14"'), "since '2.14': a release like 2.14, beside a where"),
+        (('name = "body"', 'name = "body"\nwhere = [{ line = "x" }]\nsince = "later"'), "since 'later': a release"),
     ],
 )
 def test_a_wrong_recipe_names_file_and_key(tmp_path: Path, change: tuple[str, str], told: str) -> None:

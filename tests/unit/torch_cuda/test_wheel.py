@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from packaging import tags
+from packaging.requirements import Requirement
 from torch_cuda_build import wheel
 
 from tests.support.torch_cuda import INFO
@@ -33,6 +34,22 @@ def test_the_nccl_built_against_is_the_one_asked_for() -> None:
     found = wheel.requirements(TABLE, {**INFO, "libraries": {"nccl": "2.21.5", "cudnn": "9.2.0"}})
     assert any(value.startswith("nvidia-nccl-cu12==2.21.5 ;") for value in found)
     assert any(value.startswith("nvidia-cudnn-cu12==9.2.0.* ;") for value in found)  # PyPI's have a fourth number
+
+
+def test_cuda_13_is_asked_for_as_the_official_wheel_does() -> None:
+    info = {
+        **INFO,
+        "torch": "2.15.0",
+        "core": "stock",
+        "cuda": "13.2",
+        "libraries": {"cudnn": "9.26.0", "nccl": "2.30.7"},
+    }
+    found = [Requirement(value) for value in wheel.requirements(TABLE, info)]
+    toolkit = next(one for one in found if one.name == "cuda-toolkit")
+    assert str(toolkit.specifier) == "==13.2.2"
+    assert {"cublas", "cudart", "cupti", "nvtx"} <= toolkit.extras
+    assert "nvidia-cudnn-cu13==9.26.0.51" in {f"{one.name}{one.specifier}" for one in found}
+    assert not any(one.name == "nvidia-cusparselt-cu13" for one in found), "only where it is compiled in"
 
 
 def test_a_cuda_version_without_pins_is_an_error() -> None:

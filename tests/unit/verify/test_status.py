@@ -124,6 +124,7 @@ def test_what_was_not_seen_is_said_per_release_and_per_patch() -> None:
 def test_the_command_leaves_no_status_file_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A series with a name of its own was left out without a word."""
     tables = {tmp_path / "README.md": ("status",), tmp_path / "docs/proofs.md": ("proofs", "patches", "suites")}
+    tables[tmp_path / "docs/rebase.md"] = ("carried",)
     for folder in ("series", "patches", "docs"):
         (tmp_path / folder).mkdir()
     for page, names in tables.items():
@@ -132,7 +133,7 @@ def test_the_command_leaves_no_status_file_out(tmp_path: Path, monkeypatch: pyte
         status.update(status.path_of(tmp_path, name), verify=status.VerifySection("built"))
     monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
     assert main(["status-table"]) == 0
-    summary, proofs = (page.read_text() for page in tables)
+    summary, proofs, _ = (page.read_text() for page in tables)
     assert "\n| acme | " in summary
     _, proven, patches, suites = proofs.split("# ")
     assert "| proof | 2.6 | acme |" in proven and "| patch | acme | 2.6 |" in patches and "| of each suite: " in suites
@@ -296,3 +297,50 @@ def test_upstreams_own_kernels_never_stand_in_the_column_of_ours() -> None:
     said = columns["over the official kernels"]
     assert said == columns["over Debian's kernels on its CPU torch"]
     assert said == "100.00 % of 4, audit clean (17 files), 1 checks FAILED, 7 of 7 functions untouched"
+
+
+def test_a_carried_series_has_a_line_of_what_was_seen_and_what_was_not() -> None:
+    patches = {"relocate": "regenerated", "one": "merged", "two": "made by its recipe", "three": "not seen"}
+    exact = status.ExactSection("aa", "torch.whl", patches, files=34, shown=14)
+    trial = status.CarriedTrialSection(
+        "aa", patches, (), 17.6, {"lint": 0, "couplings": 2}, likeness="61.2 % official text: 6 of 10 files as in w"
+    )
+    stopped = status.CarriedTrialSection("aa", patches, ("2.6/0003-three.patch",), 4.0, {})
+    units = {"a.cpp": "", "b.cpp": "b.cpp:1:1: fatal error: c.h: No such file or directory"}
+    compiled = status.HeaderCompileSection("aa", "torch.whl", "g++ (Debian) 12.2.0", "13.2", 20, units)
+    document = status.ReleaseStatus(exact=exact, trials={"a": trial, "b": stopped}, headers=compiled)
+    assert status_table.describe_carried(document) == {
+        "on its exact text": "2 of 4 patches (1 made by its recipe, 1 merged); of the relocation the Python files; "
+        "not seen: 1",
+        "on a tree made for trial": "a: 4 patches, 0 stops in 18 s, couplings 2; 61.2 % official text<br>"
+        "b: 4 patches, stops: 2.6/0003-three.patch in 4 s",
+        "what a compiler saw": "1 of 2 own units of stage 2 against the wheel's headers "
+        "(g++ 12.2.0, C++20, CUDA 13.2), syntax alone; not b.cpp: c.h: No such file or directory",
+        "what nobody saw": "20 of the 34 files that the series edits, as this release has them; "
+        "either stage compiled, linked or imported",
+    }
+    table = status_table.tabulate_carried({"1.10": document, "1.2": document, "1.0": status.ReleaseStatus()})
+    assert [row.split(" | ")[0] for row in table.splitlines()[2:]] == ["| 1.2", "| 1.10"]
+
+
+def test_a_release_without_a_series_is_in_the_table_of_carried_ones_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = {
+        "README.md": ("status",),
+        "docs/proofs.md": ("proofs", "patches", "suites"),
+        "docs/rebase.md": ("carried",),
+    }
+    for page, names in pages.items():
+        (tmp_path / page).parent.mkdir(exist_ok=True)
+        (tmp_path / page).write_text("".join(f"<!-- {name}:begin -->\n<!-- {name}:end -->\n" for name in names))
+    for folder in ("series", "patches"):
+        (tmp_path / folder).mkdir()
+    exact = status.ExactSection("aa", "torch.whl", {"one": "merged"}, files=1, shown=1)
+    status.update(status.path_of(tmp_path, "2.7"), exact=exact)
+    monkeypatch.setenv("DECOUPLE_PROJECT", str(tmp_path))
+    assert main(["status-table"]) == 0
+    assert "| 2.7 | 1 of 1 patches (1 merged)" in (tmp_path / "docs/rebase.md").read_text()
+    assert "2.7" not in (tmp_path / "README.md").read_text() + (tmp_path / "docs/proofs.md").read_text()
+    status.update(status.path_of(tmp_path, "2.7"), exact=replace(exact, patches={"one": "conflict"}))
+    assert main(["status-table", "--check"]) == 1

@@ -1,0 +1,209 @@
+"""How far a release without a series of its own was seen: on its exact text, on a tree, by a compiler.
+
+>>> from decouple.flows.record_carried import CarriedTrial, record_trial
+>>> record_trial(CarriedTrial(project, "2.7", name="like-2.7", tree=project / "none"))
+Traceback (most recent call last):
+decouple.base.errors.UsageError: --trial: .../none is no folder (name the folder of a source tree)
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from decouple.base.checkout import Checkout
+from decouple.base.errors import UsageError
+from decouple.base.files import write_atomically
+from decouple.base.paths import cache_dir
+from decouple.flows.apply import Apply, apply
+from decouple.flows.carry import nearest
+from decouple.flows.listener import QUIET, Listener
+from decouple.flows.rebase import Rebase, rebase
+from decouple.flows.remake import RELOCATION, Workshop
+from decouple.patch import seriesfile
+from decouple.patch.apply import Tree
+from decouple.patch.parse import Patch
+from decouple.rebase.verdicts import Carried, Verdict
+from decouple.release import status
+from decouple.release.manifest import RemoteFile
+from decouple.release.render import render
+from decouple.series import check
+from decouple.series.digest import series_digest
+from decouple.upstream.download import Downloader
+from decouple.upstream.fill_other import of_local
+from decouple.upstream.manifests import load_release
+from decouple.upstream.official_text import against_wheel
+from decouple.upstream.providers.wheel import of_manifest
+from decouple.verify import header_compile
+
+_OWN_UNITS = Path("third_device/torch_cuda/torch_cuda/csrc")
+
+
+class OnWheel(Struct, frozen=True):
+    """Which release; its official wheel is read by range."""
+
+    project: Path
+    release: str
+    from_source: str = "auto"
+    """Where the source of the series' own release comes from."""
+
+
+class CarriedTrial(OnWheel, frozen=True, kw_only=True):
+    """A tree that stands for the release where its whole source cannot be had; ``name`` says how it was made."""
+
+    name: str
+    tree: Path
+
+
+class HeaderCompile(OnWheel, frozen=True, kw_only=True):
+    """Compile stage 2's own units against the wheel's headers and those of a CUDA."""
+
+    cuda: Path
+    """A folder with the CUDA toolkit's headers somewhere below it."""
+    compiler: str = "g++"
+
+
+def record_exact(request: OnWheel, listener: Listener = QUIET) -> status.ExactSection:
+    """Write down what becomes of each patch on the official wheel's text. Raises DecoupleError."""
+    project, release = request.project, request.release
+    wheel, old = _wheel(request), nearest(project, release)
+    asked = Rebase(project, (old, release), "wheel", from_source=request.from_source, report=True)
+    carried, patches = rebase(asked, listener).outcome.carried, check.load(project, old)
+    edited, unseen = set[str](), set[str]()
+    for one, patch in zip(carried, patches, strict=True):
+        if patch.header.decouple_id == RELOCATION:
+            continue
+        edited |= {file.old_path for file in patch.files if file.old_path}
+        if one.verdict is Verdict.NOT_SEEN:
+            unseen |= {note.path for note in one.notes if note.path}
+    found = status.ExactSection(
+        series_digest(project, old), wheel.name, _by_identity(carried, patches), len(edited), len(edited - unseen)
+    )
+    status.update(status.path_of(project, release), exact=found)
+    return found
+
+
+def record_trial(request: CarriedTrial, listener: Listener = QUIET) -> status.CarriedTrialSection:
+    """Carry the series to the tree in a copy of the checkout, judge the result, write down both. Raises DecoupleError.
+
+    Where a patch stops, all that stop are named and nothing is judged.
+    """
+    project, release = request.project, request.release
+    tree, work = request.tree.resolve(), Checkout(project).rebase.parent
+    if not tree.is_dir():
+        raise UsageError(f"--trial: {request.tree} is no folder", next_step="name the folder of a source tree")
+    old, source = nearest(project, release), f"local:{tree}"
+    near = against_wheel(tree, load_release(project, release), progress=listener.progress)
+    work.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=work, prefix="trial-") as folder:
+        copy = _copied(project, Path(folder))
+        manifest = of_local(request.name, tree, cache_dir())
+        write_atomically(Checkout(copy).manifest(request.name), render(manifest))
+        asked = Rebase(copy, (old, request.name), source, from_source=request.from_source, report=True)
+        started = time.monotonic()
+        carried = rebase(asked, listener).outcome.carried
+        found = status.CarriedTrialSection(
+            series=series_digest(project, old),
+            patches=_by_identity(carried, check.load(project, old)),
+            stops=tuple(one.name for one in carried if one.verdict.stops),
+            seconds=round(time.monotonic() - started, 1),
+            faults={},
+            likeness=near.text() if near else None,
+        )
+        if not found.stops:
+            rebase(structs.replace(asked, report=False), listener)
+            found = _judged(Apply(copy, request.name, source), found, listener)
+    path = status.path_of(project, release)
+    status.update(path, trials={**status.read(path).trials, request.name: found})
+    return found
+
+
+def record_headers(request: HeaderCompile, listener: Listener = QUIET) -> status.HeaderCompileSection:
+    """Have a compiler check each unit of ours against the wheel's headers, as the series leaves them.
+
+    Raises DecoupleError where the wheel cannot be read, or there is no compiler or no CUDA header.
+    """
+    project, release = request.project, request.release
+    wheel, old = _wheel(request), nearest(project, release)
+    downloader = Downloader(cache_dir(), progress=listener.progress)
+    with tempfile.TemporaryDirectory(prefix="decouple-headers-") as folder:
+        headers = header_compile.lay_out(wheel, Path(folder) / "wheel", downloader, listener.progress)
+        unpatched = _lay_patched(project, old, header_compile.InstalledHeaders(headers.include))
+        answer = header_compile.compile_units(
+            project / _OWN_UNITS, headers, request.cuda, request.compiler, listener.progress
+        )
+    found = status.HeaderCompileSection(
+        series_digest(project, old),
+        wheel.name,
+        answer.compiler,
+        answer.cuda,
+        headers.standard,
+        answer.units,
+        unpatched,
+    )
+    status.update(status.path_of(project, release), headers=found)
+    return found
+
+
+def _wheel(request: OnWheel) -> RemoteFile:
+    wheel = of_manifest(load_release(request.project, request.release))
+    if wheel is None:
+        raise UsageError(
+            f"series/{request.release}.toml names no official wheel",
+            next_step=f"decouple manifest fill {request.release} --write",
+        )
+    return wheel
+
+
+def _lay_patched(project: Path, old: str, installed: header_compile.InstalledHeaders) -> tuple[str, ...]:
+    """Put what the series changes in the wheel's headers there, header by header; return those where nothing fits.
+
+    A patch may change other files too, which no wheel shows: so each header is judged by itself.
+    """
+    series, tree, left = check.load(project, old), Tree(installed), []
+    workshop = Workshop.of(project).beside(project, old, series)
+    for patch in series:
+        for section in patch.files:
+            path = section.old_path
+            if path is None or path != section.new_path or installed.mode(path) is None:
+                continue
+            alone = Patch(patch.name, patch.header_bytes + section.text(), patch.strip)
+            made = workshop.remake_file(alone, path, tree)
+            if made is None:
+                left.append(path)
+            else:
+                tree.update({path: made})
+                installed.place(path).write_bytes(made.data)
+    return tuple(left)
+
+
+def _copied(project: Path, folder: Path) -> Path:
+    """A checkout that may be written to, with this one's series, recipes and overlay."""
+    for name in ("patches", "series", "third_device"):
+        if (project / name).is_dir():
+            shutil.copytree(project / name, folder / name, symlinks=True)
+    return folder
+
+
+def _judged(request: Apply, found: status.CarriedTrialSection, listener: Listener) -> status.CarriedTrialSection:
+    """The same with the verdict of the applied series, and the tree that it was made on."""
+    verdict = apply(request, listener).verdict
+    assert verdict, "a carried series is judged"
+    counts = {
+        "lint": len(verdict.faults),
+        "stage2-sources": len(verdict.sources),
+        "couplings": len(verdict.couplings),
+    }
+    tree, _ = seriesfile.read(Checkout(request.project).series(request.release)).made_on
+    return structs.replace(found, faults=counts, unasked=verdict.unasked, tree=tree)
+
+
+def _by_identity(carried: Sequence[Carried], patches: Sequence[Patch]) -> Mapping[str, str]:
+    return {
+        patch.header.decouple_id or patch.name: one.verdict.value for one, patch in zip(carried, patches, strict=True)
+    }

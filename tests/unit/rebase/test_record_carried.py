@@ -1,0 +1,66 @@
+"""What a series is worth on a release that has none of its own is recorded by the tool, and nothing else is claimed."""
+
+from __future__ import annotations
+
+import pytest
+
+from decouple.cli import main
+from decouple.release import status
+from tests.unit.rebase.releases import numbered
+from tests.unit.rebase.test_session import Project, conflict_in_b
+from tests.unit.rebase.test_session import project as two_releases
+
+__all__ = ["two_releases"]
+
+
+@pytest.fixture
+def project(two_releases: Project) -> Project:
+    """Trees of 1.0 and of a later 1.1."""
+    for release, folder in two_releases.sources.items():
+        folder.mkdir(exist_ok=True)
+        (folder / "version.txt").write_text(f"{release}.0\n")
+    two_releases.upstream("1.1", {name: "new\n" + numbered(1, 60) for name in "abc"})
+    return two_releases
+
+
+def record(project: Project) -> int:
+    tree, source = project.sources["1.1"], project.sources["1.0"]
+    return main(["record", "1.1", "--trial", f"scripted={tree}", "--from-source", f"local:{source}"])
+
+
+def trial(project: Project) -> status.CarriedTrialSection:
+    return status.read(status.path_of(project.root, "1.1")).trials["scripted"]
+
+
+def test_a_trial_keeps_stops_verdict_and_tree(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(path for path in project.root.rglob("*") if "build" not in path.parts)
+    assert record(project) == 0
+    found = trial(project)
+    assert dict(found.patches) == dict.fromkeys(("first", "second", "third"), "offset")
+    assert found.stops == ()
+    assert set(found.faults) == {"lint", "stage2-sources", "couplings"}
+    assert found.tree
+    assert "scripted: 3 patches, 0 stops" in capsys.readouterr().out
+    left = {path for path in project.root.rglob("*") if "build" not in path.parts} - set(before)
+    assert {path.name for path in left if path.is_file()} <= {"1.1.json", ".1.1.json.lock"}, "no series was written"
+
+
+def test_a_trial_that_stops_names_the_patch_and_judges_nothing(project: Project) -> None:
+    conflict_in_b(project)
+    assert record(project) == 1
+    found = trial(project)
+    assert found.stops == ("1.0/0002-second.patch",)
+    assert not found.faults
+    assert found.patches["second"] == "conflict"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["--trial", "scripted"], "NAME=FOLDER"), (["--trial", "scripted=/none"], "no folder"), ([], "no official wheel")],
+)
+def test_what_cannot_be_recorded_is_refused(
+    project: Project, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["record", "1.1", *words]) == 2
+    assert said in capsys.readouterr().err
+    assert not status.path_of(project.root, "1.1").exists()
