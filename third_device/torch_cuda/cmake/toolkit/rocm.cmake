@@ -119,7 +119,7 @@ macro(toolkit_find)
     set(TOOLKIT_SLICE_FLAGS --others "^(hip|roc)(blas|sparse|solver|fft|rand)|^miopen|^_ZN?K?[0-9]+(hip|roc|cu)(blas|sparse)")
   endif()
   set(TOOLKIT_TAG "rocm${HIP_MAJOR}.${HIP_MINOR}")
-  set(TOOLKIT_BUILD_INFO "\"hip\": \"${TORCH_CUDA_VERSION}\",\n  \"hip_runtime\": \"${HIP_VERSION}\"")
+  set(TOOLKIT_BUILD_INFO "\"hip\": \"${HIP_VERSION}\",\n  \"package\": \"${TOOLKIT_PACKAGE}\",\n  \"toolkit\": \"${TOOLKIT_NAME}\",\n  \"toolkit_version\": \"${TORCH_CUDA_VERSION}\",\n  \"word\": \"${TOOLKIT_WORD}\"")
   set(TOOLKIT_SETTINGS "{\"HIP_VERSION\", \"${HIP_VERSION}\"}, {\"USE_ROCM\", \"ON\"}")
   set(TOOLKIT_TORCH_VERSION "{\"hip\", \"${HIP_VERSION}\"}")
   set(TOOLKIT_SUMMARY "ROCm          ${HIP_VERSION}, ${ROCM_PATH}, ${CMAKE_HIP_COMPILER_ID} ${CMAKE_HIP_COMPILER_VERSION} ${CMAKE_HIP_COMPILER}"
@@ -155,7 +155,12 @@ macro(toolkit_flags)
   separate_arguments(more_flags UNIX_COMMAND "${TORCH_NVCC_FLAGS}")
   set(TOOLKIT_FLAGS -fclang-abi-compat=17 -fno-gpu-rdc -fvisibility-inlines-hidden -fno-math-errno -Wno-everything ${more_flags})
   set(TOOLKIT_DISTRIBUTED_DEFINITIONS)
-  set(TOOLKIT_FIRST_INCLUDE_DIRS "${ROCM_INCLUDE_DIR}") # CUDA's Thrust may lie in /usr/include
+  # CUDA's Thrust may lie in /usr/include. To clang's own search, where CMake finds ROCm's headers, too, they are the last.
+  set(TOOLKIT_FIRST_INCLUDE_DIRS "${ROCM_INCLUDE_DIR}")
+  list(APPEND TOOLKIT_FLAGS "SHELL:-isystem ${ROCM_INCLUDE_DIR}")
+  if(TORCH_CUDA_SLICE STREQUAL "runtime")
+    list(APPEND TOOLKIT_FLAGS -O1) # a quick check
+  endif()
   # A core without USE_ROCM in it has not the virtual function that its header then shows: the applied tree's header has it at
   # the end of the table, where it moves no other.
   if(CORE_KIND STREQUAL "stock")
@@ -209,6 +214,9 @@ macro(toolkit_source_properties)
   set(device_sources ${ATEN_RUNTIME_SOURCES} ${ATEN_KERNEL_SOURCES} ${codegen_sources} ${TORCH_SOURCES} ${DISTRIBUTED_SOURCES})
   list(FILTER device_sources INCLUDE REGEX "\\.(cu|hip)$")
   set_source_files_properties(${device_sources} PROPERTIES LANGUAGE HIP)
+  if(TORCH_CUDA_SLICE STREQUAL "runtime")
+    set_property(SOURCE ${codegen_sources} APPEND PROPERTY COMPILE_OPTIONS -O0) # the slowest, and tables of names in essence
+  endif()
   # The core's header has CUDA's name for an event.
   torch_cuda_resolve(profiler_stubs torch/csrc/profiler/stubs/cuda.cpp)
   set_property(SOURCE ${profiler_stubs} APPEND PROPERTY COMPILE_DEFINITIONS CUevent_st=ihipEvent_t)
