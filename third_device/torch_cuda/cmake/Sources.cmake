@@ -30,7 +30,7 @@ if(USE_MEM_EFF_ATTENTION)
   list(APPEND ATTENTION_KERNEL_SOURCES ${mem_eff_kernels})
 endif()
 # flash_api.cpp is in this list whatever the switch: it registers nothing, and says so, when flash attention is off.
-torch_cuda_filelist(listed ${TOOLKIT_KERNEL_LISTS})
+toolkit_listed_kernels(listed)
 list(APPEND ATEN_KERNEL_SOURCES ${listed})
 
 # JIT, autograd, profiler, AOT Inductor, distributed.

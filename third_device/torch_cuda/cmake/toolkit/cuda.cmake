@@ -9,6 +9,7 @@
 #   toolkit_find_headers()       headers without a library
 #   toolkit_flags()              flags of the device compiler, where headers lie, pip's folders
 #   toolkit_configure_headers()  the headers with what was configured
+#   toolkit_listed_kernels(RESULT)  what build_variables.bzl lists for this vendor
 #   toolkit_runtime_sources(), toolkit_torch_sources(), toolkit_python_sources()   sources that only this vendor has
 #   toolkit_bindings()           what only this vendor's bindings are compiled from and with
 #   toolkit_source_properties()  what single sources are compiled with
@@ -24,7 +25,6 @@ set(TOOLKIT_PACKAGE torch_cuda)
 set(TOOLKIT_SHADOW relocation)
 set(TOOLKIT_COPIES OFF)
 set(TOOLKIT_TORCHGEN_FLAGS)
-set(TOOLKIT_KERNEL_LISTS aten_cuda_cu_source_list aten_cuda_with_sort_by_key_source_list aten_cuda_cu_with_sort_by_key_source_list)
 set(TOOLKIT_OVERLAY_DIRS) # headers that stand before the core's own
 set(TOOLKIT_SLICE_FLAGS)
 set(TOOLKIT_CMAKE_PACKAGE ON) # find_package(TorchCUDA), and what find_package(Torch) then asks for
@@ -217,6 +217,10 @@ macro(toolkit_runtime_sources)
     torch_cuda_glob(cudnn_sources "${ATEN}/cudnn/*.cpp")
     list(APPEND ATEN_RUNTIME_SOURCES ${cudnn_sources})
   endif()
+endmacro()
+
+macro(toolkit_listed_kernels result)
+  torch_cuda_filelist(${result} aten_cuda_cu_source_list aten_cuda_with_sort_by_key_source_list aten_cuda_cu_with_sort_by_key_source_list)
 endmacro()
 
 macro(toolkit_torch_sources)

@@ -13,7 +13,6 @@ set(TOOLKIT_PACKAGE torch_hip)
 set(TOOLKIT_SHADOW hipify)
 set(TOOLKIT_COPIES ON)
 set(TOOLKIT_TORCHGEN_FLAGS --rocm)
-set(TOOLKIT_KERNEL_LISTS) # upstream's build of ROCm reads none of them
 set(TOOLKIT_C10_DEFINITIONS C10_HIP_BUILD_MAIN_LIB)
 set(TOOLKIT_TORCH_DEFINITIONS TORCH_HIP_BUILD_MAIN_LIB)
 set(TOOLKIT_BESIDE_EVERYWHERE)
@@ -195,6 +194,10 @@ macro(toolkit_runtime_sources)
   list(FILTER ATEN_RUNTIME_SOURCES EXCLUDE REGEX "/LazyNVRTC\\.cpp$") # hiprtc is linked
   torch_cuda_glob(hip_sources "${ATEN}/hip/impl/*.cpp" "${ATEN}/miopen/*.cpp")
   list(APPEND ATEN_RUNTIME_SOURCES ${hip_sources})
+endmacro()
+
+macro(toolkit_listed_kernels result)
+  set(${result}) # upstream's build of ROCm reads no list of kernels
 endmacro()
 
 macro(toolkit_torch_sources)
