@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.build import description, inputs, probe, toolkits
+from decouple.build import description, inputs, probe, seconds, toolkits
 from decouple.build.choices import Choices, Provenance
 from decouple.build.core_wheel import unpack_core
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
@@ -140,3 +140,4 @@ def test_a_build_of_another_vendor_is_stage_2_in_a_folder_of_its_own() -> None:
     assert request.stages == (2,)
     assert request.places.stage2.parent.name == "smoke-rocm"
     assert choices_of(request).archs == ("gfx90a",)
+    assert seconds.stage_cost("2.6", "rootfs", 2, choices_of(request)).objects == 92
