@@ -170,7 +170,7 @@ macro(toolkit_flags)
   find_path(ROCM_VERSION_INCLUDE_DIR rocm-core/rocm_version.h HINTS "${ROCM_INCLUDE_DIR}")
   if(NOT ROCM_VERSION_INCLUDE_DIR)
     file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/generated/instead/rocm-core/rocm_version.h" @ONLY CONTENT
-         "#pragma once\n#define ROCM_VERSION_MAJOR @HIP_MAJOR@\n#define ROCM_VERSION_MINOR @HIP_MINOR@\n#define ROCM_VERSION_PATCH 0\n")
+         "#pragma once\n#define ROCM_VERSION_MAJOR @HIP_MAJOR@\n#define ROCM_VERSION_MINOR @HIP_MINOR@\n#define ROCM_VERSION_PATCH 0\n#define ROCM_BUILD_INFO \"@HIP_VERSION@\"\n")
   endif()
   set(TOOLKIT_OVERLAY_DIRS "${CMAKE_BINARY_DIR}/generated/instead")
   set(TOOLKIT_INCLUDE_DIRS)
