@@ -126,6 +126,11 @@ for _release in RELEASES:
         f"upstream's CUDA tests, a slice chosen by the commit, on Debian's build of {_release} without a GPU",
         ["test-cuda", _release, *SLICE],
     )
+    define(
+        f"smoke-hip-{_release}",
+        "the same of torch_hip: the relocated sources, hipified, by Debian's ROCm for gfx90a (needs no GPU)",
+        ["smoke", _release, "--toolkit", "rocm"],
+    )
 # Of releases without a series only the session that is asked for exists, and one line of the menu says which there are.
 _asked = {word.rpartition("=")[2] for word in sys.argv} | set(re.split("[, ]", os.environ.get("NOXSESSION", "")))
 for _release, _verb in itertools.product(OTHERS, CARRIED):

@@ -38,6 +38,8 @@ class Choices(Struct, frozen=True):
     python: str = ""
     cuda: str = ""
     """The CUDA that kernels are compiled with ("12.4"); "" leaves it to the environment."""
+    toolkit: str = ""
+    """Another vendor's toolkit that stage 2 is compiled with ("rocm"); "": NVIDIA's."""
     wheels: tuple[Mapping[str, Any], ...] = ()
     """The wheels (name, url, size, sha256) that libraries with kernels are taken from; empty: they are compiled."""
     variables: Mapping[str, str] = field(default_factory=dict)

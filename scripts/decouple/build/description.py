@@ -93,6 +93,21 @@ class Beside(Struct, frozen=True):
     packages: tuple[str, ...]
 
 
+class Debs(Struct, frozen=True):
+    """Debian packages of a suite that moves on, each by its path in the archive (which has its version) and SHA-256.
+
+    They are unpacked into ``prefix``, without what they depend on.
+    """
+
+    prefix: str
+    files: tuple[tuple[str, str], ...]
+    why: str
+
+    def content(self) -> dict[str, Any]:
+        """What of it is in the root."""
+        return {**asdict(self), "why": ""}
+
+
 class Toolkit(Struct, frozen=True):
     """A CUDA toolkit in ``prefix``, of Debian packages of ``suite`` (without what they depend on) and NVIDIA's wheels.
 
@@ -127,6 +142,7 @@ class Layer(Struct, frozen=True):
     pip: tuple[PipTool, ...] = ()
     foreign: tuple[Foreign, ...] = ()
     toolkit: tuple[Toolkit, ...] = ()
+    debs: tuple[Debs, ...] = ()
 
     @property
     def unpacked(self) -> tuple[Beside | Foreign | Toolkit, ...]:
@@ -151,6 +167,8 @@ class Layer(Struct, frozen=True):
             made["foreign"] = [piece.content() for piece in self.foreign]
         if self.toolkit:
             made["toolkit"] = [piece.content() for piece in self.toolkit]
+        if self.debs:
+            made["debs"] = [piece.content() for piece in self.debs]
         return made
 
 

@@ -18,7 +18,9 @@ from decouple.build.settings import Interpreter
 def layers_of(number: int, choices: Choices, kind: str) -> list[str]:
     """The layers of a root that a stage which is compiled is built with in an environment of ``kind``."""
     chosen = settings.layers(number, profile=choices.profile, core=choices.core)
-    if number == 2:
+    if number == 2 and choices.toolkit:
+        chosen = toolkits.vendor_layers(choices.toolkit, chosen)
+    elif number == 2:
         chosen = toolkits.layers(kind, choices.cuda, chosen)
     return list(dict.fromkeys([*chosen, *interpreter(number, choices, kind).layers]))
 
@@ -75,6 +77,9 @@ def variables_of(
             **({"TORCH_CUDA_REVISION": revision} if revision else {}),
             **toolkits.variables(environment.kind, choices.cuda, names),
         }
+        if choices.toolkit:
+            libraries = core.libraries(environment.kind)
+            more |= toolkits.vendor_variables(choices.toolkit, choices.archs, libraries)
     return settings.environment(stage, environment.kind, names, more) | _shared(environment, choices)
 
 

@@ -91,7 +91,8 @@ def of_layers(tree: Path, folder: Path, description: Description, layers: Sequen
     """For a build manifest: each package that the layers name with its hash, and who signed for it.
 
     The keys are ``packages_sha256`` (name to 64 hex digits), ``signed_by`` (fingerprints), ``pypi`` (file to hash, as
-    the description pins it) and ``unchecked``: what neither a signature nor a pin vouches for.
+    the description pins it), ``debs`` (the same, of packages that it pins) where there are such, and ``unchecked``:
+    what neither a signature nor a pin vouches for.
     """
     if not (folder / NAME).exists():
         add(tree, folder, Path(description.bootstrap.keyring))
@@ -115,7 +116,9 @@ def of_layers(tree: Path, folder: Path, description: Description, layers: Sequen
             keys.update(signed)
         else:
             unchecked.add(told)
+    debs = {Path(path).name: sha for layer in wanted for piece in layer.debs for path, sha in piece.files}
     return {
+        **({"debs": debs} if debs else {}),
         "packages_sha256": hashes,
         "signed_by": sorted(keys),
         "pypi": {piece.file: piece.sha256 for layer in wanted for piece in layer.pinned},

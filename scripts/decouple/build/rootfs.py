@@ -87,6 +87,23 @@ for package in "$work"/cache/archives/*.deb; do dpkg-deb -x "$package" "$prefix"
 cp "$work"/state/lists/*_InRelease "$work"/state/lists/*_Packages /var/lib/apt/lists/
 rm -rf "$work"
 """
+#: $1 prefix, $2 mirror, then a path and a SHA-256 for each package: apt's own fetcher holds the hash.
+_DEBS = """
+set -e
+prefix=$1 mirror=$2
+shift 2
+work=$(mktemp -d)
+chmod 755 "$work"
+while [ $# -gt 0 ]; do
+    /usr/lib/apt/apt-helper -q -o APT::Sandbox::User=root -o Acquire::Retries=3 \\
+        download-file "$mirror/$1" "$work/${1##*/}" "SHA256:$2"
+    shift 2
+done
+rm -rf "$prefix"
+mkdir -p "$prefix"
+for package in "$work"/*.deb; do dpkg-deb -x "$package" "$prefix"; done
+rm -rf "$work" "$prefix/usr/share/doc" "$prefix/usr/share/man"
+"""
 #: $1 prefix, then programs below it: they start with the loader and the libraries of the prefix. Where patchelf leaves
 #: a program that does not run (python3.13, which is no position-independent one), a script in its place starts it.
 _LINK_FOREIGN = """
@@ -255,7 +272,7 @@ def verify(root: Root) -> list[str]:
     for name in root.layers:
         layer = root.description.layer(name)
         faults += [f"package {package} is not installed" for package in layer.packages if package not in versions]
-        prefixes = [piece.prefix for piece in layer.pypi] + [piece.prefix for piece in layer.unpacked]
+        prefixes = [piece.prefix for piece in (*layer.pypi, *layer.unpacked, *layer.debs)]
         for prefix in prefixes:
             if not (root.tree / prefix.lstrip("/")).is_dir():
                 faults.append(f"{prefix} was not unpacked")
@@ -324,7 +341,7 @@ def _extends(recorded: dict[str, Any], layer: Layer) -> bool:
     content = json.loads(json.dumps(layer.content()))
     return all(
         all(item in content.get(kind, ()) for item in recorded.get(kind, ()))
-        for kind in ("packages", "pypi", "beside", "pip", "foreign", "toolkit")
+        for kind in ("packages", "pypi", "beside", "pip", "foreign", "toolkit", "debs")
     )
 
 
@@ -388,6 +405,10 @@ def _install(root: Root, layer: Layer, cache: Path, log: Path, bootstrap: Bootst
         script = 'exec python3 -c "$1" "$2"'
         what = f"lay out {toolkit.prefix}"
         inside(script, (_TOOLKIT.read_text(encoding="utf-8"), words), what, *binds, network=False)
+    for debs in layer.debs:
+        step(f"unpack {debs.prefix}")
+        given = (debs.prefix, bootstrap.mirror, *(word for file in debs.files for word in file))
+        inside(_DEBS, given, f"unpack {debs.prefix}: a version that left the archive is named in the log")
     for piece in layer.beside:
         step(f"unpack {piece.prefix}")
         inside(_BESIDE, (piece.prefix, *piece.packages), f"unpack {piece.prefix}")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError
 from decouple.base.files import write_atomically
-from decouple.build import settings
+from decouple.build import settings, toolkits
 from decouple.build.choices import Choices
 from decouple.build.settings import Cost
 
@@ -57,6 +57,9 @@ def stage_cost(release: str, kind: str, stage: int, choices: Choices) -> Cost:
     """What a cold stage takes as chosen."""
     part = choices.slice != "all"
     usual = settings.cost(stage, kind, arch_count=len(choices.archs), flash=choices.flash, part=part)
+    if stage == 2 and part and choices.toolkit:  # measured for CUDA alone
+        objects = toolkits.vendor(choices.toolkit).slice_objects
+        usual = replace(usual, objects=objects, core_seconds=usual.core_seconds * objects / usual.objects)
     return cost(release, kind, stage, usual)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from decouple.build import makings, probe, settings, wheels
+from decouple.build import makings, probe, settings, toolkits, wheels
 from decouple.build.core_wheel import unpack_core
 from decouple.build.settings import Cost
 from decouple.build.stage import Job, Stage
@@ -56,14 +56,17 @@ class Stage2(Stage):
         """The command of the project's own build backend."""
         return [self.python(), "-B", "-m", "torch_cuda_build.backend"]
 
+    @property
+    def source(self) -> str:
+        """The project's folder, inside."""
+        return f"{self.names['tree']}/third_device/torch_cuda"
+
     def ready(self) -> None:
-        project = f"{self.names['tree']}/third_device/torch_cuda"
-        self.run("configure stage 2", [*self.backend(), "configure"], project)
+        self.run("configure stage 2", [*self.backend(), "configure"], self.source)
 
     def make(self) -> Path:
-        project = f"{self.names['tree']}/third_device/torch_cuda"
         self.compile()
-        raw = self.pack([*self.backend(), "pack", "--stored"], project)  # the finished wheel is written anew
+        raw = self.pack([*self.backend(), "pack", "--stored"], self.source)  # the finished wheel is written anew
         if self.environment.kind == "portable":
             self._check_platform(raw)
         return raw
@@ -73,6 +76,35 @@ class Stage2(Stage):
         inside, said = f"{self.names['raw']}/stage2/{raw.name}", list[str]()
         self.run("platform of stage 2", [*settings.facts().portable.show, inside], "/", said.append)
         wheels.check_platform(raw.name, " ".join(said))
+
+
+class OtherVendor(Stage2):
+    """The same sources by another vendor's toolkit, which has a package of its own beside torch_cuda."""
+
+    def __init__(self, job: Job) -> None:
+        self.vendor = toolkits.vendor(job.choices.toolkit)
+        super().__init__(job)
+        self.project = self.vendor.project.replace("_", "-")
+
+    def check(self) -> None:
+        """CMake looks for the toolkit, and says what is not there."""
+
+    @property
+    def version(self) -> str:
+        return f"{self.job.provenance.version}+{self.vendor.local_version}"
+
+    @property
+    def source(self) -> str:
+        return f"{self.names['tree']}/third_device/{self.vendor.project}"
+
+    def backend(self) -> list[str]:
+        return [self.python(), "-B", "-m", f"{self.vendor.project}_build"]
+
+    def toolchain(self) -> dict[str, Any]:
+        return makings.toolchain_of(self.environment, 1, self.layers(), self.variables)
+
+    def said(self) -> dict[str, Any]:
+        return {**super().said(), "cuda": None}
 
 
 class Bindings(Stage2):

@@ -29,6 +29,21 @@ class RootToolkit(Struct, frozen=True):
     folder: str
 
 
+class Vendor(Struct, frozen=True):
+    """Another vendor's toolkit: the ``project`` of third_device that is built with it, in the Debian root, with its
+    ``layers`` ``instead_of`` CUDA's; ``arch`` is an expression for one architecture."""
+
+    summary: str
+    project: str
+    instead_of: tuple[str, ...]
+    layers: tuple[str, ...]
+    arch: str
+    arch_list: str
+    local_version: str
+    slice_objects: int
+    variables: Mapping[str, str]
+
+
 class Toolkits(Struct, frozen=True):
     """All of ``toolkits.toml``; ``host_compilers``: CUDA version -> compiler -> newest major version that it takes."""
 
@@ -36,6 +51,7 @@ class Toolkits(Struct, frozen=True):
     host_compilers: Mapping[str, Mapping[str, int]]
     toolkit: tuple[RootToolkit, ...]
     environments: Mapping[str, Mapping[str, str]]
+    vendors: Mapping[str, Vendor]
 
 
 @functools.cache
@@ -62,6 +78,26 @@ def of_release(release: str, kind: str, cuda: str) -> None:
         raise UsageError(
             f"--cuda {cuda}: --env {kind} has {', '.join(there)} alone", next_step=f"--env {' or '.join(elsewhere)}"
         )
+
+
+def vendor(name: str) -> Vendor:
+    """``[vendors.NAME]``. Raises UsageError naming the choices."""
+    found = facts().vendors.get(name)
+    if found is None:
+        raise UsageError(f"--toolkit {name}: not described", next_step=f"use one of {', '.join(facts().vendors)}")
+    return found
+
+
+def vendor_layers(name: str, stage: Sequence[str]) -> list[str]:
+    """The layers ``stage`` of a root with that vendor's in place of CUDA's."""
+    found = vendor(name)
+    return [*(layer for layer in stage if layer not in found.instead_of), *found.layers]
+
+
+def vendor_variables(name: str, archs: Sequence[str], libraries: str) -> dict[str, str]:
+    """What stage 2 is told of that vendor's toolkit; ``libraries`` is the LD_LIBRARY_PATH of the core, if any."""
+    before = f"{libraries}:" if libraries else ""
+    return {key: value.format(archs=";".join(archs), libraries=before) for key, value in vendor(name).variables.items()}
 
 
 def layers(kind: str, cuda: str, stage: Sequence[str]) -> list[str]:

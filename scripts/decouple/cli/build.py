@@ -49,6 +49,9 @@ def register(subparsers: Any) -> None:
     build.add_argument(
         "--cuda", default="", metavar="X.Y", help="the CUDA that stage 2 is compiled with (default: the environment's)"
     )
+    build.add_argument(
+        "--toolkit", default="", metavar="NAME", help="another vendor's toolkit for stage 2: rocm makes torch_hip"
+    )
     build.add_argument("--no-flash", action="store_true", help="leave flash and memory-efficient attention out")
     build.add_argument("--slice", choices=["all", "runtime"], default="all", help=argparse.SUPPRESS)
     build.add_argument(
@@ -78,6 +81,7 @@ def register(subparsers: Any) -> None:
     smoke = subparsers.add_parser("smoke")
     _shared(smoke)
     smoke.add_argument("--arch", help="one CUDA architecture (default 9.0)")
+    smoke.add_argument("--toolkit", default="", metavar="NAME", help="another vendor's: rocm, against a stock core too")
     smoke.add_argument(
         "--minutes", type=float, default=40, help="stop, with an error, when the build takes longer (default 40)"
     )
@@ -115,6 +119,7 @@ def _shared(parser: argparse.ArgumentParser) -> None:
 
 
 def _build(arguments: argparse.Namespace) -> int:
+    _take_the_root(arguments)
     request = asked(Build, arguments, archs=arguments.arch, flash=not arguments.no_flash, part=arguments.slice)
     if arguments.estimate:
         print("\n".join(lines(root_estimate(request), estimates(request))))
@@ -126,11 +131,18 @@ def _build(arguments: argparse.Namespace) -> int:
 
 
 def _smoke(arguments: argparse.Namespace) -> int:
+    _take_the_root(arguments)
     request = asked(verify.Smoke, arguments, archs=arguments.arch)
     found = verify.smoke(request, output.listener(), print_audit)
     if arguments.record and found.kernels:
         verify.record_kernels(request.project, request.release, "smoke", found.kernels)
     return print_verdict(found, 10)
+
+
+def _take_the_root(arguments: argparse.Namespace) -> None:
+    """Another vendor's toolkit is in the Debian root."""
+    if arguments.toolkit and arguments.env == "auto":
+        arguments.env = "rootfs"
 
 
 def _shell(arguments: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from decouple.build.estimate import available_memory, cores, object_seconds, ref
 from decouple.build.shards import ObjectShard
 from decouple.build.stage import Job, Slice, StageWheel
 from decouple.build.stage1 import Stage1
-from decouple.build.stage2 import Stage2
+from decouple.build.stage2 import OtherVendor, Stage2
 from decouple.flows import portable
 from decouple.flows.build_environment import opened, with_stage
 from decouple.flows.build_request import Build, estimates, lines, root_estimate
@@ -114,8 +114,9 @@ def _build(request: Build, listener: Listener, cache: remote_cache.Door | None) 
     made = []
     for stage in request.stages:
         job = Job(with_stage(environment, stage, choices), known, choices, listener.progress, listener.say)
-        outcome = _STAGES[stage](job).build()
-        counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and not choices.cuda
+        outcome = (OtherVendor if choices.toolkit else _STAGES[stage])(job).build()
+        usual = not choices.cuda and not choices.toolkit
+        counts = choices.slice == "all" and (stage == 1 or choices.core == "built") and usual
         # the table has one row per stage: the usual environment's and CUDA's
         if outcome.built and counts and request.env != portable.KIND:
             _record(outcome, places, known, request.jobs or cores())

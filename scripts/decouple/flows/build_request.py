@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -67,6 +68,9 @@ class Build(Work, frozen=True):
     cuda: str = ""
     """The CUDA that kernels are compiled with ("11.8"); empty: the environment's, in the portable root the one of the
     official wheel."""
+    toolkit: str = ""
+    """Another vendor's toolkit that stage 2 is compiled with ("rocm"), as ``build/toolkits.toml`` has it; empty: CUDA.
+    It is in the Debian root (``env``: "rootfs")."""
     cache: str = ""
     """The address of a compiler cache that machines share, ``redis://[USER:PASSWORD@]HOST[:PORT]/DB`` or
     ``file:FOLDER``; empty: none."""
@@ -82,6 +86,10 @@ class Build(Work, frozen=True):
         if self.against == "official":  # a trial on a test bed: its wheel is named as one for the patched core
             core = folder.locate_halves(pairing.load_pair(self.release), cache_dir())
             return replace(places.beside(HALF), core=core)
+        if self.toolkit and self.part == "all":  # its wheel goes where all go; its name tells it apart
+            return replace(places.beside(self.toolkit), dist=places.dist)
+        if self.toolkit:
+            return places.beside(f"{SMOKE}-{self.toolkit}")
         return places.beside(SMOKE) if self.part != "all" else places
 
     @property
@@ -102,8 +110,8 @@ class Build(Work, frozen=True):
     @property
     def stages(self) -> tuple[int, ...]:
         """Which stages are built, in order."""
-        if self.stage:
-            return (self.stage,)
+        if self.stage or self.toolkit:
+            return (self.stage or 2,)
         return (2,) if self.against != "built" or self.kernels != "compiled" else (1, 2)
 
 
@@ -150,13 +158,17 @@ def root_estimate(request: Build) -> RootEstimate | None:
 
 def choices_of(request: Build) -> Choices:
     """What the request leaves open, settled by the environment and the tables. Raises UsageError, DecoupleError."""
-    asked = request.archs or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.stage(2).arch_list
+    if request.toolkit:
+        _check_toolkit(request)
+    usual = toolkits.vendor(request.toolkit).arch_list if request.toolkit else ""
+    asked = request.archs or usual or os.environ.get("TORCH_CUDA_ARCH_LIST") or settings.stage(2).arch_list
     if asked == OFFICIAL:
         asked = _official_archs(request)
     archs = split_archs(asked)
     if not archs:
         raise UsageError("--arch is empty", next_step="name an architecture, e.g. --arch 9.0")
-    check_archs(archs, (), "")
+    if not request.toolkit:
+        check_archs(archs, (), "")
     if request.jobs is not None and request.jobs < 1:
         raise UsageError(f"--jobs {request.jobs}: at least one", next_step="--jobs 1, or leave it out")
     if request.revision < 0:
@@ -184,8 +196,28 @@ def choices_of(request: Build) -> Choices:
         revision=request.revision,
         python=request.python,
         cuda=cuda,
+        toolkit=request.toolkit,
         variables={name: value for name, value in os.environ.items() if name.startswith(_PASSED)},
     )
+
+
+def _check_toolkit(request: Build) -> None:
+    """Raise UsageError where another vendor's toolkit is not for what else is asked."""
+    vendor = toolkits.vendor(request.toolkit)
+    for option, other, usual in (
+        ("--kernels", request.kernels, "compiled"),
+        ("--cuda", request.cuda, ""),
+        ("--env", request.env, "rootfs"),
+        ("--stage", request.stage, None if request.stage is None else 2),
+    ):
+        if other != usual:
+            raise UsageError(
+                f"--toolkit {request.toolkit}, {option} {other}: {vendor.project} is stage 2, in the Debian root",
+                next_step=f"leave {option} out",
+            )
+    for arch in split_archs(request.archs):
+        if not re.fullmatch(vendor.arch, arch):
+            raise UsageError(f"--arch {arch}: none of {vendor.summary}", next_step=f"e.g. --arch {vendor.arch_list}")
 
 
 def _cuda(request: Build) -> str:

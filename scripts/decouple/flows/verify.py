@@ -20,7 +20,7 @@ from msgspec.structs import asdict
 
 from decouple.base.errors import UsageError
 from decouple.base.process import time_limit
-from decouple.build import inputs, settings
+from decouple.build import inputs, settings, toolkits
 from decouple.build.environment import Environment, Places, RootEnvironment
 from decouple.build.wheels import read_manifest
 from decouple.flows import kernels
@@ -86,6 +86,8 @@ class Smoke(Work, frozen=True):
     archs: str = ""
     jobs: int | None = None
     minutes: float = 40
+    toolkit: str = ""
+    """Another vendor's ("rocm"); empty: CUDA."""
 
 
 def audits(core: Path | None = None, backend: Path | None = None, others: Sequence[Path] = ()) -> tuple[ElfAudit, ...]:
@@ -160,7 +162,10 @@ def smoke(request: Smoke, listener: Listener = QUIET, heard: Heard = lambda repo
     work = Build(
         request.project, request.release, request.env, request.tree,
         stage=2, core="stock", archs=request.archs, flash=False, part="runtime", jobs=request.jobs,
+        toolkit=request.toolkit,
     )  # fmt: skip
+    if request.toolkit:
+        return _smoke_vendor(work, request.minutes, listener)
     again = f"decouple smoke {request.release} goes on from there; --minutes gives it more"
     with time_limit(request.minutes, "smoke", again):
         (made,) = build(work, listener)
@@ -178,6 +183,21 @@ def smoke(request: Smoke, listener: Listener = QUIET, heard: Heard = lambda repo
         progress = listener.progress
         code = kernels.of_backend(trial.environment, made.wheel, "official", part=True, progress=progress)
         return Verified(reports, tuple(found), kernels=code)
+
+
+def _smoke_vendor(work: Build, minutes: float, listener: Listener) -> Verified:
+    """Build that part with another vendor's toolkit, and load it on a stock core."""
+    again = f"decouple smoke {work.release} --toolkit {work.toolkit} goes on from there; --minutes gives it more"
+    with time_limit(minutes, "smoke", again):
+        (made,) = build(work, listener)
+        layers = toolkits.vendor_layers(work.toolkit, ["core", "stock"])
+        trial = _Trial(open_environment(work, work.places, layers, listener), listener)
+        table, kind = settings.core("stock"), trial.environment.kind
+        told = toolkits.vendor_variables(work.toolkit, (), table.libraries(kind))
+        libraries = told.get("LD_LIBRARY_PATH", "")
+        name = f"both-{work.toolkit}"
+        both = venvs.install_wheels(trial.place, name, [made.wheel], packages=table.packages, libraries=libraries)
+        return Verified((), tuple(checks.check_vendor(both, toolkits.vendor(work.toolkit).project)))
 
 
 class _Trial(Struct, frozen=True):

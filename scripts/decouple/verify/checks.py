@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from decouple.base import programs
 from decouple.base.errors import DecoupleError
 from decouple.verify import audit, imports, parity
 from decouple.verify.elf import Library
@@ -17,6 +19,7 @@ from decouple.verify.venvs import TorchEnvironment, Workplace
 
 MONOLITH = "/opt/monolith/usr"
 #: What upstream says on a machine without a driver or without a GPU (torch/csrc/cuda, c10/cuda).
+_NO_VENDOR_DEVICE = re.compile(r"No HIP GPUs are available|no ROCm-capable device")
 _NO_DEVICE = re.compile(r"NVIDIA driver|No CUDA GPUs|no CUDA-capable device|CUDA driver", re.IGNORECASE)
 
 
@@ -80,6 +83,50 @@ def check_values(facts: Mapping[str, Any], wanted: Iterable[ExpectedFact]) -> li
 
 def _are_lists(*values: object) -> bool:
     return all(isinstance(value, list) for value in values)
+
+
+#: What another vendor's package says of itself, as one line of JSON.
+_VENDOR = """
+import json, torch
+def said(ask):
+    try:
+        return str(ask())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+facts = {
+    "version.cuda": torch.version.cuda,
+    "version.hip": torch.version.hip,
+    "cuda.is_available()": torch.cuda.is_available(),
+    "cuda._CUDAC": torch.cuda._CUDAC.__name__,
+    "zeros(2, device='cuda')": said(lambda: torch.zeros(2, device="cuda")),
+    "kernels": sum(
+        torch._C._dispatch_has_kernel_for_dispatch_key(name, "CUDA") for name in torch._C._dispatch_get_all_op_names()
+    ),
+}
+print(json.dumps(facts))
+"""
+
+
+def check_vendor(both: TorchEnvironment, package: str) -> list[CheckResult]:
+    """Check another vendor's package, which brings ``torch.cuda``, beside a core: on a machine without its device.
+
+    Raises DecoupleError when torch cannot be imported.
+    """
+    done = programs.ask([*both.prefix, "-c", _VENDOR])
+    if done.returncode:
+        raise DecoupleError(
+            f"{both.name}: torch with {package} is not imported: {(done.stderr.splitlines() or ['no word'])[-1]}",
+            next_step="look at what the linker misses: LD_DEBUG=libs",
+        )
+    facts = json.loads(done.stdout.splitlines()[-1])
+    told = facts["zeros(2, device='cuda')"]
+    return [
+        _check_equal("torch.cuda._CUDAC", facts["cuda._CUDAC"], f"{package}._CUDAC"),
+        _check_equal("torch.version.cuda", facts["version.cuda"], None),
+        CheckResult("torch.version.hip", bool(facts["version.hip"]), str(facts["version.hip"])),
+        CheckResult("operators with a kernel on the key", facts["kernels"] > 0, str(facts["kernels"])),
+        CheckResult("a call that needs a device", bool(_NO_VENDOR_DEVICE.search(told)), told),
+    ]
 
 
 def _check_without_driver(both: TorchEnvironment) -> CheckResult:

@@ -9,12 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from decouple.base.errors import DecoupleError, UsageError
-from decouple.build import description, inputs, probe, toolkits
+from decouple.build import description, inputs, probe, seconds, toolkits
 from decouple.build.choices import Choices, Provenance
 from decouple.build.core_wheel import unpack_core
 from decouple.build.environment import HostEnvironment, Places, RootEnvironment
 from decouple.build.makings import layers_of, variables_of
 from decouple.build.rootfs import Root
+from decouple.flows.build_request import Build, choices_of
 from decouple.upstream.manifests import load_release
 
 PROJECT = Path(__file__).parents[3]
@@ -106,3 +107,47 @@ def test_a_core_of_another_environment_is_not_built_against(host: HostEnvironmen
     portable = RootEnvironment(places, Root(shipped, tmp_path, ("core",)), kind="portable")
     with pytest.raises(DecoupleError, match=r"the last core that was built is of another environment"):
         unpack_core(portable, "2.6.0")
+
+
+def test_another_vendors_toolkit_stands_in_place_of_cudas() -> None:
+    """Its layer, and what CMake is told of it; the library path of a stock core stays before its own."""
+    choices = Choices(core="stock", toolkit="rocm", archs=("gfx90a", "gfx1100"))
+    layers = layers_of(2, choices, "rootfs")
+    assert set(layers) == {"core", "rocm", "stock"}
+    told = toolkits.vendor_variables("rocm", choices.archs, "/opt/stock/lib")
+    assert told["PYTORCH_ROCM_ARCH"] == "gfx90a;gfx1100"
+    assert told["LD_LIBRARY_PATH"].startswith("/opt/stock/lib:/opt/rocm/")
+    assert toolkits.vendor_variables("rocm", (), "")["LD_LIBRARY_PATH"].startswith("/opt/rocm/")
+    with pytest.raises(UsageError, match="--toolkit acme: not described"):
+        toolkits.vendor("acme")
+
+
+def test_its_packages_are_pinned_by_version_and_hash_in_the_root() -> None:
+    [piece] = description.load().layer("rocm").debs
+    assert piece.prefix == "/opt/rocm"
+    for path, digest in piece.files:
+        assert path.startswith("pool/main/") and path.endswith(".deb") and len(digest) == 64
+    assert len({path for path, _ in piece.files}) == len(piece.files)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"archs": "9.0"}, "--arch 9.0: none of AMD's ROCm"),
+        ({"cuda": "12.4"}, "--toolkit rocm, --cuda 12.4"),
+        ({"env": "portable"}, "--toolkit rocm, --env portable"),
+        ({"stage": 1}, "--toolkit rocm, --stage 1"),
+    ],
+)
+def test_what_does_not_go_with_it_is_refused_by_name(asked: dict[str, object], said: str) -> None:
+    request = Build(PROJECT, "2.6", **{"env": "rootfs", "toolkit": "rocm", **asked})
+    with pytest.raises(UsageError, match=said):
+        choices_of(request)
+
+
+def test_a_build_of_another_vendor_is_stage_2_in_a_folder_of_its_own() -> None:
+    request = Build(PROJECT, "2.6", env="rootfs", toolkit="rocm", core="stock", part="runtime")
+    assert request.stages == (2,)
+    assert request.places.stage2.parent.name == "smoke-rocm"
+    assert choices_of(request).archs == ("gfx90a",)
+    assert seconds.stage_cost("2.6", "rootfs", 2, choices_of(request)).objects == 92

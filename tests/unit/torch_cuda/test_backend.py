@@ -94,3 +94,29 @@ def test_a_developed_package_has_what_was_compiled_and_the_python_files_of_the_c
     )
     done = subprocess.run([sys.executable, "-I", "-c", ask], capture_output=True, text=True)
     assert done.stdout.split() == ["True", INFO["version"], "True", "True"], done.stderr
+
+
+def test_a_thin_folder_is_packed_with_our_loader_under_its_own_name(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thin = project.with_name("torch_hip")
+    thin.mkdir()
+    shutil.copy(project / "CMakeLists.txt", thin)
+    hip = {"package": "torch_hip", "word": "hip", "toolkit": "ROCm", "toolkit_version": "6.4"}
+    info = {key: value for key, value in INFO.items() if key != "cuda"}
+    (thin / "info.json.in").write_text(json.dumps({**info, **hip, "core": "@TORCH_CUDA_CORE@"}))
+    (thin / "requirements.toml").write_text('["6.4"]\n')
+    monkeypatch.setenv("TORCH_CUDA_PROJECT", str(thin))
+    monkeypatch.setenv("TORCH_CUDA_CORE", "stock")
+    assert backend.main([str(tmp_path / "dist")]) == 0
+    (wheel,) = (tmp_path / "dist").glob("torch_hip-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        assert archive.read("torch_hip.pth") == b"import torch_hip_start; torch_hip_start.install()\n"
+    assert {
+        "torch_hip/lib/made.txt",
+        "torch_hip/_preload.py",
+        "torch_hip/_core_preload.py",
+        "torch_hip_start.py",
+    } < names
+    assert not any("torch_cuda" in name for name in names)

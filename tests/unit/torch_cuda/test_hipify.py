@@ -96,7 +96,7 @@ def test_a_hipify_that_fails_leaves_the_last_result_and_is_told_in_one_line(
     hipify.translate(tree, tree / "patches", out)
     before = all_files(out)
     (tree / "torch/utils/hipify/hipify_python.py").write_text("def hipify(**given): raise KeyError('cudaNew')\n")
-    words = ["--source", str(tree), "--patches", str(tree / "patches"), "--out", str(out)]
+    words = ["--source", str(tree), "--patches", str(tree / "patches"), "--shadow", str(out)]
     assert hipify.main(words) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1
@@ -112,6 +112,6 @@ def test_a_tree_without_the_script_is_named(tree: Path, tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_where_the_patches_put_it_stops(tree: Path, tmp_path: Path) -> None:
     (tree / MOVED / "CUDAStream.h").unlink()
-    done = hipify.main(["--source", str(tree), "--patches", str(tree / "patches"), "--out", str(tmp_path / "out")])
+    done = hipify.main(["--source", str(tree), "--patches", str(tree / "patches"), "--shadow", str(tmp_path / "out")])
     assert done == 1
     assert not (tmp_path / "out").exists()

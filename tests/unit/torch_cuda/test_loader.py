@@ -206,8 +206,8 @@ def test_a_python_that_never_imports_torch_imports_one_small_module_of_ours(site
 
 
 def test_only_a_wheel_for_a_stock_core_has_something_for_pythons_start(tmp_path: Path) -> None:
-    assert {*backend.START} <= {*backend.members(tmp_path, "stock")}
-    assert not {*backend.START} & {*backend.members(tmp_path, "built")}
+    assert {*backend.START} <= {*backend.members(tmp_path, {"core": "stock"})}
+    assert not {*backend.START} & {*backend.members(tmp_path, {"core": "built"})}
 
 
 @needs_cc
@@ -401,3 +401,54 @@ def test_relative_folders_hold_no_libraries(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / entry / "nvidia/cublas/lib").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     assert _libraries.search_folders(tmp_path / "torch", [entry]) == []
+
+
+HIP_BINDINGS = BINDINGS.replace("torch_cuda._CUDAC", "torch_hip._CUDAC").replace(
+    "return module;",
+    'PyObject* said = PyDict_New(); PyDict_SetItemString(said, "hip", PyUnicode_FromString("6.4.43484"));\n'
+    '  PyModule_AddObject(module, "_torch_version", said); return module;',
+)
+
+
+@pytest.fixture
+def hip_site(site: Path) -> Path:
+    """`site` with a torch_hip beside torch_cuda: our Python files under its name, its own libraries and bindings."""
+    package = site / "torch_hip"
+    shutil.copytree(site / "torch_cuda", package, ignore=shutil.ignore_patterns("lib", "_CUDAC*"))
+    for name, content in backend.start_files("torch_hip").items():
+        (site / name).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+    info = {"torch": "2.6.0", "version": "2.6.0+rocm6.4", "hip": "6.4.43484", "package": "torch_hip", "word": "hip"}
+    (package / "build_info.json").write_text(json.dumps(info))
+    compile_c("int c10_hip(void) { return 1; }", package / "lib/libc10_hip.so")
+    compile_c("int cuda_is_here(void) { return 1; }", package / "lib/libtorch_hip.so")
+    compile_c("int nvrtc(void) { return 1; }", package / "lib/libcaffe2_nvrtc.so")
+    compile_c(HIP_BINDINGS, package / f"_CUDAC{SUFFIX}")
+    dist_info = site / "torch_hip-2.6.0+rocm6.4.dist-info"
+    dist_info.mkdir()
+    (dist_info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-hip\nVersion: 2.6.0+rocm6.4\n")
+    (dist_info / "entry_points.txt").write_text("[torch.backends.preload]\nhip = torch_hip._preload:preload\n")
+    return site
+
+
+@needs_cc
+def test_another_vendors_package_is_loaded_and_says_its_own_version(hip_site: Path) -> None:
+    for name in ("torch_cuda", "torch_cuda-2.6.0+cu124.dist-info"):
+        shutil.rmtree(hip_site / name)
+    for name in backend.START:
+        (hip_site / name).unlink()
+    said = ask(hip_site, "torch._C.saw_cuda, torch.cuda.built, torch.version.cuda, torch.version.hip")
+    assert said == "True True None 6.4.43484"
+
+
+@needs_cc
+def test_two_backends_for_one_key_are_refused_in_one_sentence_or_one_is_chosen(hip_site: Path) -> None:
+    done = python(hip_site, "import torch")
+    assert done.returncode
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("RuntimeError")]
+    assert "2 backends that bring torch.cuda are installed (cuda, hip)" in line
+    assert "TORCH_CUDA_BACKEND=cuda or TORCH_CUDA_BACKEND=hip" in line
+
+    versions = "torch.cuda.built, torch.version.cuda, getattr(torch.version, 'hip', None)"
+    assert ask(hip_site, versions, TORCH_CUDA_BACKEND="hip") == "True None 6.4.43484"
+    assert ask(hip_site, versions, TORCH_CUDA_BACKEND="cuda") == "True 12.4 None"
+    assert "no such backend is installed" in python(hip_site, "import torch", TORCH_CUDA_BACKEND="musa").stderr

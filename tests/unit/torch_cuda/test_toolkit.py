@@ -12,7 +12,10 @@ from decouple.base.paths import find_project
 
 CMAKE = find_project() / "third_device/torch_cuda/cmake"
 #: The modules that a description is filled in for.
-MODULES = ("Toolkit", "Beside", "Sources", "Common", "Libraries", "Kineto")
+MODULES = (
+    *("Toolkit", "Beside", "Relocation", "Codegen", "Sources", "Common", "Libraries", "Kineto"),
+    *("Bindings", "Slice", "Install"),
+)
 #: Names of NVIDIA's and AMD's libraries, compilers and CMake packages. `cuda` alone is the name of the key.
 VENDOR = re.compile(
     r"nvidia|nvcc|nvrtc|nvtx|nvtool|nvshmem|nvjitlink|nccl|cupti|cudnn|cublas|cufft|curand|cusolver|cusparse|cudss|cufile"
@@ -55,3 +58,34 @@ def test_an_unknown_toolkit_is_told_with_those_that_there_are(tmp_path: Path) ->
     said = " ".join(done.stderr.split())
     assert done.returncode
     assert "TORCH_CUDA_TOOLKIT='acme' is unknown" in said and "cuda.cmake" in said
+
+
+#: What CUDA's build calls a file -> what upstream's hipify calls its translation (seen in its output for 2.6).
+TRANSLATED = {
+    "aten/src/ATen/cuda/*.cpp": "aten/src/ATen/hip/*.cpp",
+    "aten/src/ATen/cuda/CUDAConfig.h.in": "aten/src/ATen/hip/HIPConfig.h.in",
+    "aten/src/ATen/native/cuda/TensorShapeCUDA.cpp": "aten/src/ATen/native/hip/TensorShapeHIP.cpp",
+    "aten/src/ATen/native/sparse/cuda/*.cu": "aten/src/ATen/native/sparse/hip/*.hip",
+    "aten/src/ATen/native/cudnn/*.cpp": "aten/src/ATen/native/cudnn/hip/*.cpp",
+    "aten/src/ATen/native/miopen/*.cpp": "aten/src/ATen/native/miopen/*.cpp",
+    "aten/src/ATen/templates/*.*": "aten/src/ATen/templates/*.*",
+    "c10/cuda/impl/cuda_cmake_macros.h.in": "c10/hip/impl/hip_cmake_macros.h.in",
+    "torch/csrc/cuda/Module.cpp": "torch/csrc/cuda/Module.cpp",
+    "torch/csrc/distributed/c10d/quantization/quantization_gpu.cu": (
+        "torch/csrc/distributed/c10d/quantization/quantization_gpu.cu"
+    ),
+}
+
+
+@pytest.mark.tools("cmake")
+@pytest.mark.parametrize("toolkit", ["cuda", "rocm"])
+def test_a_description_says_where_a_file_of_cudas_build_is_in_its_own(toolkit: str, tmp_path: Path) -> None:
+    lines = [
+        "function(torch_cuda_option)\nendfunction()",
+        f"include({CMAKE}/toolkit/{toolkit}.cmake)",
+        *(f'toolkit_path(path "{name}")\nfile(APPEND said "${{path}}\\n")' for name in TRANSLATED),
+    ]
+    (tmp_path / "ask.cmake").write_text("\n".join(lines))
+    subprocess.run(["cmake", "-P", "ask.cmake"], cwd=tmp_path, check=True)
+    expected = list(TRANSLATED.values() if toolkit == "rocm" else TRANSLATED)
+    assert (tmp_path / "said").read_text().splitlines() == expected

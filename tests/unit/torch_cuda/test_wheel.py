@@ -138,3 +138,20 @@ def test_pip_installs_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         entry_points = archive.read("torch_cuda-2.6.0+cu124.dist-info/entry_points.txt").decode()
     assert "[torch.backends.preload]" in entry_points
+
+
+def test_another_vendors_wheel_has_its_own_name_and_entry_point(tmp_path: Path) -> None:
+    """As toolkit/rocm.cmake describes a build; CUDA's has none of these keys."""
+    hip = {"package": "torch_hip", "word": "hip", "toolkit": "ROCm", "toolkit_version": "6.4", "hip": "6.4.43484"}
+    info = {**{key: value for key, value in INFO.items() if key != "cuda"}, **hip, "version": "2.6.0+rocm6.4"}
+    table = TABLE.parents[2] / "torch_hip/requirements.toml"
+    requires = wheel.requirements(table, info)
+    path = wheel.write({"torch_hip/__init__.py": b""}, info, "py3-none-any", tmp_path, requires)
+    assert path.name == "torch_hip-2.6.0+rocm6.4-py3-none-any.whl"
+    with zipfile.ZipFile(path) as archive:
+        told = "torch_hip-2.6.0+rocm6.4.dist-info"
+        points = archive.read(f"{told}/entry_points.txt").decode()
+        text = archive.read(f"{told}/METADATA").decode()
+    assert points == "[torch.backends.preload]\nhip = torch_hip._preload:preload\n"
+    assert text.startswith("Metadata-Version: 2.1\nName: torch-hip\n")
+    assert "ROCm 6.4 for a PyTorch 2.6.0" in text

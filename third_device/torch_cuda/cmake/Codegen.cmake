@@ -31,7 +31,7 @@ endforeach()
 
 set(TORCHGEN "${CMAKE_COMMAND}" -E env "PYTHONPATH=${PYTORCH_SOURCE_DIR}" PYTHONDONTWRITEBYTECODE=1
     "${Python_EXECUTABLE}" -m torchgen.gen --source-path "${CODEGEN_SOURCE}" --install-dir "${CODEGEN_DIR}/ATen"
-    --aoti-install-dir "${AOTI_SHIM_DIR}" --per-operator-headers --backend-whitelist ${DISPATCH_KEYS} --generate headers sources)
+    --aoti-install-dir "${AOTI_SHIM_DIR}" ${TOOLKIT_TORCHGEN_FLAGS} --per-operator-headers --backend-whitelist ${DISPATCH_KEYS} --generate headers sources)
 
 # As upstream: a dry run tells what will be written. It takes seconds, so it is repeated only when an input changed.
 file(GLOB_RECURSE torchgen_python CONFIGURE_DEPENDS "${PYTORCH_SOURCE_DIR}/torchgen/*.py")
@@ -67,7 +67,7 @@ add_custom_command(
 add_custom_target(torch_cuda_codegen DEPENDS "${codegen_stamp}")
 set_source_files_properties(${codegen_sources} "${aoti_shim}" PROPERTIES GENERATED ON)
 
-# The two configuration headers of the CUDA side.
+# The configuration headers of this side.
 macro(torch_cuda_01 result value)
   if(${value})
     set(${result} 1)
@@ -76,13 +76,5 @@ macro(torch_cuda_01 result value)
   endif()
 endmacro()
 set(CONFIG_DIR "${CMAKE_BINARY_DIR}/generated/config")
-torch_cuda_01(AT_CUDNN_ENABLED USE_CUDNN)
-torch_cuda_01(AT_CUSPARSELT_ENABLED USE_CUSPARSELT)
 torch_cuda_01(AT_MAGMA_ENABLED USE_MAGMA)
-set(AT_ROCM_ENABLED 0) # this is the CUDA backend: upstream has ROCm by another compiler and hipified sources
-set(NVCC_FLAGS_EXTRA "${TORCH_CUDA_GENCODE}")
-set(C10_CUDA_BUILD_SHARED_LIBS ON)
-torch_cuda_resolve(config_in aten/src/ATen/cuda/CUDAConfig.h.in)
-configure_file("${config_in}" "${CONFIG_DIR}/ATen/cuda/CUDAConfig.h")
-torch_cuda_resolve(config_in c10/cuda/impl/cuda_cmake_macros.h.in)
-configure_file("${config_in}" "${CONFIG_DIR}/c10/cuda/impl/cuda_cmake_macros.h")
+toolkit_configure_headers()

@@ -2,7 +2,7 @@
 
 toolkit_flags()
 set(INCLUDE_DIRS
-  "${CONFIG_DIR}" "${SHADOW_DIR}/aten/src" "${SHADOW_DIR}"
+  ${TOOLKIT_OVERLAY_DIRS} "${CONFIG_DIR}" "${SHADOW_DIR}/aten/src" "${SHADOW_DIR}"
   "${CORE_INCLUDE_DIR}" "${CORE_INCLUDE_DIR}/torch/csrc/api/include"
   "${CODEGEN_DIR}" "${CMAKE_BINARY_DIR}/generated"
   # Headers that torch does not install come from the tree, last.

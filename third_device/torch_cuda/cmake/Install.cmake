@@ -40,15 +40,16 @@ install(CODE "
   endforeach()")
 install(DIRECTORY "${CONFIG_DIR}/" DESTINATION include FILES_MATCHING PATTERN "*.h")
 
-configure_file(cmake/TorchCUDAConfig.cmake.in "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" @ONLY)
-configure_file(cmake/InTorch.cmake.in "${CMAKE_BINARY_DIR}/InTorch.cmake" @ONLY)
-include(CMakePackageConfigHelpers)
-write_basic_package_version_file("${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake" VERSION "${TORCH_VERSION}" COMPATIBILITY ExactVersion)
-install(FILES "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" "${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake"
-  "${CMAKE_BINARY_DIR}/InTorch.cmake" DESTINATION share/cmake/TorchCUDA)
+if(TOOLKIT_CMAKE_PACKAGE)
+  configure_file(cmake/TorchCUDAConfig.cmake.in "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" @ONLY)
+  configure_file(cmake/InTorch.cmake.in "${CMAKE_BINARY_DIR}/InTorch.cmake" @ONLY)
+  include(CMakePackageConfigHelpers)
+  write_basic_package_version_file("${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake" VERSION "${TORCH_VERSION}" COMPATIBILITY ExactVersion)
+  install(FILES "${CMAKE_BINARY_DIR}/TorchCUDAConfig.cmake" "${CMAKE_BINARY_DIR}/TorchCUDAConfigVersion.cmake"
+    "${CMAKE_BINARY_DIR}/InTorch.cmake" DESTINATION share/cmake/TorchCUDA)
+endif()
 
 string(REPLACE " " "\", \"" arch_json "${TORCH_CUDA_ARCH_FLAGS}")
-set(CUDA_TAG "cu${CUDAToolkit_VERSION_MAJOR}${CUDAToolkit_VERSION_MINOR}")
 set(SLICE_TAG)
 if(TORCH_CUDA_SLICE STREQUAL "runtime")
   set(SLICE_TAG ".slice")
@@ -78,8 +79,7 @@ file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/build_info.json" @ONLY CONTENT [[{
   "arch_list": ["@arch_json@"],
   "core": "@CORE_KIND@",
   "core_version": "@CORE_VERSION@",
-  "cuda": "@TORCH_CUDA_VERSION@",
-  "cuda_toolkit": "@CUDAToolkit_VERSION@",
+  @TOOLKIT_BUILD_INFO@,
   "cxx11_abi": "@CORE_CXX11_ABI@",
   "flash_attention": "@USE_FLASH_ATTENTION@",
   "kernels": "@KERNELS_KIND@",
@@ -89,7 +89,7 @@ file(CONFIGURE OUTPUT "${CMAKE_BINARY_DIR}/build_info.json" @ONLY CONTENT [[{
   "python": "@Python_SOABI@",
   "slice": "@TORCH_CUDA_SLICE@",
   "torch": "@TORCH_VERSION@",
-  "version": "@TORCH_VERSION@+@CUDA_TAG@@KERNELS_TAG@@SLICE_TAG@@REVISION_TAG@"
+  "version": "@TORCH_VERSION@+@TOOLKIT_TAG@@KERNELS_TAG@@SLICE_TAG@@REVISION_TAG@"
 }
 ]])
 install(FILES "${CMAKE_BINARY_DIR}/build_info.json" DESTINATION .)

@@ -1,7 +1,8 @@
 # The libraries that hold the kernels and what launches them.
 
-# --- libc10_cuda
+# --- libc10_cuda, or the vendor's word for it (TOOLKIT_WORD)
 add_library(c10_cuda SHARED ${C10_CUDA_SOURCES})
+set_target_properties(c10_cuda PROPERTIES OUTPUT_NAME c10_${TOOLKIT_WORD})
 target_compile_definitions(c10_cuda PRIVATE ${TOOLKIT_C10_DEFINITIONS})
 target_compile_options(c10_cuda PRIVATE -fvisibility=hidden)
 target_link_libraries(c10_cuda PRIVATE common ${TOOLKIT_RUNTIME} ${CMAKE_DL_LIBS} ${runtime_support})
@@ -30,7 +31,7 @@ endforeach()
 toolkit_source_properties()
 
 add_library(torch_cuda SHARED $<TARGET_OBJECTS:torch_cuda_objects>)
-set_target_properties(torch_cuda PROPERTIES LINKER_LANGUAGE CXX)
+set_target_properties(torch_cuda PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME torch_${TOOLKIT_WORD})
 target_link_libraries(torch_cuda PRIVATE core::torch_cpu core::c10 c10_cuda ${TOOLKIT_LIBRARIES} ${CMAKE_DL_LIBS})
 # Each reaches the sources that name it, for the same reason as the switches above.
 set(kernel_sources ${ATEN_RUNTIME_SOURCES} ${ATEN_KERNEL_SOURCES})

@@ -1,4 +1,5 @@
-# The shadow tree: relocated files at their upstream paths (torch_cuda_build/relocation.py), and what to do with it.
+# The shadow tree: relocated files at their upstream paths (torch_cuda_build/relocation.py, or what the toolkit has in its place), and
+# what to do with it.
 
 set(SHADOW_DIR "${CMAKE_BINARY_DIR}/shadow")
 set(TORCH_PATCHES_DIR "${CMAKE_CURRENT_SOURCE_DIR}/torch_patches")
@@ -14,15 +15,20 @@ function(torch_cuda_python result)
   set(${result} "${output}" PARENT_SCOPE)
 endfunction()
 
-torch_cuda_python(RELOCATED_FILES torch_cuda_build.relocation
+torch_cuda_python(RELOCATED_FILES torch_cuda_build.${TOOLKIT_SHADOW}
                   --source "${PYTORCH_SOURCE_DIR}" --patches "${TORCH_PATCHES_DIR}" --shadow "${SHADOW_DIR}")
 file(GLOB_RECURSE relocation_inputs CONFIGURE_DEPENDS "${TORCH_PATCHES_DIR}/*.patch")
+if(TOOLKIT_COPIES) # a link shows what a file became, a copy does not
+  file(GLOB_RECURSE copied CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/torch_cuda/csrc/*")
+  list(APPEND relocation_inputs ${copied})
+endif()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${relocation_inputs} "${PYTORCH_SOURCE_DIR}/build_variables.bzl")
 
 # Present absolute paths of files named by upstream path.
 function(torch_cuda_resolve result)
   set(found)
   foreach(name IN LISTS ARGN)
+    toolkit_path(name "${name}")
     foreach(root "${SHADOW_DIR}" "${PYTORCH_SOURCE_DIR}")
       if(EXISTS "${root}/${name}")
         file(REAL_PATH "${root}/${name}" path)
@@ -42,6 +48,7 @@ endfunction()
 function(torch_cuda_glob result)
   set(found)
   foreach(pattern IN LISTS ARGN)
+    toolkit_path(pattern "${pattern}")
     foreach(root "${SHADOW_DIR}" "${PYTORCH_SOURCE_DIR}")
       file(GLOB here CONFIGURE_DEPENDS "${root}/${pattern}")
       foreach(path IN LISTS here)

@@ -8,7 +8,7 @@ set(slice_stubs "${CMAKE_BINARY_DIR}/slice_stubs.S")
 add_custom_command(
   OUTPUT "${slice_stubs}"
   COMMAND "${CMAKE_COMMAND}" -E env "PYTHONPATH=${CMAKE_CURRENT_SOURCE_DIR}" PYTHONDONTWRITEBYTECODE=1
-          "${Python_EXECUTABLE}" -m torch_cuda_build.slice_stubs --nm "${TORCH_CUDA_NM}" --out "${slice_stubs}"
+          "${Python_EXECUTABLE}" -m torch_cuda_build.slice_stubs --nm "${TORCH_CUDA_NM}" --out "${slice_stubs}" ${TOOLKIT_SLICE_FLAGS}
           --library "${CORE_c10}" --library "${CORE_torch_cpu}" --library "${CORE_torch_python}" --library "$<TARGET_FILE:c10_cuda>"
           "$<TARGET_OBJECTS:torch_cuda_objects>" "$<TARGET_OBJECTS:torch_python_cuda_objects>"
   DEPENDS c10_cuda torch_cuda_objects "$<TARGET_OBJECTS:torch_cuda_objects>" "$<TARGET_OBJECTS:torch_python_cuda_objects>"

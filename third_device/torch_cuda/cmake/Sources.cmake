@@ -30,7 +30,7 @@ if(USE_MEM_EFF_ATTENTION)
   list(APPEND ATTENTION_KERNEL_SOURCES ${mem_eff_kernels})
 endif()
 # flash_api.cpp is in this list whatever the switch: it registers nothing, and says so, when flash attention is off.
-torch_cuda_filelist(listed aten_cuda_cu_source_list aten_cuda_with_sort_by_key_source_list aten_cuda_cu_with_sort_by_key_source_list)
+toolkit_listed_kernels(listed)
 list(APPEND ATEN_KERNEL_SOURCES ${listed})
 
 # JIT, autograd, profiler, AOT Inductor, distributed.
@@ -57,6 +57,9 @@ toolkit_python_sources()
 # Ours. bindings.cpp and config.cpp answer for torch._C what a core without CUDA cannot; the others implement the hooks and registries that
 # the patched core declares, so a stock core has nothing to compile them against.
 set(OWN_PYTHON_DIR "${CMAKE_CURRENT_SOURCE_DIR}/torch_cuda/csrc/pybinding")
+if(TOOLKIT_COPIES)
+  set(OWN_PYTHON_DIR "${SHADOW_DIR}/torch/csrc/cuda") # translated with what lies there
+endif()
 set(own_sources "${OWN_PYTHON_DIR}/registrations/bindings.cpp" "${OWN_PYTHON_DIR}/registrations/config.cpp")
 if(CORE_KIND STREQUAL "built")
   file(GLOB own_sources CONFIGURE_DEPENDS "${OWN_PYTHON_DIR}/registrations/*.cpp")

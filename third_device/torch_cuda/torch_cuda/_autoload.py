@@ -40,7 +40,7 @@ class CoreLoader(ExtensionFileLoader):
 
 def _core_preload() -> Any:
     """The patched core's own module; imported when torch is, not when Python starts."""
-    return importlib.import_module("torch_cuda._core_preload")
+    return importlib.import_module(f"{__package__}._core_preload")
 
 
 class CoreFinder(MetaPathFinder):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from types import ModuleType
 from typing import Any
 
-from torch_cuda import include_dir, library_dir
+from . import include_dir, library_dir
 
 __all__ = ["extend_paths"]
 

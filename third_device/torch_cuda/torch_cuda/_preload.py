@@ -10,6 +10,8 @@ after: whoever calls `preload` imports the module that it names, puts its names 
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import re
 import sys
 import warnings
@@ -17,17 +19,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from torch_cuda import _libraries, build_info, library_dir
-from torch_cuda._after_import import before_body, when_imported
-from torch_cuda._extensions import extend_paths
-from torch_cuda._overwritten import overwritten, site_folders
+from . import _libraries, build_info, library_dir
+from ._after_import import before_body, when_imported
+from ._extensions import extend_paths
+from ._overwritten import overwritten, site_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["MODULE", "VersionError", "check_abi", "check_kind", "check_version", "check_whole", "preload"]
+__all__ = ["MODULE", "VersionError", "check_abi", "check_kind", "check_version", "check_whole", "is_chosen", "preload"]
 
-MODULE = "torch_cuda._CUDAC"
+MODULE = f"{__package__}._CUDAC"
+CHOICE = "TORCH_CUDA_BACKEND"
+"""Names the backend, where several are installed that bring torch.cuda: by its word, "cuda" or "hip"."""
 NVTX = "libnvToolsExt.so.1"
 """What the bindings link and libtorch_cuda may not: whoever imports them asks the dynamic linker alone for it."""
 OPT_OUT = "TORCH_DEVICE_BACKEND_AUTOLOAD=0"
@@ -37,20 +41,25 @@ class VersionError(ImportError):
     """The installed torch is not the one that this package was built for."""
 
 
-def preload() -> str:
+def preload() -> str | None:
     """Open libc10_cuda and libtorch_cuda for everyone; returns the name of the module with the bindings.
 
-    Raises VersionError on another torch than the one built for, LibraryError when a CUDA library is missing.
+    It is None where the user has chosen another vendor's backend for torch.cuda. Raises VersionError on another torch
+    than the one built for, or where two backends are installed and none is chosen, LibraryError when a library of the
+    vendor is missing.
     """
+    core: Any = importlib.import_module(f"{__package__}._core_preload")
+    if not is_chosen(build_info(), core.installed_folders(), os.environ.get(CHOICE, "")):
+        return None
     version: Any = importlib.import_module("torch.version")
     check_version(build_info(), str(version.__version__), version.cuda)
     torch_folder = Path(next(iter(sys.modules["torch"].__path__)))
-    core: Any = importlib.import_module("torch_cuda._core_preload")
     folders = _libraries.search_folders(torch_folder, core.installed_folders())
     check_whole(build_info(), library_dir())
     check_kind(build_info(), library_dir().parent, torch_folder)
     _warn_of_overwritten(build_info(), folders)
-    for name in ("libc10_cuda.so", "libtorch_cuda.so", *_apart()):
+    word = word_of(build_info())
+    for name in (f"libc10_{word}.so", f"libtorch_{word}.so", *_apart(word)):
         try:
             _libraries.open_library(library_dir() / name, folders)
         except _libraries.LibraryError as error:
@@ -62,6 +71,43 @@ def preload() -> str:
     before_body("torch.cuda", _set_alias)
     when_imported("torch.utils.cpp_extension", extend_paths)
     return MODULE
+
+
+def word_of(built: Mapping[str, Any]) -> str:
+    """What this vendor's libraries are called after: "cuda", or "hip" as in libtorch_hip."""
+    return str(built.get("word", "cuda"))
+
+
+def is_chosen(built: Mapping[str, Any], folders: Iterable[str], choice: str) -> bool:
+    """Whether we, and no other backend of those in *folders*, are to bring torch.cuda.
+
+    *choice* is the word that the user named, or empty. Raises VersionError when it is, and there are two of us; or when
+    it is nobody's.
+    """
+    words = {str(word) for folder in folders for word in _words_in(Path(folder))} | {word_of(built)}
+    if not choice and len(words) == 1:
+        return True
+    listed = " or ".join(f"{CHOICE}={word}" for word in sorted(words))
+    if not choice:
+        raise VersionError(
+            f"{len(words)} backends that bring torch.cuda are installed ({', '.join(sorted(words))}), and a process "
+            f"has one; uninstall all but one, or choose with {listed}"
+        )
+    if choice not in words:
+        raise VersionError(f"{CHOICE}={choice}: no such backend is installed; choose with {listed}, or set {OPT_OUT}")
+    return choice == word_of(built)
+
+
+def _words_in(folder: Path) -> list[str]:
+    """The words of the backends for this key in *folder*: packages with bindings called as ours."""
+    found = []
+    for bindings in folder.glob("torch_*/_CUDAC.*"):
+        try:
+            info = json.loads((bindings.parent / "build_info.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            continue
+        found.append(word_of(info))
+    return found
 
 
 def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_version: str | None) -> None:
@@ -86,9 +132,10 @@ def check_version(built: Mapping[str, Any], torch_version: str, torch_cuda_versi
 
 def check_whole(built: Mapping[str, Any], folder: Path) -> None:
     """Whether the libraries are installed, which may be a wheel of their own. Raises LibraryError naming it."""
-    if not (folder / "libtorch_cuda.so").is_file():
+    library = f"libtorch_{word_of(built)}.so"
+    if not (folder / library).is_file():
         raise _libraries.LibraryError(
-            f"torch-cuda {built['version']} is installed without its libraries: no libtorch_cuda.so in {folder}; "
+            f"torch-cuda {built['version']} is installed without its libraries: no {library} in {folder}; "
             f"pip install --force-reinstall --no-deps torch-cuda-libraries=={built['version']}, or set {OPT_OUT}"
         )
 
@@ -139,8 +186,10 @@ def _release(version: str) -> str:
 
 def _warn_of_overwritten(built: Mapping[str, Any], folders: list[Path]) -> None:
     """Say which of NVIDIA's wheels have another CUDA's files, before one of those is opened or found missing."""
+    if "cuda" not in built:
+        return
     for site in site_folders(folders):
-        if again := overwritten(site, str(built.get("cuda", ""))):
+        if again := overwritten(site, str(built["cuda"])):
             warnings.warn(
                 f"torch-cuda {built['version']} finds files of another CUDA in {site / 'nvidia'}, or none, where these "
                 f"wheels have theirs; pip install --force-reinstall --no-deps {' '.join(again)}",
@@ -149,12 +198,12 @@ def _warn_of_overwritten(built: Mapping[str, Any], folders: list[Path]) -> None:
             )
 
 
-def _apart() -> list[str]:
+def _apart(word: str) -> list[str]:
     """What upstream's builds have apart from libtorch_cuda (libtorch_cuda_linalg); empty for one that we compiled.
 
     ATen opens it by its bare name on first use, from libtorch_cpu, whose run path does not lead here.
     """
-    return sorted(path.name for path in library_dir().glob("libtorch_cuda_*.so"))
+    return sorted(path.name for path in library_dir().glob(f"libtorch_{word}_*.so"))
 
 
 def _open_nvrtc(folders: list[Path]) -> None:

@@ -3,7 +3,8 @@
 Choices come from the environment under upstream's names: ``cmake/Options.cmake`` lists those of this project, and
 ``python third_device/tools/wrapped_cmake --help`` those of every backend. Besides,
 
-``TORCH_CUDA_BUILD_DIR``  where to build (default ``build/`` here); kept, so an interrupted build goes on.
+``TORCH_CUDA_BUILD_DIR``  where to build (default ``build/`` of the project); kept, so an interrupted build goes on.
+``TORCH_CUDA_PROJECT``    the project's folder, where that is another vendor's thin one (``../torch_hip``).
 
 ``config_settings`` of pip (``-C NAME=VALUE``) become ``-DNAME=VALUE``. From a checkout, without pip:
 ``python -m torch_cuda_build.backend DIST_FOLDER``; or in steps: ``configure``, the toolkit's own ``build``, and
@@ -37,70 +38,88 @@ IN_TORCH = "torch/share/cmake/Caffe2/Caffe2Targets-torch_cuda.cmake"
 """What torch's own folder gets, by which CMake's find_package(Torch) finds us."""
 
 START = ("torch_cuda.pth", "torch_cuda_start.py")
-"""What site-packages itself gets, for a stock core."""
+"""What site-packages itself gets, for a stock core; another vendor's package has them under its own name."""
 
 
 class BuildError(Exception):
     """The build cannot go on; one line that says why, and what to do."""
 
 
+def project() -> Path:
+    """The project that is built: this one, or a vendor's thin folder beside it, which uses its CMake."""
+    return Path(os.environ.get("TORCH_CUDA_PROJECT") or ROOT).absolute()
+
+
+def requirements_table() -> Path:
+    """Where the project's pins stand: a thin folder has its own."""
+    return Path(__file__).with_name("requirements.toml") if project() == ROOT else project() / "requirements.toml"
+
+
 def build_dir() -> Path:
     """Where CMake builds."""
-    return Path(os.environ.get("TORCH_CUDA_BUILD_DIR") or ROOT / "build").absolute()
+    return Path(os.environ.get("TORCH_CUDA_BUILD_DIR") or project() / "build").absolute()
 
 
 def toolkit() -> WrappedCMake:
     """This project in the hands of wrapped_cmake. Raises WrappedCMakeError."""
     # CMake runs Python modules of this tree, which stays clean
-    return WrappedCMake(ROOT, build_dir(), environ={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    return WrappedCMake(project(), build_dir(), environ={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
 
 
 def configure(settings: Mapping[str, Any] | None = None) -> WrappedCMake:
     """Run CMake in `build_dir`: always, for it reads more than its arguments. Raises WrappedCMakeError."""
-    project = toolkit()
+    work = toolkit()
     given = {name: str(value) for name, value in (settings or {}).items() if name.isidentifier()}
-    project.configure(given, always=True)
-    return project
+    work.configure(given, always=True)
+    return work
 
 
-def members(staged: Path, core: str) -> dict[str, Path | bytes]:
+def members(staged: Path, info: Mapping[str, Any]) -> dict[str, Path | bytes]:
     """Every file of the wheel but its metadata: name in the wheel -> file.
 
-    A patched *core* ("built") loads us itself; for a stock one Python's start gets a finder.
+    A patched core (*info*'s "core" is "built") loads us itself; for a stock one Python's start gets a finder.
     """
+    package = wheel.import_name(info)
     found: dict[str, Path | bytes] = {
-        f"{wheel.IMPORT_NAME}/{path.relative_to(staged).as_posix()}": path
-        for path in staged.rglob("*")
-        if path.is_file()
+        f"{package}/{path.relative_to(staged).as_posix()}": path for path in staged.rglob("*") if path.is_file()
     }
-    found.update({f"{wheel.IMPORT_NAME}/{name}": ROOT / wheel.IMPORT_NAME / name for name in OWN_FILES})
+    found.update({f"{package}/{name}": ROOT / ROOT.name / name for name in OWN_FILES})
     # One loader for both kinds of core: a stock core gets a copy of the patched core's.
     if not CORE_PRELOAD.is_file():
         raise BuildError(f"{CORE_PRELOAD} is missing; next: build in a tree that `decouple apply` made")
-    found[f"{wheel.IMPORT_NAME}/_core_preload.py"] = CORE_PRELOAD
-    found[IN_TORCH] = ROOT / "cmake" / Path(IN_TORCH).name
-    if core != "built":
-        found.update({name: ROOT / name for name in START})
+    found[f"{package}/_core_preload.py"] = CORE_PRELOAD
+    if package == ROOT.name:  # CMake's find_package(Torch) finds no other vendor's yet
+        found[IN_TORCH] = ROOT / "cmake" / Path(IN_TORCH).name
+    if info["core"] != "built":
+        found.update(start_files(package))
     return found
+
+
+def start_files(package: str) -> dict[str, Path | bytes]:
+    """What site-packages itself gets, for a stock core: name -> file."""
+    if package == ROOT.name:
+        return {name: ROOT / name for name in START}
+    line = (ROOT / START[0]).read_text(encoding="utf-8").replace(ROOT.name, package)
+    return {f"{package}.pth": line.encode(), f"{package}_start.py": ROOT / START[1]}
 
 
 def build_wheel(
     wheel_directory: str, config_settings: Mapping[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     """PEP 517: build everything, write the wheel, return its file name."""
-    project = configure(config_settings)
-    project.build((), on_status=Lines(project.limits))
-    return pack(project, Path(wheel_directory))
+    work = configure(config_settings)
+    work.build((), on_status=Lines(work.limits))
+    return pack(work, Path(wheel_directory))
 
 
-def pack(project: WrappedCMake, folder: Path, *, stored: bool = False) -> str:
+def pack(work: WrappedCMake, folder: Path, *, stored: bool = False) -> str:
     """Install what was built and write the wheel; its name in ``folder``. Raises WrappedCMakeError, BuildError."""
-    staged = project.install(build_dir() / "stage", strip=True)
+    staged = work.install(build_dir() / "stage", strip=True)
     info = json.loads((staged / "build_info.json").read_text(encoding="utf-8"))
     folder.mkdir(parents=True, exist_ok=True)
-    requires = wheel.requirements(Path(__file__).with_name("requirements.toml"), info)
+    requires = wheel.requirements(requirements_table(), info)
     tag = wheel.tag(info, sysconfig.get_platform())
-    return wheel.write(members(staged, info["core"]), info, tag, folder, requires, stored=stored).name
+    return wheel.write(members(staged, info), info, tag, folder, requires, stored=stored).name
 
 
 def build_editable(
@@ -110,19 +129,20 @@ def build_editable(
 
     That folder, ``editable`` in `build_dir`, has what was compiled, and links to this project's Python files.
     """
-    project = configure(config_settings)
-    project.build((), on_status=Lines(project.limits))
+    work = configure(config_settings)
+    work.build((), on_status=Lines(work.limits))
     folder = build_dir() / "editable"
-    staged = project.install(folder / wheel.IMPORT_NAME)
+    staged = work.install(folder / project().name)
     info = json.loads((staged / "build_info.json").read_text(encoding="utf-8"))
-    found: dict[str, Path | bytes] = {f"__editable__.{wheel.IMPORT_NAME}.pth": f"{folder}\n".encode()}
-    for name, source in members(staged, info["core"]).items():
+    package = wheel.import_name(info)
+    found: dict[str, Path | bytes] = {f"__editable__.{package}.pth": f"{folder}\n".encode()}
+    for name, source in members(staged, info).items():
         place = folder / name
-        if name in START:
+        if "/" not in name:
             found[name] = source
         elif name != IN_TORCH and isinstance(source, Path) and source != place:
             place.symlink_to(source)
-    requires = wheel.requirements(Path(__file__).with_name("requirements.toml"), info)
+    requires = wheel.requirements(requirements_table(), info)
     tag = wheel.tag(info, sysconfig.get_platform())
     return wheel.write(found, info, tag, Path(wheel_directory), requires).name
 

@@ -5,7 +5,7 @@ place. So that it writes nothing into the tree, the relocated files are copied t
 folder (`relocation.links` says which: with them come the files that patches add beside moved ones), and the same tree's
 script runs there. Only what differs from the last time is taken over, so that a build system sees stable files.
 
-Used by CMake as ``python -m torch_cuda_build.hipify --source SRC --patches DIR --out DIR``.
+Used by CMake as ``python -m torch_cuda_build.hipify --source SRC --patches DIR --shadow DIR``.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--source", type=Path, required=True, help="root of the applied PyTorch tree")
     parser.add_argument("--patches", type=Path, required=True, help="directory with the applied patches")
-    parser.add_argument("--out", type=Path, required=True, help="directory to make")
+    parser.add_argument("--shadow", dest="out", type=Path, required=True, help="directory to make")
     options = parser.parse_args(arguments)
     try:
         files, _ = translate(options.source, options.patches, options.out)

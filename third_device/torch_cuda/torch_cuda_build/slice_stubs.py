@@ -3,6 +3,7 @@
 ``python -m torch_cuda_build.slice_stubs --out STUBS.S --library LIB... OBJECT...``. A stub is a weak function of the
 missing name that jumps to ``torch_cuda_missing`` (``cmake/slice_missing.cpp``), which throws. Only functions, and only
 of PyTorch's own namespaces: anybody else's missing symbol is a link error as always, and so is missing data.
+``--others REGEX`` adds functions of a vendor's libraries that are not there.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ def symbols(nm: str, files: Iterable[Path], *flags: str) -> set[str]:
     return names
 
 
-def missing(undefined: set[str], defined: set[str]) -> list[str]:
-    """The functions of ours that are used and defined nowhere, sorted."""
-    return sorted(name for name in undefined - defined if _OURS.match(name) and not _DATA.match(name))
+def missing(undefined: set[str], defined: set[str], others: str = "") -> list[str]:
+    """The functions of ours, or named by the expression *others*, that are used and defined nowhere; sorted."""
+    wanted = re.compile(f"{_OURS.pattern}|{others}") if others else _OURS
+    return sorted(name for name in undefined - defined if wanted.match(name) and not _DATA.match(name))
 
 
 def stubs(names: Iterable[str]) -> str:
@@ -62,12 +64,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--nm", default="nm")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--library", dest="libraries", type=Path, action="append", default=[])
+    parser.add_argument("--others", default="", help="which functions besides PyTorch's may be missing")
     parser.add_argument("objects", type=Path, nargs="+")
     options = parser.parse_args(arguments)
     undefined = symbols(options.nm, options.objects, "--undefined-only")
     defined = symbols(options.nm, options.objects, "--defined-only")
     defined |= symbols(options.nm, options.libraries, "--dynamic", "--defined-only")
-    names = missing(undefined, defined)
+    names = missing(undefined, defined, options.others)
     options.out.write_text(stubs(names), encoding="utf-8")
     sys.stdout.write(f"{len(names)} functions are not part of this slice\n")
     return 0

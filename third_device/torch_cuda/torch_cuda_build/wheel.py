@@ -18,20 +18,27 @@ try:
 except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib  # type: ignore[no-redef, import-not-found]
 
-NAME = "torch-cuda"
-IMPORT_NAME = "torch_cuda"
-SUMMARY = "PyTorch's CUDA backend, as a package beside a torch that was built without CUDA"
 MARKER = 'platform_system == "Linux" and platform_machine == "x86_64"'
-ENTRY_POINTS = "[torch.backends.preload]\ncuda = torch_cuda._preload:preload\n"
+_ENTRY_POINTS = "[torch.backends.preload]\n{word} = {package}._preload:preload\n"
+
+
+def import_name(info: Mapping[str, Any]) -> str:
+    """What the package of a build is imported as: another vendor's build of the same sources has another name."""
+    return str(info.get("package", "torch_cuda"))
+
+
+def _vendor(info: Mapping[str, Any]) -> str:
+    """Whose toolkit it is, with its version, as a reader says it."""
+    return f"CUDA {info['cuda']}" if "cuda" in info else f"{info['toolkit']} {info['toolkit_version']}"
 
 
 def requirements(table: Path, info: Mapping[str, Any]) -> list[str]:
     """``Requires-Dist`` values for a build described by *info* (``build_info.json``), pins from the TOML *table*.
 
     A patched core is pinned with its local version: ``torch==2.6.0`` would also take a torch that has CUDA of its own.
-    Raises KeyError when the table has no pins for the CUDA version.
+    Raises KeyError when the table has no pins for the version of CUDA, or of the other vendor's toolkit.
     """
-    pins = tomllib.loads(table.read_text(encoding="utf-8"))[info["cuda"]]
+    pins = tomllib.loads(table.read_text(encoding="utf-8"))[info["cuda"] if "cuda" in info else info["toolkit_version"]]
     found = [f"torch=={info['core_version'] if info['core'] == 'built' else info['torch']}"]
     libraries = info.get("libraries", {})
     for name, pin in sorted(pins.items()):
@@ -61,25 +68,26 @@ _WHOSE = {
 _PATCHED = ", and `libtorch_cuda_patched`, which answers what the patched core asks and `libtorch_cuda` has not"
 _KINETO = ", and from Kineto's sources `libtorch_kineto_cuda`"
 _DESCRIPTION = """\
-# torch_cuda
+# {package}
 
-CUDA {cuda} for a PyTorch {torch} that was built without it. Nothing needs to be imported: `import torch` finds this
+{vendor} for a PyTorch {torch} that was built without it. Nothing needs to be imported: `import torch` finds this
 package, and `torch.cuda` works as in PyTorch's own CUDA builds. `TORCH_DEVICE_BACKEND_AUTOLOAD=0` leaves it out.
 """
 
 
 def metadata(info: Mapping[str, Any], requires: Iterable[str]) -> str:
     """The METADATA file."""
+    whose = _vendor(info).split()[0]
     lines = [
         "Metadata-Version: 2.1",
-        f"Name: {NAME}",
+        f"Name: {import_name(info).replace('_', '-')}",
         f"Version: {info['version']}",
-        f"Summary: {SUMMARY}",
+        f"Summary: PyTorch's {whose} backend, as a package beside a torch that was built without CUDA",
         "Requires-Python: >=3.9",
         *(f"Requires-Dist: {value}" for value in requires),
         "Description-Content-Type: text/markdown",
     ]
-    text = _DESCRIPTION.format_map(info)
+    text = _DESCRIPTION.format(package=import_name(info), vendor=_vendor(info), torch=info["torch"])
     if info.get("kernels", "compiled") != "compiled":
         abi = "C++11" if info.get("cxx11_abi") == "1" else "pre-C++11"
         more = (_KINETO if info.get("kineto") == "ON" else "") + (_PATCHED if info.get("core") == "built" else "")
@@ -108,14 +116,15 @@ def write(
     stored: bool = False,
 ) -> Path:
     """Write the wheel with *members* (name in the wheel -> file or content) into *folder*; returns its path."""
-    stem = f"{IMPORT_NAME}-{info['version']}"
+    stem = f"{import_name(info)}-{info['version']}"
     dist_info = f"{stem}.dist-info"
     contents: dict[str, Path | bytes] = dict(members)
     contents[f"{dist_info}/METADATA"] = metadata(info, requires).encode()
     contents[f"{dist_info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: torch_cuda_build\nRoot-Is-Purelib: false\nTag: {wheel_tag}\n".encode()
     )
-    contents[f"{dist_info}/entry_points.txt"] = ENTRY_POINTS.encode()
+    points = _ENTRY_POINTS.format(word=info.get("word", "cuda"), package=import_name(info))
+    contents[f"{dist_info}/entry_points.txt"] = points.encode()
     modules = {name.split("/")[0].removesuffix(".py") for name in members if name.endswith((".py", ".so"))}
     contents[f"{dist_info}/top_level.txt"] = "".join(f"{name}\n" for name in sorted(modules)).encode()
     record = io.StringIO()

@@ -2,12 +2,16 @@
 #
 # The modules beside this folder name no vendor. They read the variables TOOLKIT_*, and call, each at its moment,
 #
+#   toolkit_path(RESULT NAME)    where upstream's build of this vendor has the file that CUDA's build calls NAME
 #   toolkit_find()               compilers and languages, version, architectures, the toolkit's headers and libraries
 #   toolkit_find_beside()        the vendor's libraries beside it, which are choices (cmake/Options.cmake)
 #   toolkit_other(...)           why a library beside it is not of this toolkit
 #   toolkit_find_headers()       headers without a library
 #   toolkit_flags()              flags of the device compiler, where headers lie, pip's folders
+#   toolkit_configure_headers()  the headers with what was configured
+#   toolkit_listed_kernels(RESULT)  what build_variables.bzl lists for this vendor
 #   toolkit_runtime_sources(), toolkit_torch_sources(), toolkit_python_sources()   sources that only this vendor has
+#   toolkit_bindings()           what only this vendor's bindings are compiled from and with
 #   toolkit_source_properties()  what single sources are compiled with
 #   toolkit_switches()           which sources are told of a library beside the toolkit
 #   toolkit_find_tracer()        the tracer behind torch.profiler, or why there is none
@@ -15,6 +19,16 @@
 
 set(TOOLKIT_NAME CUDA)
 set(TOOLKIT_LANGUAGE CUDA)
+set(TOOLKIT_WORD cuda) # libc10_cuda, libtorch_cuda, libtorch_python_cuda
+set(TOOLKIT_PACKAGE torch_cuda)
+# How relocated files are shown at upstream's paths, a module of torch_cuda_build: as they are, so links do.
+set(TOOLKIT_SHADOW relocation)
+set(TOOLKIT_COPIES OFF)
+set(TOOLKIT_TORCHGEN_FLAGS)
+set(TOOLKIT_OVERLAY_DIRS) # headers that stand before the core's own
+set(TOOLKIT_SLICE_FLAGS)
+set(TOOLKIT_CMAKE_PACKAGE ON) # find_package(TorchCUDA), and what find_package(Torch) then asks for
+set(TOOLKIT_TORCH_VERSION) # what torch.version is to say besides; `cuda` is what the bindings were compiled with
 set(TOOLKIT_DEFINITIONS USE_CUDA FLASHATTENTION_DISABLE_ALIBI
     CUTLASS_ENABLE_TENSOR_CORE_MMA=1 CUTLASS_ENABLE_SM90_EXTENDED_MMA_SHAPES=1 CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED)
 set(TOOLKIT_C10_DEFINITIONS C10_CUDA_BUILD_MAIN_LIB PYTORCH_C10_DRIVER_API_SUPPORTED)
@@ -22,15 +36,20 @@ set(TOOLKIT_TORCH_DEFINITIONS TORCH_CUDA_BUILD_MAIN_LIB)
 set(TOOLKIT_RUNTIME CUDA::cudart)
 set(TOOLKIT_RTC_LIBRARIES CUDA::nvrtc CUDA::cuda_driver)
 set(TOOLKIT_LIBRARIES CUDA::cublas CUDA::cublasLt CUDA::cufft CUDA::curand CUDA::cusolver CUDA::cusparse CUDA::cudart)
-# Of BESIDE: headers for every source; what libtorch_cuda is linked with, in this order.
+# Of BESIDE: headers for every source; what libtorch_cuda is linked with, in this order; what the bindings are linked with.
 set(TOOLKIT_BESIDE_EVERYWHERE CUDNN NCCL)
 set(TOOLKIT_BESIDE_LINKED CUDNN NCCL MAGMA CUSPARSELT CUDSS UCC)
+set(TOOLKIT_BESIDE_BINDINGS CUDNN CUFILE)
 # The tracer: its name in ours, Kineto's list of sources, a source of it, and how its sources are compiled. PyTorch sets the
 # core's clock converter, so ours has another name and asks that.
 set(TOOLKIT_TRACER cupti)
 set(TOOLKIT_TRACER_LIST get_libkineto_cupti_srcs)
 set(TOOLKIT_TRACER_SOURCE src/CuptiActivityProfiler.cpp)
 set(TOOLKIT_TRACER_DEFINITIONS HAS_CUPTI get_time_converter=cupti_time_converter)
+
+function(toolkit_path result name)
+  set(${result} "${name}" PARENT_SCOPE)
+endfunction()
 
 macro(toolkit_find)
   # A distribution may carry nvcc together with the newest host compiler that it accepts (Debian: cuda-g++).
@@ -158,6 +177,13 @@ macro(toolkit_flags)
   set(TOOLKIT_FIRST_INCLUDE_DIRS "${CUTLASS_INCLUDE_DIR}" "${CUTLASS_UTIL_INCLUDE_DIR}")
   include(Nvtx)
   list(APPEND TOOLKIT_LIBRARIES ${NVTX_LIBRARY})
+  set(TOOLKIT_PYTHON_LIBRARIES CUDA::cudart ${NVTX_LIBRARY})
+  # of a build over imported kernels, too, which runs no toolkit_find()
+  set(TOOLKIT_TAG "cu${CUDAToolkit_VERSION_MAJOR}${CUDAToolkit_VERSION_MINOR}")
+  set(TOOLKIT_BUILD_INFO "\"cuda\": \"${TORCH_CUDA_VERSION}\",\n  \"cuda_toolkit\": \"${CUDAToolkit_VERSION}\"")
+  set(TOOLKIT_SETTINGS "{\"CUDA_VERSION\", \"${TORCH_CUDA_VERSION}\"}, {\"CUDNN_VERSION\", \"${CUDNN_VERSION}\"}, {\"USE_CUDA\", \"ON\"}")
+  set(TOOLKIT_SUMMARY "CUDA          ${CUDAToolkit_VERSION}, ${CMAKE_CUDA_COMPILER}, host compiler ${CMAKE_CUDA_HOST_COMPILER}"
+      "cuDNN front   ${CUDNN_FRONTEND_VERSION} ${CUDNN_FRONTEND_INCLUDE_DIR}")
   list(APPEND TOOLKIT_DEFINITIONS $<$<BOOL:${NVTX_INCLUDE_DIR}>:TORCH_CUDA_USE_NVTX3>)
   set(TOOLKIT_INCLUDE_DIRS "${CUDNN_FRONTEND_INCLUDE_DIR}" "${NVTX_INCLUDE_DIR}" ${CUDAToolkit_INCLUDE_DIRS})
   # below site-packages: the nvidia-*-cu12 packages, where nvidia-cusparselt and nvidia-cudss put themselves, and all of CUDA 13
@@ -173,12 +199,28 @@ macro(toolkit_flags)
   endif()
 endmacro()
 
+macro(toolkit_configure_headers)
+  torch_cuda_01(AT_CUDNN_ENABLED USE_CUDNN)
+  torch_cuda_01(AT_CUSPARSELT_ENABLED USE_CUSPARSELT)
+  set(AT_ROCM_ENABLED 0)
+  set(NVCC_FLAGS_EXTRA "${TORCH_CUDA_GENCODE}")
+  set(C10_CUDA_BUILD_SHARED_LIBS ON)
+  torch_cuda_resolve(config_in aten/src/ATen/cuda/CUDAConfig.h.in)
+  configure_file("${config_in}" "${CONFIG_DIR}/ATen/cuda/CUDAConfig.h")
+  torch_cuda_resolve(config_in c10/cuda/impl/cuda_cmake_macros.h.in)
+  configure_file("${config_in}" "${CONFIG_DIR}/c10/cuda/impl/cuda_cmake_macros.h")
+endmacro()
+
 # What only this vendor's libraries and compiler have of the sources (see Sources.cmake).
 macro(toolkit_runtime_sources)
   if(USE_CUDNN)
     torch_cuda_glob(cudnn_sources "${ATEN}/cudnn/*.cpp")
     list(APPEND ATEN_RUNTIME_SOURCES ${cudnn_sources})
   endif()
+endmacro()
+
+macro(toolkit_listed_kernels result)
+  torch_cuda_filelist(${result} aten_cuda_cu_source_list aten_cuda_with_sort_by_key_source_list aten_cuda_cu_with_sort_by_key_source_list)
 endmacro()
 
 macro(toolkit_torch_sources)
@@ -212,6 +254,16 @@ macro(toolkit_python_sources)
   if(static_launcher)
     file(STRINGS "${static_launcher}" fast_launcher REGEX "^bool FastCudaLauncher_init" LIMIT_COUNT 1)
   endif()
+endmacro()
+
+macro(toolkit_bindings)
+  if(USE_CUSPARSELT)
+    torch_cuda_resolve(cusparselt_bindings torch/csrc/cuda/shared/cusparselt.cpp)
+    list(APPEND PYTHON_SOURCES ${cusparselt_bindings}) # libcusparseLt itself is in the process for libtorch_cuda
+  endif()
+  torch_cuda_switch(CUSPARSELT "CUSPARSELT" "USE_CUSPARSELT" ${PYTHON_SOURCES})
+  torch_cuda_switch(CUFILE "CUFILE" "USE_CUFILE" ${PYTHON_SOURCES})
+  set(TOOLKIT_BINDINGS_DEFINITIONS $<$<BOOL:${USE_CUFILE}>:TORCH_CUDA_HAS_CUFILE>)
 endmacro()
 
 macro(toolkit_source_properties)

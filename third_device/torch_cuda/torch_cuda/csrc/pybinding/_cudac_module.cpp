@@ -8,6 +8,8 @@
 #include <torch/csrc/python_headers.h>
 #include <torch/csrc/utils/object_ptr.h>
 
+#include <utility>
+
 #include "registrations/bindings.h"
 
 // Defined in Graph.cpp, MemPool.cpp and Module.cpp of torch/csrc/cuda; no header declares them.
@@ -25,11 +27,35 @@ bool StaticCudaLauncher_init(PyObject* module);
 bool FastCudaLauncher_init(PyObject* module);
 #endif
 
+#ifndef TORCH_CUDA_PACKAGE // which another vendor's build on this key has for itself
+#define TORCH_CUDA_PACKAGE "torch_cuda"
+#endif
+
+#ifdef TORCH_CUDA_TORCH_VERSION
+// What torch.version is to say: pairs of a name and a value (torch/_decoupled/preload.py).
+static void addTorchVersion(PyObject* module) {
+  const std::pair<const char*, const char*> said[] = {TORCH_CUDA_TORCH_VERSION};
+  THPObjectPtr names(PyDict_New());
+  if (!names) {
+    throw python_error();
+  }
+  for (const auto& [name, value] : said) {
+    THPObjectPtr text(PyUnicode_FromString(value));
+    if (!text || PyDict_SetItemString(names.get(), name, text.get()) < 0) {
+      throw python_error();
+    }
+  }
+  if (PyObject_SetAttrString(module, "_torch_version", names.get()) < 0) {
+    throw python_error();
+  }
+}
+#endif
+
 PyMODINIT_FUNC PyInit__CUDAC() {
   HANDLE_TH_ERRORS
   static PyModuleDef definition = {
       PyModuleDef_HEAD_INIT,
-      "torch_cuda._CUDAC",
+      TORCH_CUDA_PACKAGE "._CUDAC",
       "CUDA bindings of torch (CUDA " TORCH_CUDA_VERSION ").",
       -1,
       THCPModule_methods()};
@@ -54,6 +80,9 @@ PyMODINIT_FUNC PyInit__CUDAC() {
   }
 #endif
   torch::cuda::addCoreBindings(module.get());
+#ifdef TORCH_CUDA_TORCH_VERSION
+  addTorchVersion(module.get());
+#endif
   return module.release();
   END_HANDLE_TH_ERRORS
 }
