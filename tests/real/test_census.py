@@ -81,7 +81,7 @@ def test_every_finding_has_an_id_of_its_own(census: Census) -> None:
 
 def test_the_couplings_that_a_reader_found_are_found(census: Census) -> None:
     """17 files whose #ifdef changes behaviour were listed by hand before there was a census; it finds each of them."""
-    found = {finding.origin for finding in census.needing_cuda}
+    found = {finding.origin for finding in census.needing_vendor}
     csrc = """Module.cpp Generator.cpp Storage.cpp StorageMethods.cpp StorageSharing.cpp utils.h dynamo/guards.cpp
         inductor/aoti_runner/pybind.cpp inductor/resize_storage_bytes.cpp inductor/aoti_eager/kernel_holder.cpp
         inductor/aoti_package/pybind.cpp jit/tensorexpr/tensorexpr_init.cpp jit/passes/frozen_conv_add_relu_fusion.cpp
@@ -94,7 +94,7 @@ def test_the_couplings_that_a_reader_found_are_found(census: Census) -> None:
 def test_the_guide_says_what_the_census_finds(census: Census) -> None:
     """docs/census.md states figures of 2.6.0; they are these, or the page is out of date."""
     page = " ".join((find_project() / "docs/census.md").read_text(encoding="utf-8").split())
-    assert f"2.6.0: {len(census.needing_cuda)} before the series, 0 after." in page
+    assert f"2.6.0: {len(census.needing_vendor)} before the series, 0 after." in page
     assert f"one tree of {census.files:,} files" in page
     assert f"the {count_files_by_category(census)['python']} Python files that reach a binding" in page
 
@@ -118,17 +118,17 @@ def test_what_is_planted_is_found_with_its_category_and_the_control_is_clean(
     assert len(found.findings) == len(census.findings) + len(PLANTED), "and nothing else changed"
 
 
-def test_after_the_series_nothing_in_the_core_needs_cuda_to_compile(
+def test_after_the_series_nothing_in_the_core_needs_vendor_to_compile(
     copy: Path, census: Census, moves: dict[str, str]
 ) -> None:
     project = find_project()
-    assert len(census.needing_cuda) > 50, "the census sees what the series has to cut"
+    assert len(census.needing_vendor) > 50, "the census sees what the series has to cut"
     subprocess.run(["git", "init", "-q"], cwd=copy, check=True)
     for name in seriesfile.read(project / "series" / "2.6").names:
         subprocess.run(["git", "apply", str(project / "patches" / name)], cwd=copy, check=True)
     shutil.rmtree(copy / ".git")
     after = take(copy, moves)
-    assert [(f.path, f.line, f.symbol) for f in after.needing_cuda] == []
+    assert [(f.path, f.line, f.symbol) for f in after.needing_vendor] == []
     assert [(f.path, f.line, f.symbol) for f in after.findings if f.verdict == "open"] == [], "each has its reason"
 
 
@@ -146,7 +146,7 @@ def test_the_tree_that_a_build_lays_counts_as_the_one_that_apply_lays(
     need_tree(work, work.places, QUIET)
     assert (work.places.tree / "debian/patches").is_dir()
     after = take(work.places.tree, moves)
-    assert [(f.path, f.line, f.symbol) for f in after.needing_cuda] == []
+    assert [(f.path, f.line, f.symbol) for f in after.needing_vendor] == []
     assert main(["census", "2.6"]) == 0
     assert main(["apply", "2.6"]) == 0
     assert (work.places.tree / "debian/patches").is_dir(), "it stays the tree that is built"
