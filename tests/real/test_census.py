@@ -57,10 +57,10 @@ def moves(pristine: Path) -> dict[str, str]:
     return make_plan(pristine, rule_files.load()).mapping
 
 
-def take(tree: Path, moves: dict[str, str]) -> Census:
+def take(tree: Path, moves: dict[str, str], vendor: str = "cuda") -> Census:
     rules = rule_files.load()
     context = make_context(tree, rules, moves)
-    return scan_tree(context, taxonomies.load_taxonomy(undefined=rules.stage1.undefined))
+    return scan_tree(context, taxonomies.load_taxonomy(taxonomies.DATA[vendor], undefined=rules.stage1.undefined))
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +89,36 @@ def test_the_couplings_that_a_reader_found_are_found(census: Census) -> None:
         distributed/rpc/request_callback_no_python.cpp"""
     listed = {f"torch/csrc/{name}" for name in csrc.split()} | {"tools/autograd/templates/python_variable_methods.cpp"}
     assert listed - found == set()
+
+
+def test_what_use_rocm_decides_in_the_core_is_found_and_nothing_is_left_after_the_series(
+    pristine: Path, moves: dict[str, str], tmp_path: Path
+) -> None:
+    """A trial with hipify listed these files by hand (issue 41); each is told, cut or with the reason why it stays."""
+    before = take(pristine, moves, "rocm")
+    listed = [
+        "aten/src/ATen/Context.cpp",
+        "aten/src/ATen/Context.h",
+        "aten/src/ATen/DLConvertor.cpp",
+        "aten/src/ATen/detail/CUDAHooksInterface.h",
+        "aten/src/ATen/native/sparse/SparseBlasImpl.cpp",
+        "torch/csrc/autograd/function.h",
+        "torch/csrc/jit/codegen/fuser/cuda/resource_strings.h",
+        "torch/csrc/profiler/collection.cpp",
+        "torch/csrc/profiler/util.cpp",
+    ]
+    assert set(listed) <= {finding.origin for finding in before.findings if "USE_ROCM" in finding.symbol.split("+")}
+    tree = tmp_path / "pytorch"
+    shutil.copytree(pristine, tree, symlinks=True)
+    subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
+    for name in seriesfile.read(find_project() / "series" / "2.6").names:
+        subprocess.run(["git", "apply", str(find_project() / "patches" / name)], cwd=tree, check=True)
+    shutil.rmtree(tree / ".git")
+    after = take(tree, moves, "rocm")
+    assert [(f.path, f.line, f.symbol) for f in after.needing_vendor] == []
+    assert [(f.path, f.line, f.symbol) for f in after.findings if f.verdict == "open"] == [], "each has its reason"
+    page = " ".join((find_project() / "docs/census.md").read_text(encoding="utf-8").split())
+    assert f"ROCm's key number of 2.6.0: {len(before.needing_vendor)} before the series, 0 after." in page
 
 
 def test_the_guide_says_what_the_census_finds(census: Census) -> None:

@@ -46,7 +46,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 when the series is applied and something in the core still needs the first vendor at compile time."""
+    """1 when the series is applied and something in the core still needs a vendor at compile time."""
     request = asked(TakeCensus, arguments)
     taken = census(request, output.listener())
     if arguments.json:
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
                 print(f"{finding.path}:{finding.line}: {finding.category} {finding.symbol}: {finding.detail}")
         else:
             _print(comparison, taken.before.files)
-    return CHECK_FAILED if taken.comparison.key_after else OK
+    return CHECK_FAILED if any(comparison.key_after for comparison in taken.comparisons) else OK
 
 
 def _print(comparison: CensusComparison, files: int) -> None:
