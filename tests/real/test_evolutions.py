@@ -236,7 +236,7 @@ def test_a_fork_with_names_of_its_own(project: Path, pristine: Path, tmp_path: P
     assert census(of).comparison.key_after == 0, "CUDA's words do not find it"
     left = census(structs.replace(of, also=own)).after
     assert left
-    assert "torch/csrc/acme.cpp" in {one.path for one in left.needing_cuda}
+    assert "torch/csrc/acme.cpp" in {one.path for one in left.needing_vendor}
 
 
 def test_a_fork_with_500_renamed_names(project: Path, pristine: Path, tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_fork_with_500_renamed_names(project: Path, pristine: Path, tmp_path: 
     of = TakeCensus(project, "evolved", tree=tmp_path / "tree", applied=applied, also=own)
     left = census(of).after
     assert left
-    assert all("__ACMECC__" in one.detail or one.path.endswith("DeviceUtils.cuh") for one in left.needing_cuda)
-    assert left.needing_cuda, "nobody said that stage 1 does not define the compiler's macro"
+    assert all("__ACMECC__" in one.detail or one.path.endswith("DeviceUtils.cuh") for one in left.needing_vendor)
+    assert left.needing_vendor, "nobody said that stage 1 does not define the compiler's macro"
     own.write_text(macros)
     assert census(of).comparison.key_after == 0

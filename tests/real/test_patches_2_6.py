@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -212,3 +213,29 @@ def test_the_hooks_of_a_hip_backend_are_numbered_as_the_cores(tree: Path, tmp_pa
         "isGPUArch",
     ]  # published headers have all but the last, in this order
     assert table("-DUSE_ROCM") == of_the_core
+
+
+@pytest.mark.parametrize("is_hip", [False, True], ids=["CUDA", "ROCm"])
+def test_an_extension_finds_the_package_that_brought_the_bindings(tree: Path, is_hip: bool) -> None:
+    """Of CUDA, and of ROCm, where upstream has a branch of its own."""
+    module = ast.parse((tree / "torch/utils/cpp_extension.py").read_text(encoding="utf-8"))
+    asked = {"include_paths", "library_paths"}
+    module.body = [one for one in module.body if isinstance(one, ast.FunctionDef) and one.name in asked]
+    names: dict[str, object] = {
+        "os": os,
+        "List": list,
+        "IS_WINDOWS": False,
+        "CUDNN_HOME": None,
+        "HIP_HOME": None,
+        "IS_HIP_EXTENSION": is_hip,
+        "_CUDA_PACKAGE": "/site/its",
+        "_TORCH_PATH": "/t",
+        "TORCH_LIB_PATH": "/t/lib",
+        **{f"_join_{vendor}_home": lambda *parts: "/".join(("/toolkit", *parts)) for vendor in ("cuda", "rocm")},
+    }
+    exec(compile(module, "cpp_extension.py", "exec"), names)
+    for function, folder in (("include_paths", "/site/its/include"), ("library_paths", "/site/its/lib")):
+        ask = names[function]
+        assert callable(ask)
+        assert folder in ask("cuda")
+        assert folder not in ask("cpu")

@@ -130,6 +130,6 @@ def test_what_only_this_tool_sees(project: Path, tmp_path: Path) -> None:  # noq
     assert any("quantized" in fault for fault in faults)
     print(*faults, sep="\n")
     counted = [census(TakeCensus(ROOT, "2.6", tree=one, before=True)).before for one in (pristine, tree)]
-    before, now = ({(one.path, one.symbol) for one in taken.needing_cuda} for taken in counted)
+    before, now = ({(one.path, one.symbol) for one in taken.needing_vendor} for taken in counted)
     assert {path for path, _ in now - before} >= {"torch/csrc/distributed/c10d/init.cpp", KERNEL}
     print("new couplings:", sorted(now - before))

@@ -1,4 +1,4 @@
-"""Scan build files for CUDA: branches and lines in CMake, Starlark and setup.py."""
+"""Scan build files for a vendor: branches and lines in CMake, Starlark and setup.py."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def is_in_every_build(path: str) -> bool:
 
 
 def scan_build_file(path: str, text: str, taxonomy: Taxonomy) -> list[RawFinding]:
-    """Find the branches and lines of a build file that name CUDA.
+    """Find the branches and lines of a build file that name the vendor.
 
-    One finding per branch whose condition names CUDA, and one per CUDA variable or target outside such a branch.
+    One finding per branch whose condition names it, and one per variable or target of it outside such a branch.
     """
     name = path.rpartition("/")[2]
     if name == "CMakeLists.txt" or name.endswith((".cmake", ".cmake.in")):
@@ -56,7 +56,7 @@ def scan_build_file(path: str, text: str, taxonomy: Taxonomy) -> list[RawFinding
 
 
 def _scan_cmake(path: str, text: str, taxonomy: Taxonomy) -> Iterator[RawFinding]:
-    # (condition, line, whether CUDA decides it) of each open if; a branch ends at its sibling or at endif
+    # (condition, line, whether the vendor decides it) of each open if; a branch ends at its sibling or at endif
     stack: list[list[tuple[str, int, bool]]] = []
     loose: dict[str, list[int]] = {}
     depth = last_line = 0
@@ -80,11 +80,12 @@ def _scan_cmake(path: str, text: str, taxonomy: Taxonomy) -> Iterator[RawFinding
     while stack:
         yield from _report_branch(path, stack.pop(), last_line)
     for symbol, lines in loose.items():
-        yield RawFinding("build", symbol, path, lines[0], lines[0], 1, len(lines), False, "outside any CUDA branch")
+        detail = f"outside any {taxonomy.title} branch"
+        yield RawFinding("build", symbol, path, lines[0], lines[0], 1, len(lines), False, detail)
 
 
 def _find_cuda_argument(command: CMakeCommand, taxonomy: Taxonomy) -> str:
-    """Return the argument that brings CUDA into the build.
+    """Return the argument that brings the vendor into the build.
 
     Empty for a command that does not.
     """
@@ -165,7 +166,7 @@ def _scan_python_syntax(path: str, text: str, taxonomy: Taxonomy) -> Iterator[Ra
                 1,
                 len(code_lines),
                 False,
-                "outside any CUDA branch",
+                f"outside any {taxonomy.title} branch",
             )
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from decouple.census.finding import IN_BUILD, Census, Finding
 
-# What a bar of the report counts: everything that ties the core to CUDA, device dispatch left out.
+# What a bar of the report counts: everything that ties the core to the vendor, device dispatch left out.
 COUPLINGS = ("inter-file", "macro", "include", "name", "python", "build")
 
 
@@ -27,14 +27,14 @@ class Removal(Struct, frozen=True):
 class ModuleCount(Struct, frozen=True):
     """Couplings of one module in the core.
 
-    The last two fields count those that need CUDA at compile time.
+    The last two fields count those that need the vendor at compile time.
     """
 
     module: str
     before: int
     after: int | None
-    needing_cuda_before: int
-    needing_cuda_after: int | None
+    needing_vendor_before: int
+    needing_vendor_after: int | None
 
 
 class CensusComparison(Struct, frozen=True):
@@ -49,9 +49,9 @@ class CensusComparison(Struct, frozen=True):
     def count_modules(self) -> list[ModuleCount]:
         """Return the table of the terminal and of the bars, by module."""
         before = Counter(finding.module for finding in self.before.findings if is_coupling(finding))
-        needing_before = Counter(finding.module for finding in self.before.findings if needs_cuda_in_build(finding))
+        needing_before = Counter(finding.module for finding in self.before.findings if needs_vendor_in_build(finding))
         after = Counter(finding.module for finding in self.after.findings if in_core(finding)) if self.after else None
-        needing_after = Counter(finding.module for finding in self.after.needing_cuda) if self.after else None
+        needing_after = Counter(finding.module for finding in self.after.needing_vendor) if self.after else None
         names = sorted(set(before) | set(after or ()))
         return [
             ModuleCount(
@@ -65,22 +65,27 @@ class CensusComparison(Struct, frozen=True):
         ]
 
     @property
+    def vendor(self) -> str:
+        """Whose couplings these are: the word of a taxonomy."""
+        return self.before.vendor
+
+    @property
     def key_before(self) -> int:
-        """In-core couplings that need CUDA at compile time, before."""
-        return len(self.before.needing_cuda)
+        """In-core couplings that need the vendor at compile time, before."""
+        return len(self.before.needing_vendor)
 
     @property
     def key_after(self) -> int | None:
         """The same after the series; the aim is 0."""
-        return len(self.after.needing_cuda) if self.after else None
+        return len(self.after.needing_vendor) if self.after else None
 
 
 def is_coupling(finding: Finding) -> bool:
-    """Return whether the finding ties something to CUDA.
+    """Return whether the finding ties something to the vendor.
 
     Dispatch and mentions do not, nor does a compiler macro.
     """
-    return finding.category in COUPLINGS and (finding.category != "macro" or finding.needs_cuda)
+    return finding.category in COUPLINGS and (finding.category != "macro" or finding.needs_vendor)
 
 
 def in_core(finding: Finding) -> bool:
@@ -88,9 +93,9 @@ def in_core(finding: Finding) -> bool:
     return is_coupling(finding) and finding.verdict != "moved"
 
 
-def needs_cuda_in_build(finding: Finding) -> bool:
+def needs_vendor_in_build(finding: Finding) -> bool:
     """Return whether it is a coupling of the key number, moved or not judged yet."""
-    return finding.needs_cuda and finding.stage in IN_BUILD and finding.verdict not in ("stays", "moved")
+    return finding.needs_vendor and finding.stage in IN_BUILD and finding.verdict not in ("stays", "moved")
 
 
 def compare_censuses(

@@ -1,4 +1,4 @@
-"""Scan C++ and CUDA sources for CUDA: conditionals, includes and names."""
+"""Scan C++ and device sources for a vendor: conditionals, includes and names."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from decouple.census.taxonomy import Taxonomy
 from decouple.syntax.conditions import Macros, evaluate, names_in
 from decouple.syntax.preprocessor import Branch, Directive, Spans, branches, directives, hidden, is_live
 
-NVCC_ONLY = "nvcc's branch"
-"""How the detail of a finding begins that stands only where nvcc compiles."""
+DEVICE_ONLY = "the device compiler's branch"
+"""How the detail of a finding begins that stands only where the vendor's device compiler compiles."""
 CONFIGURED = "under a build macro"
 """How it begins where stage 1 never compiles, but because of the configuration."""
 SUFFIXES = (".h", ".hpp", ".hh", ".inl", ".c", ".cc", ".cpp", ".cu", ".cuh", ".mm", ".m", ".hip", ".h.in")
@@ -25,8 +25,8 @@ def scan_cpp(
 ) -> list[RawFinding]:
     """Find every coupling of one file.
 
-    ``moved_headers`` are include names that relocation moves. ``names=False`` leaves CUDA-named code out: a file that
-    is CUDA's as a whole consists of it.
+    ``moved_headers`` are include names that relocation moves. ``names=False`` leaves code named for the vendor
+    out: a file that is CUDA's as a whole consists of it.
     """
     candidates = [match.span() for match in (taxonomy.words if names else taxonomy.macro_words).finditer(text)]
     covered = hidden(text) if candidates else None
@@ -45,7 +45,7 @@ def _undefine(names: frozenset[str]) -> Macros:
 
 
 def _scan_conditionals(path: str, spans: list[Branch], taxonomy: Taxonomy) -> Iterator[RawFinding]:
-    """Return one finding for each ``#if`` … ``#endif`` group that tests a CUDA macro."""
+    """Return one finding for each ``#if`` … ``#endif`` group that tests a macro of the vendor's."""
     groups: dict[int, list[Branch]] = {}
     for branch in spans:
         groups.setdefault(branch.opened, []).append(branch)
@@ -65,7 +65,7 @@ def _scan_conditionals(path: str, spans: list[Branch], taxonomy: Taxonomy) -> It
             line=first_line,
             end_line=group[-1].end,
             lines=sum(branch.end - branch.line - 1 for branch in dead),
-            needs_cuda="build" in families,
+            needs_vendor="build" in families,
             detail=detail,
         )
 
@@ -90,8 +90,8 @@ def _scan_includes(
         if live is not False:
             detail = f"guarded: {guard}" if guard else "unguarded"
         else:
-            nvcc = is_live(branch, taxonomy.without_nvcc) is False
-            detail = f"{NVCC_ONLY if nvcc else CONFIGURED}: {guard}"
+            device = is_live(branch, taxonomy.without_device_compiler) is False
+            detail = f"{DEVICE_ONLY if device else CONFIGURED}: {guard}"
         yield RawFinding(
             category="include",
             symbol=name,
@@ -99,7 +99,7 @@ def _scan_includes(
             line=directive.line,
             end_line=directive.line,
             lines=1,
-            needs_cuda=live is not False,
+            needs_vendor=live is not False,
             detail=detail,
         )
 
@@ -136,7 +136,7 @@ def _scan_words(
     *,
     names: bool,
 ) -> Iterator[RawFinding]:
-    """Find CUDA macros outside conditionals, CUDA-named code and string literals.
+    """Find the vendor's macros outside conditionals, code named for it, string literals.
 
     One finding per name and file. Candidates come first, from the text as it is, and where each of them stands is
     determined then: few files have many. Directives that define nothing have findings of their own. A name cannot reach
@@ -175,9 +175,12 @@ def _scan_words(
             yield RawFinding("macro", name, path, first, first, 1, count, family == "build", f"{family} macro used")
         elif names and taxonomy.name_words.search(name):
             judged, reason = taxonomy.judge(name)
-            dead = dead or (_find_dead_lines(spans, taxonomy.without_nvcc), _find_dead_lines(spans, taxonomy.at_stage1))
+            dead = dead or (
+                _find_dead_lines(spans, taxonomy.without_device_compiler),
+                _find_dead_lines(spans, taxonomy.at_stage1),
+            )
             if dead[0].issuperset(where_used):
-                reason = f"{NVCC_ONLY}: {reason}"
+                reason = f"{DEVICE_ONLY}: {reason}"
             elif dead[1].issuperset(where_used):
                 reason = f"{CONFIGURED}: {reason}"
             yield RawFinding(judged, name, path, first, first, 1, count, False, reason)

@@ -11,9 +11,10 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 CATEGORIES = ("inter-file", "macro", "include", "name", "dispatch", "mention", "python", "build")
-"""inter-file: the file as a whole is CUDA's; macro: a conditional or a use of a CUDA macro; include: of a CUDA header;
-name: CUDA-only code by name; dispatch: legitimate device dispatch; mention: a name of the core's own with the word in
-it; python: reaching a CUDA binding through torch._C; build: a branch or line of a build file."""
+"""inter-file: the file as a whole is the vendor's; macro: a conditional or a use of a macro of the vendor's; include:
+of a header of the vendor's; name: code of the vendor's alone, by name; dispatch: legitimate device dispatch; mention: a
+name of the core's own with the word in it; python: reaching a binding of the vendor's through torch._C; build: a branch
+or line of a build file."""
 
 IN_BUILD = ("stage-1", "codegen", "build")
 """The stages whose couplings can be in the key number; the others: stage-2, python, test, neither."""
@@ -28,11 +29,11 @@ class RawFinding(Struct, frozen=True):
     line: int
     end_line: int
     lines: int
-    """Lines that exist only with CUDA (macro, build), else 1."""
+    """Lines that exist only with the vendor (macro, build), else 1."""
     count: int = 1
     """How often the symbol stands in the file, for findings that are one per symbol and file."""
-    needs_cuda: bool = False
-    """Whether this place compiles differently with CUDA configured, taken by itself."""
+    needs_vendor: bool = False
+    """Whether this place compiles differently with the vendor configured, taken by itself."""
     detail: str = ""
 
 
@@ -49,7 +50,7 @@ class Finding(Struct, frozen=True):
     end_line: int
     lines: int
     count: int
-    needs_cuda: bool
+    needs_vendor: bool
     detail: str
     module: str
     stage: str
@@ -69,6 +70,10 @@ class Census(Struct, frozen=True):
     findings: tuple[Finding, ...]
     files: int
     """Files looked at."""
+    vendor: str = "cuda"
+    """Whose couplings these are: the word of a taxonomy."""
+    title: str = "CUDA"
+    """The vendor's name as a person writes it."""
 
     @property
     def in_core(self) -> list[Finding]:
@@ -76,15 +81,15 @@ class Census(Struct, frozen=True):
         return [finding for finding in self.findings if finding.verdict != "moved"]
 
     @property
-    def needing_cuda(self) -> list[Finding]:
+    def needing_vendor(self) -> list[Finding]:
         """The findings of the key number.
 
-        They are in the core, in stage 1's build, and different with CUDA configured.
+        They are in the core, in stage 1's build, and different with the vendor configured.
         """
         return [
             finding
             for finding in self.in_core
-            if finding.needs_cuda and finding.stage in IN_BUILD and finding.verdict != "stays"
+            if finding.needs_vendor and finding.stage in IN_BUILD and finding.verdict != "stays"
         ]
 
 

@@ -6,25 +6,32 @@ The data is made here, the drawing in ``report.html``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from decouple.base.outside import written_json
 from decouple.census.compare import CensusComparison
 from decouple.census.finding import Finding
-from decouple.census.report import summarize_census
+from decouple.census.report import summarize_vendors
 
 TEMPLATE = Path(__file__).with_name("report.html")
 MARK = "/*CENSUS*/null"
 
 
-def render_html(comparison: CensusComparison) -> str:
+def render_html(comparisons: Sequence[CensusComparison]) -> str:
     """Render the page.
 
     Repeated words are sent once, as tables that the rows index.
     """
-    tables: dict[str, list[str]] = {"category": [], "module": [], "stage": [], "verdict": [], "reason": []}
+    tables: dict[str, list[str]] = {
+        "vendor": [],
+        "category": [],
+        "module": [],
+        "stage": [],
+        "verdict": [],
+        "reason": [],
+    }
     indexes: dict[str, dict[str, int]] = {name: {} for name in tables}
 
     def index_word(table: str, word: str) -> int:
@@ -34,8 +41,12 @@ def render_html(comparison: CensusComparison) -> str:
             tables[table].append(word)
         return table_indexes[word]
 
-    rows = [_encode_row(finding, index_word) for finding in comparison.findings]
-    data = {"summary": summarize_census(comparison), "tables": tables, "rows": rows}
+    rows = [
+        _encode_row(comparison.vendor, finding, index_word)
+        for comparison in comparisons
+        for finding in comparison.findings
+    ]
+    data = {"summary": summarize_vendors(comparisons), "tables": tables, "rows": rows}
     return TEMPLATE.read_text(encoding="utf-8").replace(MARK, _escape_for_script(data))
 
 
@@ -49,7 +60,7 @@ def _escape_for_script(data: object) -> str:
     return written_json(text)
 
 
-def _encode_row(finding: Finding, number: Callable[[str, str], int]) -> list[Any]:
+def _encode_row(vendor: str, finding: Finding, number: Callable[[str, str], int]) -> list[Any]:
     return [
         finding.id,
         finding.origin,
@@ -59,11 +70,12 @@ def _encode_row(finding: Finding, number: Callable[[str, str], int]) -> list[Any
         finding.symbol,
         finding.lines,
         finding.count,
-        int(finding.needs_cuda),
+        int(finding.needs_vendor),
         number("category", finding.category),
         number("module", finding.module),
         number("stage", finding.stage),
         number("verdict", finding.verdict),
         number("reason", finding.reason),
         finding.detail,
+        number("vendor", vendor),
     ]

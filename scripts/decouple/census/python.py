@@ -1,4 +1,4 @@
-"""Scan Python sources for CUDA bindings that are accessed through ``torch._C``.
+"""Scan Python sources for a vendor's bindings that are accessed through ``torch._C``.
 
 They are found in the syntax tree.
 """
@@ -93,7 +93,7 @@ def scan_python(path: str, text: str, taxonomy: Taxonomy) -> list[RawFinding]:
     findings = []
     for (name, form), lines in lines_by_access.items():
         in_cpu_build = matches(name, taxonomy.in_cpu_build) is not None
-        detail = f"{form}; {'a CPU build has it, too' if in_cpu_build else 'only a CUDA build has it'}"
+        detail = f"{form}; {'a CPU build has it, too' if in_cpu_build else f'only a {taxonomy.title} build has it'}"
         findings.append(RawFinding("python", name, path, min(lines), min(lines), 1, len(lines), False, detail))
     return findings
 

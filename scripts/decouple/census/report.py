@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import to_builtins
@@ -15,15 +16,14 @@ from decouple.base.outside import written_json
 from decouple.census.compare import CensusComparison, in_core
 from decouple.census.finding import Census
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def summarize_census(comparison: CensusComparison) -> dict[str, Any]:
-    """Return the numbers: key number, per module, per category and verdict."""
+    """Return one vendor's numbers: key number, per module, per category and verdict."""
     after = comparison.after
     return {
-        "release": comparison.release,
-        "files": comparison.before.files,
+        "title": comparison.before.title,
         "files_of_category": count_files_by_category(comparison.before),
         "only_after": len(comparison.findings) - len(comparison.before.findings) if after else None,
         "key_number": {"before": comparison.key_before, "after": comparison.key_after},
@@ -54,14 +54,24 @@ def count_remaining(census: Census) -> list[dict[str, Any]]:
     return [{"category": c, "reason": reason, "count": n} for (c, reason), n in sorted(counts.items())]
 
 
-def render_json(comparison: CensusComparison) -> str:
-    """Render the whole census as JSON.
+def summarize_vendors(comparisons: Sequence[CensusComparison]) -> dict[str, Any]:
+    """Return what is said of the tree, and each vendor's numbers under its word."""
+    return {
+        "release": comparisons[0].release,
+        "files": comparisons[0].before.files,
+        "vendors": {comparison.vendor: summarize_census(comparison) for comparison in comparisons},
+    }
+
+
+def render_json(comparisons: Sequence[CensusComparison]) -> str:
+    """Render the whole census as JSON, every vendor's findings with its word.
 
     No times, no absolute paths: two runs on the same trees give the same bytes.
     """
-    head = json.dumps(summarize_census(comparison), indent=1, sort_keys=True, ensure_ascii=False)
+    head = json.dumps(summarize_vendors(comparisons), indent=1, sort_keys=True, ensure_ascii=False)
     lines = ",\n".join(
-        json.dumps(finding.as_json(), ensure_ascii=False, separators=(",", ":"))
+        json.dumps({"vendor": comparison.vendor, **finding.as_json()}, ensure_ascii=False, separators=(",", ":"))
+        for comparison in comparisons
         for finding in sorted(
             comparison.findings, key=lambda finding: (finding.origin, finding.line, finding.category, finding.id)
         )

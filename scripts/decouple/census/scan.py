@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from decouple.base.errors import DecoupleError
 from decouple.base.files import unreadable, walk
 from decouple.base.git import ask, names
@@ -18,6 +20,7 @@ from decouple.census import build_files, cpp, python
 from decouple.census.context import ScannedTree
 from decouple.census.finding import Census, Finding, RawFinding, identify_findings
 from decouple.census.taxonomy import Taxonomy
+from decouple.syntax.globs import matches
 
 SKIPPED = (".git", "__pycache__", "build", "node_modules")
 CHUNK = 120  # files per task: small enough that both processes end together
@@ -67,6 +70,7 @@ def scan_tree(
     paths = [
         path for path in (files if files is not None else list_tree_files(context.tree)) if _is_in_scope(path, context)
     ]
+    context = _view_for_vendor(context, taxonomy, paths)
     chunks = [paths[start : start + CHUNK] for start in range(0, len(paths), CHUNK)]
     progress.start("census", float(len(paths)), "files")
     raws: list[RawFinding] = []
@@ -81,10 +85,23 @@ def scan_tree(
                 raws += chunk_findings
                 progress.advance(len(chunk))
     present = frozenset(paths)
-    raws += _report_whole_files(context, present)
+    raws += _report_whole_files(context, present, taxonomy)
     findings = _judge_findings(raws, context, taxonomy)
     progress.finish(f"{len(findings)} findings in {len(paths)} files")
-    return Census(str(context.tree), findings, len(paths))
+    return Census(str(context.tree), findings, len(paths), taxonomy.vendor, taxonomy.title)
+
+
+def _view_for_vendor(context: ScannedTree, taxonomy: Taxonomy, paths: Sequence[str]) -> ScannedTree:
+    """Return the tree with the files and headers that are this vendor's.
+
+    CUDA's are what relocation moves. Another vendor's files are told by its taxonomy, and a header that moves is
+    CUDA's, whoever includes it.
+    """
+    if not taxonomy.files:
+        return context
+    origins = (context.find_origin(path) for path in paths)
+    members = {origin: "directory" for origin in origins if matches(origin, taxonomy.files) is not None}
+    return replace(context, membership=members, moved_headers=frozenset())
 
 
 class _ChunkScanner:
@@ -154,14 +171,15 @@ def _find_scanner(path: str) -> str | None:
     return None
 
 
-def _report_whole_files(context: ScannedTree, paths: frozenset[str]) -> list[RawFinding]:
-    """Return one finding for each file that is CUDA's as a whole, at its path now."""
+def _report_whole_files(context: ScannedTree, paths: frozenset[str], taxonomy: Taxonomy) -> list[RawFinding]:
+    """Return one finding for each file that is the vendor's as a whole, at its path now."""
     current_paths = {old: new for new, old in context.origins.items()}
     findings = []
     for origin, kind in context.membership.items():
         path = current_paths.get(origin, origin)
         if path in paths:
-            findings.append(RawFinding("inter-file", kind, path, 1, 1, 1, detail="the file as a whole is CUDA's"))
+            detail = f"the file as a whole is {taxonomy.title}'s"
+            findings.append(RawFinding("inter-file", kind, path, 1, 1, 1, detail=detail))
     return findings
 
 
@@ -182,7 +200,7 @@ def _judge_findings(raws: list[RawFinding], context: ScannedTree, taxonomy: Taxo
                 end_line=raw.end_line,
                 lines=raw.lines,
                 count=raw.count,
-                needs_cuda=raw.needs_cuda,
+                needs_vendor=raw.needs_vendor,
                 detail=raw.detail,
                 module=taxonomy.find_module(origin),
                 stage=find_stage(raw.path, context),
@@ -214,13 +232,13 @@ def _find_verdict(raw: RawFinding, origin: str, context: ScannedTree, taxonomy: 
         keep_reason = context.find_keep_reason(origin)
         if keep_reason:
             return "stays", keep_reason
-    if raw.category == "build" and raw.needs_cuda and build_files.is_in_every_build(origin):
+    if raw.category == "build" and raw.needs_vendor and build_files.is_in_every_build(origin):
         return "open", ""
     for rule in taxonomy.stays:
         if rule.covers(raw, origin):
             return "stays", rule.reason
-    if raw.category in ("include", "name") and raw.detail.startswith(cpp.NVCC_ONLY):
-        return "stays", "nvcc's branch of a header that both stages use; never compiled at stage 1"
+    if raw.category in ("include", "name") and raw.detail.startswith(cpp.DEVICE_ONLY):
+        return "stays", f"{taxonomy.compiler}'s branch of a header that both stages use; never compiled at stage 1"
     if raw.path not in context.stage1 and raw.category in ("macro", "include", "name", "dispatch"):
         return "stays", "not part of the stage-1 build"
     return "open", ""

@@ -1,6 +1,6 @@
-"""The census's data file: what to find, how to judge it, why it stays.
+"""The census's data files, one for each vendor: what to find, how to judge it, why it stays.
 
-The data is in ``taxonomy.toml``, the types are here.
+CUDA's is ``taxonomy.toml``; ``taxonomy-rocm.toml`` stands beside it, with the same keys. The types are here.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from decouple.syntax.conditions import Macros
 from decouple.syntax.globs import matches
 
 DEFAULT = Path(__file__).with_name("taxonomy.toml")
+DATA = {"cuda": DEFAULT, "rocm": Path(__file__).with_name("taxonomy-rocm.toml")}
+"""The data file of each vendor. CUDA is first: it is what the series cuts."""
 JUDGEMENTS = {"dispatch": "dispatch", "coupling": "name", "mention": "mention"}
 
 
 class NameRule(Struct, frozen=True):
-    """How a CUDA-named piece of code is judged."""
+    """How a piece of code that is named for the vendor is judged."""
 
     judged: Literal["dispatch", "coupling", "mention"]
     pattern: re.Pattern[str]
@@ -63,8 +65,15 @@ class StayRule(Struct, frozen=True):
 
 
 class Taxonomy(Struct, frozen=True, dict=True):
-    """All of ``taxonomy.toml``, patterns compiled."""
+    """All of one vendor's file, patterns compiled."""
 
+    vendor: str
+    """The word of the vendor, as ``decouple census --vendor`` takes it."""
+    title: str
+    compiler: str
+    """The vendor's compiler of device code, which sets macros by itself."""
+    files: tuple[str, ...]
+    """Paths that are the vendor's as a whole; none for CUDA, whose files are those of the relocation rules."""
     prefilter: tuple[bytes, ...]
     modules: tuple[tuple[str, str], ...]
     macros: tuple[tuple[str, tuple[str, ...]], ...]
@@ -89,8 +98,8 @@ class Taxonomy(Struct, frozen=True, dict=True):
         return Macros(undefined=self.undefined)
 
     @cached_property
-    def without_nvcc(self) -> Macros:
-        """The macros of every compiler but nvcc.
+    def without_device_compiler(self) -> Macros:
+        """The macros of a compiler that compiles no device code.
 
         Of ``undefined``, those that a compiler sets by itself.
         """
@@ -103,17 +112,17 @@ class Taxonomy(Struct, frozen=True, dict=True):
 
     @cached_property
     def is_external_header(self) -> Callable[[str], bool]:
-        """Whether ``#include name`` is of CUDA's own toolkit or libraries."""
+        """Whether ``#include name`` is of the vendor's own toolkit or libraries."""
         return cache(lambda name: matches(name, self.external_headers) is not None)
 
     @cached_property
     def is_binding(self) -> Callable[[bytes], bool]:
-        """Whether a name is one that only a CUDA build puts into torch._C."""
+        """Whether a name is one that only the vendor's build puts into torch._C."""
         return cache(lambda name: self.bindings.match(name.decode("utf-8", "replace")) is not None)
 
     @cached_property
     def judge(self) -> Callable[[str], tuple[str, str]]:
-        """The category of a CUDA-named piece of code and the reason."""
+        """The category of a piece of code that is named for the vendor, and the reason."""
         return cache(self._judge_name)
 
     def _judge_name(self, name: str) -> tuple[str, str]:
@@ -143,7 +152,9 @@ class _Includes(Struct, frozen=True):
 
 class _Names(Struct, frozen=True):
     words: tuple[str, ...]
-    macro_words: tuple[str, ...]
+    macro_words: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    """What of the words' finds is the vendor's; None: all. "hip" also stands in "relationship"."""
 
 
 class _Strings(Struct, frozen=True):
@@ -162,8 +173,10 @@ class _Build(Struct, frozen=True):
 class _TaxonomyTable(Struct, frozen=True):
     """The keys of the file, which explains them."""
 
+    vendor: str
+    title: str
+    compiler: str
     prefilter: tuple[str, ...]
-    modules: Mapping[str, str]
     macro: tuple[MacroFamily, ...]
     includes: _Includes
     names: _Names
@@ -172,6 +185,9 @@ class _TaxonomyTable(Struct, frozen=True):
     python: _Python
     build: _Build
     stays: tuple[StayRule, ...]
+    modules: Mapping[str, str] = {}
+    """Rows of the tables; one vendor's stand for all."""
+    files: tuple[str, ...] = ()
 
 
 def load_taxonomy(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset()) -> Taxonomy:
@@ -180,15 +196,20 @@ def load_taxonomy(path: Path = DEFAULT, *, undefined: frozenset[str] = frozenset
     Raises DecoupleError naming the key that is missing or malformed; OSError.
     """
     file = toml.read(path, _TaxonomyTable, mend="see its comments")
+    modules = file.modules or toml.read(DEFAULT, _TaxonomyTable, mend="see its comments").modules
     candidates = {*file.names.words, *file.names.macro_words}
     return Taxonomy(
+        vendor=file.vendor,
+        title=file.title,
+        compiler=file.compiler,
+        files=file.files,
         prefilter=tuple(word.lower().encode() for word in file.prefilter),
-        modules=tuple(sorted(file.modules.items(), key=lambda item: -len(item[0]))),
+        modules=tuple(sorted(modules.items(), key=lambda item: -len(item[0]))),
         macros=tuple((macro.family, macro.names) for macro in file.macro),
         external_headers=file.includes.external,
         words=join_words(candidates),
         macro_words=join_words({word for word in candidates if word == word.upper()}),
-        name_words=re.compile("|".join(file.names.words)),
+        name_words=file.names.pattern or re.compile("|".join(file.names.words)),
         names=file.name,
         string_pattern=file.strings.dispatch,
         bindings=file.python.bindings,

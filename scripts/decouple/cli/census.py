@@ -1,4 +1,4 @@
-"""``decouple census``: every coupling to CUDA, before and after the series."""
+"""``decouple census``: every coupling to a vendor, before and after the series."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from decouple.base.files import write_atomically
 from decouple.census.compare import CensusComparison
 from decouple.census.html import render_html
 from decouple.census.report import render_json, summarize_census
+from decouple.census.taxonomy import DATA
 from decouple.cli import output
 from decouple.cli.request import asked
 from decouple.cli.shown import bare
@@ -31,36 +32,46 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     which.add_argument("--after", action="store_true", help="fail unless the applied tree is there")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every finding")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report, one file for a browser")
-    parser.add_argument("--couplings", action="store_true", help="list what needs CUDA at compile time, one a line")
+    parser.add_argument("--couplings", action="store_true", help="list what needs a vendor at compile time, one a line")
+    parser.add_argument(
+        "--vendor",
+        action="append",
+        default=[],
+        choices=sorted(DATA),
+        help="whose couplings, may be given more than once (default: every vendor's)",
+    )
     parser.add_argument("--also", type=Path, metavar="FILE", help="words, macros and rules of this tree alone (TOML)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 when the series is applied and something in the core still needs CUDA at compile time."""
+    """1 when the series is applied and something in the core still needs a vendor at compile time."""
     request = asked(TakeCensus, arguments)
     taken = census(request, output.listener())
     if arguments.json:
-        write_atomically(arguments.json, render_json(taken.comparison))
+        write_atomically(arguments.json, render_json(taken.comparisons))
     if arguments.html:
-        write_atomically(arguments.html, render_html(taken.comparison))
-    if arguments.couplings:
-        for finding in (taken.after or taken.before).needing_cuda:
-            print(f"{finding.path}:{finding.line}: {finding.category} {finding.symbol}: {finding.detail}")
-    else:
-        _print(taken.comparison)
-    return CHECK_FAILED if taken.comparison.key_after else OK
+        write_atomically(arguments.html, render_html(taken.comparisons))
+    for comparison in taken.comparisons:
+        if arguments.couplings:
+            for finding in (comparison.after or comparison.before).needing_vendor:
+                print(f"{finding.path}:{finding.line}: {finding.category} {finding.symbol}: {finding.detail}")
+        else:
+            _print(comparison, taken.before.files)
+    return CHECK_FAILED if any(comparison.key_after for comparison in taken.comparisons) else OK
 
 
-def _print(comparison: CensusComparison) -> None:
-    numbers = summarize_census(comparison)
+def _print(comparison: CensusComparison, files: int) -> None:
+    numbers, title = summarize_census(comparison), comparison.before.title
     console = Console(file=bare(sys.stdout))
-    table = Table(title=f"PyTorch {comparison.release}: couplings to CUDA outside third_device", title_justify="left")
-    for name in ("module", "before", "after", "need CUDA at compile time", "after"):
+    table = Table(
+        title=f"PyTorch {comparison.release}: couplings to {title} outside third_device", title_justify="left"
+    )
+    for name in ("module", "before", "after", f"need {title} at compile time", "after"):
         table.add_column(name, justify="left" if name == "module" else "right")
     for row in numbers["modules"]:
-        cells = (row["before"], row["after"], row["needing_cuda_before"], row["needing_cuda_after"])
+        cells = (row["before"], row["after"], row["needing_vendor_before"], row["needing_vendor_after"])
         table.add_row(row["module"], *("-" if cell is None else str(cell) for cell in cells))
     console.print(table)
     if numbers["remaining"] is not None:
@@ -72,9 +83,9 @@ def _print(comparison: CensusComparison) -> None:
             table.add_row(row["category"], str(row["count"]), row["reason"])
         console.print(table)
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in numbers["verdicts"].items())
-    console.print(
-        f"{sum(numbers['verdicts'].values())} findings in {numbers['files']} files: {verdicts}", soft_wrap=True
-    )
+    console.print(f"{sum(numbers['verdicts'].values())} findings in {files} files: {verdicts}", soft_wrap=True)
     key = numbers["key_number"]
     after = "the series is not applied" if key["after"] is None else f"{key['after']} after the series (aim: 0)"
-    console.print(f"in-core couplings that need CUDA at compile time: {key['before']} before, {after}", soft_wrap=True)
+    console.print(
+        f"in-core couplings that need {title} at compile time: {key['before']} before, {after}", soft_wrap=True
+    )

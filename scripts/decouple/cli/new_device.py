@@ -41,17 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
         return _count(arguments.count)
     if arguments.name is None:
         raise UsageError("a name is needed", next_step="e.g. decouple new-device acme")
-    if arguments.key == "CUDA":
-        raise UsageError(
-            "--key CUDA makes no folder: such a backend is the relocated CUDA sources with the vendor's names, "
-            "not a driver below the layer",
-            next_step="run `decouple reuse 2.6`, then follow docs/cuda-key.md",
-        )
     home = find_project() / "third_device"
+    template = home / ("template_key" if arguments.key == "CUDA" else "template")
     folder: Path = arguments.into or home / f"torch_{check_name(arguments.name)}"
     if not arguments.into and folder.is_symlink():
         raise DecoupleError(f"{folder} is a link to {folder.readlink()}", next_step="name a folder: --into FOLDER")
-    done = scaffold(home / "template", folder, arguments.name)
+    done = scaffold(template, folder, arguments.name)
     for what in ("created", "merged", "removed", "conflicts"):
         for path in getattr(done, what):
             print(f"{what:<10}{folder / path}")
@@ -60,6 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
     if done.conflicts:
         print(f"next: resolve the markers in {len(done.conflicts)} file(s), then build")
         return CHECK_FAILED
+    if arguments.key == "CUDA":
+        stem = folder / arguments.name
+        print(f"next: fill in {stem}.cmake, then see what is open (docs/cuda-key.md):")
+        print(f"      decouple reuse 2.6 --names {stem}.toml --header {stem}_names.h")
+        return OK
     elsewhere = "" if folder.resolve().parent == home else f"THIRD_DEVICE={home} "
     print(f"next: {elsewhere}pip install --no-build-isolation {folder} {home / 'contract'}")
     print(f"      pytest --pyargs third_device_contract --device {arguments.name}")

@@ -1,5 +1,7 @@
 """A new backend from ``third_device/template``, and an old one brought up to a newer template.
 
+A vendor that takes the CUDA key gets ``third_device/template_key``, a thin folder beside ``torch_cuda``.
+
 The template is a project like any other, for a device called ``newdevice``; in a path or a text that stands for the
 name. What was rendered is kept in ``.scaffold.json`` beside the result, so that a later run can merge three ways, as a
 rebase does: what the vendor changed stays, what the template changed comes in, and where both changed the same lines
@@ -82,11 +84,16 @@ def check_name(name: str) -> str:
 
 
 def render(template: Path, name: str) -> dict[str, str]:
-    """Render the template for the device ``name``: relative path -> text of every file. Raises DecoupleError."""
+    """Render the template for the device ``name``: relative path -> text of every file.
+
+    In capitals the word stands for the name in capitals. Raises DecoupleError.
+    """
+
+    def named(text: str) -> str:
+        return text.replace(PLACEHOLDER, name).replace(PLACEHOLDER.upper(), name.upper())
+
     made = {
-        path.relative_to(template).as_posix().replace(PLACEHOLDER, name): path.read_text(encoding="utf-8").replace(
-            PLACEHOLDER, name
-        )
+        named(path.relative_to(template).as_posix()): named(path.read_text(encoding="utf-8"))
         for path in sorted(template.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts
     }

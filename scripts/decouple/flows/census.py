@@ -1,8 +1,8 @@
-"""Every coupling to CUDA, before and after the series.
+"""Every coupling to a vendor, before and after the series.
 
 >>> from decouple.flows.census import TakeCensus, census
 >>> found = census(TakeCensus(project, "2.6", tree=coupled, before=True))
->>> len(found.before.needing_cuda), found.after
+>>> len(found.before.needing_vendor), found.after
 (3, None)
 """
 
@@ -17,7 +17,7 @@ from decouple.base.checkout import Checkout
 from decouple.base.errors import UsageError
 from decouple.census import additions, taxonomy
 from decouple.census.compare import CensusComparison, Removal, compare_censuses
-from decouple.census.context import make_context
+from decouple.census.context import ScannedTree, make_context
 from decouple.census.finding import Census
 from decouple.census.scan import scan_tree
 from decouple.flows import pristine
@@ -27,7 +27,6 @@ from decouple.inventory.rules import RuleFile, load
 from decouple.patch import parse as patches
 from decouple.patch import seriesfile
 from decouple.relocate.plan import make_plan
-from decouple.syntax.include_graph import Edge
 
 
 class TakeCensus(Pristine, frozen=True):
@@ -40,16 +39,31 @@ class TakeCensus(Pristine, frozen=True):
     after: bool = False
     """Fail unless the applied tree is there."""
     jobs: int = 2
+    vendor: tuple[str, ...] = ()
+    """Whose couplings: words of ``decouple.census.taxonomy.DATA``; none: every vendor's."""
     also: Path | None = None
-    """Words, macros and rules of this tree alone; see ``decouple.census.additions``."""
+    """Words, macros and rules of this tree alone, laid over CUDA's; see ``decouple.census.additions``."""
 
 
 class Taken(Struct, frozen=True):
-    """The census of each tree, and the two side by side."""
+    """The census of each tree, side by side, for each vendor that was asked for."""
 
-    before: Census
-    after: Census | None
-    comparison: CensusComparison
+    comparisons: tuple[CensusComparison, ...]
+
+    @property
+    def comparison(self) -> CensusComparison:
+        """The first vendor's: CUDA's, where nobody asked for another one alone."""
+        return self.comparisons[0]
+
+    @property
+    def before(self) -> Census:
+        """The first vendor's census of the pristine tree."""
+        return self.comparison.before
+
+    @property
+    def after(self) -> Census | None:
+        """The first vendor's census of the applied tree, where there is one."""
+        return self.comparison.after
 
 
 def census(request: TakeCensus, listener: Listener = QUIET) -> Taken:
@@ -61,28 +75,35 @@ def census(request: TakeCensus, listener: Listener = QUIET) -> Taken:
     plan = make_plan(tree, rules, strict=False)
     if plan.unplaced:
         listener.say(f"census: no rule places {len(plan.unplaced)} CUDA files ({plan.unplaced[0]}, …): counted as open")
-    before = _census(request, tree, rules, more, plan.mapping, listener, plan.stage1)
+    words = _read_taxonomies(request, rules, more)
+    before = _scan(request, make_context(tree, rules, plan.mapping, plan.stage1), words, listener)
     applied = request.applied or Checkout(project).tree(release)
-    after = None
+    after: list[Census] | list[None] = [None] * len(words)
+    edits: Mapping[str, Sequence[Removal]] = {}
     if not request.before and applied.is_dir():
-        after = _census(request, applied, rules, more, plan.mapping, listener)
+        after = _scan(request, make_context(applied, rules, plan.mapping), words, listener)
+        edits = _edits(project, release)
     elif request.after or request.applied:
         raise UsageError(f"{applied}: no such tree", next_step=f"decouple apply {release}")
-    edits = _edits(project, release) if after else {}
-    return Taken(before, after, compare_censuses(release, before, after, edits))
+    pairs = zip(before, after, strict=True)
+    return Taken(tuple(compare_censuses(release, first, second, edits) for first, second in pairs))
 
 
-def _census(
-    request: TakeCensus,
-    tree: Path,
-    rules: RuleFile,
-    more: additions.TaxonomyAdditions,
-    moves: dict[str, str],
-    listener: Listener,
-    stage1: Mapping[str, Edge | None] | None = None,
-) -> Census:
-    words = more.extend_taxonomy(taxonomy.load_taxonomy(undefined=rules.stage1.undefined))
-    return scan_tree(make_context(tree, rules, moves, stage1), words, jobs=request.jobs, progress=listener.progress)
+def _read_taxonomies(
+    request: TakeCensus, rules: RuleFile, more: additions.TaxonomyAdditions
+) -> list[taxonomy.Taxonomy]:
+    """Read the files of the vendors that are asked for, in their order; CUDA's with the words of this tree."""
+    if unknown := [word for word in request.vendor if word not in taxonomy.DATA]:
+        raise UsageError(f"no vendor {unknown[0]!r}", next_step=f"one of {', '.join(taxonomy.DATA)}")
+    asked = [word for word in taxonomy.DATA if word in (request.vendor or taxonomy.DATA)]
+    read = [taxonomy.load_taxonomy(taxonomy.DATA[word], undefined=rules.stage1.undefined) for word in asked]
+    return [more.extend_taxonomy(words) if words.vendor == "cuda" else words for words in read]
+
+
+def _scan(
+    request: TakeCensus, context: ScannedTree, words: Sequence[taxonomy.Taxonomy], listener: Listener
+) -> list[Census]:
+    return [scan_tree(context, one, jobs=request.jobs, progress=listener.progress) for one in words]
 
 
 def _edits(project: Path, release: str) -> dict[str, Sequence[Removal]]:

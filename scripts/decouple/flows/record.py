@@ -145,4 +145,6 @@ def _configured(project: Path, release: str, series: list[Patch]) -> bool:
 
 
 def _key_number(census: Path, release: str) -> status.CensusSection:
-    return status.CensusSection(*burndown.couplings_of(census, release))
+    counted = burndown.couplings_of(census, release)
+    others = {word: status.VendorCouplings(*pair) for word, pair in counted.items() if word != "cuda"}
+    return status.CensusSection(*counted["cuda"], others)

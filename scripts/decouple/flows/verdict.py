@@ -104,8 +104,8 @@ def judge_trees(
             ]
         else:
             unasked.append(f"stage2-sources: this checkout lacks one of {', '.join(lists)}")
-        taken = census(TakeCensus(project, release, tree=tree, applied=applied, also=own), listener)
-        found = taken.after.needing_cuda if taken.after else []
+        taken = census(TakeCensus(project, release, tree=tree, applied=applied, also=own, vendor=("cuda",)), listener)
+        found = taken.after.needing_vendor if taken.after else []
         couplings = tuple(f"{one.path}:{one.line}: {one.category} {one.symbol}: {one.detail}" for one in found)
         sources = (
             *(f"{path}: no rule places this CUDA file" for path in plan.unplaced),

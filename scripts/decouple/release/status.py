@@ -47,11 +47,19 @@ class Proof(Struct, frozen=True):
     why: str | None = None
 
 
-class CensusSection(Struct, frozen=True):
-    """Couplings between the core and CUDA, before the series and after."""
+class VendorCouplings(Struct, frozen=True):
+    """Couplings between the core and one vendor, before the series and after."""
 
     before: int
     after: int
+
+
+class CensusSection(Struct, frozen=True):
+    """Couplings between the core and CUDA, before the series and after; other vendors' under their words."""
+
+    before: int
+    after: int
+    vendors: Mapping[str, VendorCouplings] | None = None
 
 
 class StageSection(Struct, frozen=True):

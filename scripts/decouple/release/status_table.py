@@ -223,7 +223,10 @@ def _applies(status: ReleaseStatus) -> str:
 
 
 def _couplings(status: ReleaseStatus) -> str:
-    return f"{status.census.after} of {status.census.before}" if status.census else "not counted"
+    if not status.census:
+        return "not counted"
+    others = (f", {word} {one.after} of {one.before}" for word, one in sorted((status.census.vendors or {}).items()))
+    return f"{status.census.after} of {status.census.before}{''.join(others)}"
 
 
 def _earlier(status: ReleaseStatus, *stages: StageSection | WheelSection | None) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, to_builtins
 
+from decouple.base.errors import DecoupleError
 from decouple.base.outside import read_json
 from decouple.patch.size import measure
 from decouple.series import check
@@ -39,18 +40,28 @@ class _KeyNumber(Struct, frozen=True):
     after: int
 
 
-class _Summary(Struct, frozen=True):
+class _VendorSummary(Struct, frozen=True):
     key_number: _KeyNumber
+
+
+class _Summary(Struct, frozen=True):
+    vendors: Mapping[str, _VendorSummary]
 
 
 class _CensusFile(Struct, frozen=True):
     summary: _Summary
 
 
-def couplings_of(census: Path, release: str) -> tuple[int, int]:
-    """The couplings before and after the series, of what ``decouple census --json`` wrote. Raises DecoupleError."""
-    found = read_json(census, _CensusFile, mend=f"decouple census {release} --json FILE").summary.key_number
-    return found.before, found.after
+def couplings_of(census: Path, release: str) -> dict[str, tuple[int, int]]:
+    """Return each vendor's couplings before and after the series, of what ``decouple census --json`` wrote.
+
+    CUDA's are among them. Raises DecoupleError.
+    """
+    mend = f"decouple census {release} --json FILE"
+    vendors = read_json(census, _CensusFile, mend=mend).summary.vendors
+    if "cuda" not in vendors:
+        raise DecoupleError(f"{census}: summary.vendors has no cuda", next_step=mend)
+    return {word: (one.key_number.before, one.key_number.after) for word, one in vendors.items()}
 
 
 def row(project: Path, release: str, census: Path | None = None) -> BurnDownRow:
@@ -59,7 +70,7 @@ def row(project: Path, release: str, census: Path | None = None) -> BurnDownRow:
     sizes = [measure(patch.name, patch) for patch in patches]
     before = after = None
     if census is not None:
-        before, after = couplings_of(census, release)
+        before, after = couplings_of(census, release)["cuda"]
     return BurnDownRow(
         release=release,
         patches=len(patches),

@@ -28,7 +28,8 @@ DAMAGE = [
     b'[{"file": "x.cpp", "directory": "/d", "command": "cc x.cpp"}]', b'{"digest": 1}', b'{"digest": "d"}',
     b'{"digest": "d", "seconds": "x"}', b'{"digest": "d", "seconds": 1, "compiled": []}', b'{"version": 1}',
     b'{"schema": 1, "stage1": 3}', b'{"bootstrap": 1, "layers": []}', b'{"bootstrap": true, "layers": {"a": 1}}',
-    b'{"summary": {"key_number": {"before": [], "after": null}}}', b'{"name": "x", "files": [1]}', b"\0",
+    b'{"summary": {"vendors": {"cuda": {"key_number": {"before": [], "after": null}}}}}',
+    b'{"summary": {"vendors": {}}}', b'{"name": "x", "files": [1]}', b"\0",
     b'{"path": "tree", "debian": null, "files": [3], "notes": []}', b'{"packages": [], "releases": 3}',
 ]  # fmt: skip
 

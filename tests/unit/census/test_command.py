@@ -27,8 +27,28 @@ def test_a_pristine_tree_alone(tree: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(arguments) == 0
     told = capsys.readouterr().out
     assert "compile time: 3 before, the series is not applied" in told
-    assert json.loads(files["json"].read_text())["summary"]["key_number"] == {"before": 3, "after": None}
+    assert json.loads(files["json"].read_text())["summary"]["vendors"]["cuda"]["key_number"] == {
+        "before": 3,
+        "after": None,
+    }
     assert "planted_macro.cpp" in files["html"].read_text()
+
+
+def test_both_vendors_are_told_and_each_alone(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = tree.parent / "census.json"
+    page = tree.parent / "census.html"
+    assert main(["census", "2.6", "--tree", str(tree), "--json", str(where), "--html", str(page)]) == 0
+    told = capsys.readouterr().out
+    assert "need CUDA at compile time: 3 before" in told and "need ROCm at compile time: 2 before" in told
+    vendors = json.loads(where.read_text())["summary"]["vendors"]
+    assert {word: one["key_number"]["before"] for word, one in vendors.items()} == {"cuda": 3, "rocm": 2}
+    assert {one["vendor"] for one in json.loads(where.read_text())["findings"]} == {"cuda", "rocm"}
+    assert '"vendor":["cuda","rocm"]' in page.read_text()
+    assert main(["census", "2.6", "--tree", str(tree), "--vendor", "rocm", "--couplings"]) == 0
+    assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == [
+        "torch/csrc/planted_rocm_include.cpp",
+        "torch/csrc/planted_rocm_macro.cpp",
+    ]
 
 
 def test_what_is_left_after_the_series_fails(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +83,7 @@ def test_what_a_component_does_in_its_own_project_is_no_coupling(tree: Path, whe
     (tree / where / "CMakeLists.txt").write_text("project(CUTLASS)\nfind_package(CUDAToolkit)\nenable_language(CUDA)\n")
     told = tree.parent / "census.json"
     assert main(["census", "2.6", "--tree", str(tree), "--json", str(told)]) == 0
-    assert json.loads(told.read_text())["summary"]["key_number"]["before"] == 3
+    assert json.loads(told.read_text())["summary"]["vendors"]["cuda"]["key_number"]["before"] == 3
     found = [one for one in json.loads(told.read_text())["findings"] if one["path"].startswith(where)]
     assert found
     assert {one["verdict"] for one in found} == {"stays"}
@@ -89,7 +109,7 @@ def test_a_fork_brings_its_own_words(tree: Path, capsys: pytest.CaptureFixture[s
     where = tree.parent / "census.json"
     for also, count in (([], 2), (["--also", str(own)], 3)):
         assert main(["census", "2.6", "--tree", str(tree), "--json", str(where), *also]) == 0
-        assert json.loads(where.read_text())["summary"]["key_number"]["before"] == count
+        assert json.loads(where.read_text())["summary"]["vendors"]["cuda"]["key_number"]["before"] == count
     symbols = {(one["category"], one["symbol"]) for one in json.loads(where.read_text())["findings"]}
     assert {("macro", "USE_ACME"), ("python", "_acmeBinding")} <= symbols
 
@@ -104,7 +124,7 @@ def test_the_compilers_macro_of_a_fork_is_not_defined_at_stage_1(tree: Path) -> 
     counts = []
     for also in ([], ["--also", str(own)]):
         assert main(["census", "2.6", "--tree", str(tree), "--json", str(where), *also]) == 0
-        counts.append(json.loads(where.read_text())["summary"]["key_number"]["before"])
+        counts.append(json.loads(where.read_text())["summary"]["vendors"]["cuda"]["key_number"]["before"])
     assert counts[0] == counts[1] + 1
 
 

@@ -60,16 +60,16 @@ def test_a_moved_file_is_found_again_at_its_new_place(comparison: CensusComparis
 
 
 def test_the_json_is_one_finding_a_line_and_reads_back(comparison: CensusComparison) -> None:
-    text = render_json(comparison)
+    text = render_json([comparison])
     data = json.loads(text)
-    assert data["summary"]["key_number"] == {"before": 3, "after": 0}
-    assert len(data["findings"]) == len(comparison.findings) == text.count('\n{"id":')
+    assert data["summary"]["vendors"]["cuda"]["key_number"] == {"before": 3, "after": 0}
+    assert len(data["findings"]) == len(comparison.findings) == text.count('\n{"vendor":')
     assert len({finding["id"] for finding in data["findings"]}) == len(data["findings"]), "ids are unique"
     assert str(comparison.before.tree) not in text, "nothing of this machine in it"
 
 
 def test_the_page_stands_alone(comparison: CensusComparison) -> None:
-    page = render_html(comparison)
+    page = render_html([comparison])
     assert not re.search(r"""(?:src|href)=|url\(|@import|https?://""", page)
     assert page.count("</script>") == 1 and "/*CENSUS*/null" not in page
 
@@ -77,7 +77,7 @@ def test_the_page_stands_alone(comparison: CensusComparison) -> None:
 def test_the_summary_counts_the_files_of_a_category_and_what_only_the_later_tree_has(
     comparison: CensusComparison,
 ) -> None:
-    data = json.loads(render_json(comparison))["summary"]
+    data = json.loads(render_json([comparison]))["summary"]["vendors"]["cuda"]
     assert data["files_of_category"]["python"] == 1 and data["files_of_category"]["include"] == 3
     assert data["only_after"] == len(comparison.findings) - len(comparison.before.findings)
 
@@ -86,7 +86,7 @@ def test_the_summary_counts_the_files_of_a_category_and_what_only_the_later_tree
 def test_no_word_of_a_tree_ends_the_script_or_begins_another(comparison: CensusComparison, planted: str) -> None:
     """Behind ``<!--<script`` a browser takes the next end of a script for its text (HTML: "double escaped")."""
     findings = [replace(finding, origin=planted, detail=planted) for finding in comparison.findings]
-    page = render_html(replace(comparison, findings=tuple(findings)))
+    page = render_html([replace(comparison, findings=tuple(findings))])
     (script,) = re.findall(r"<script>(.*)</script>", page, re.DOTALL)
     (data,) = re.findall(r"const census = (\{.*\});\n", script)
     assert "<" not in data

@@ -15,10 +15,10 @@ from decouple.relocate.plan import make_plan
 from tests.unit.census import planted
 
 
-def take(tree: Path, jobs: int = 1) -> Census:
+def take(tree: Path, jobs: int = 1, vendor: str = "cuda") -> Census:
     """One census of a pristine tree."""
     rules = rule_files.load()
-    taxonomy = taxonomies.load_taxonomy(undefined=rules.stage1.undefined)
+    taxonomy = taxonomies.load_taxonomy(taxonomies.DATA[vendor], undefined=rules.stage1.undefined)
     return scan_tree(make_context(tree, rules, make_plan(tree, rules).mapping), taxonomy, jobs=jobs)
 
 
@@ -39,18 +39,18 @@ def test_a_file_that_is_cudas_as_a_whole(census: Census) -> None:
 def test_a_macro_with_the_extent_of_what_it_guards(census: Census) -> None:
     (finding,) = at(census, "torch/csrc/planted_macro.cpp", "macro")
     assert (finding.symbol, finding.line, finding.end_line, finding.lines) == ("USE_CUDA", 2, 7, 2)
-    assert finding.needs_cuda and finding.stage == "stage-1" and finding.verdict == "open"
-    assert finding in census.needing_cuda
+    assert finding.needs_vendor and finding.stage == "stage-1" and finding.verdict == "open"
+    assert finding in census.needing_vendor
 
 
 def test_an_include_of_a_cuda_header_that_stage_1_would_open(census: Census) -> None:
     (finding,) = at(census, "torch/csrc/planted_include.cpp", "include")
-    assert (finding.symbol, finding.needs_cuda, finding.detail) == ("cuda_runtime.h", True, "unguarded")
+    assert (finding.symbol, finding.needs_vendor, finding.detail) == ("cuda_runtime.h", True, "unguarded")
 
 
 def test_an_include_that_stage_1_skips_needs_nothing_by_itself(census: Census) -> None:
     (finding,) = at(census, "torch/csrc/a.cpp", "include")
-    assert (finding.symbol, finding.needs_cuda) == ("c10/cuda/CUDAStream.h", False)
+    assert (finding.symbol, finding.needs_vendor) == ("c10/cuda/CUDAStream.h", False)
     assert finding.detail == "under a build macro: defined(USE_CUDA)" and finding.verdict == "open"
 
 
@@ -99,3 +99,29 @@ def test_two_processes_find_what_one_finds(census: Census, tmp_path: Path) -> No
     for number in range(300):  # more than one task's worth of files
         (tree / f"torch/filler_{number}.py").write_text("")
     assert take(tree, jobs=2).findings == census.findings
+
+
+def test_rocms_couplings_are_counted_as_cudas_are(census: Census) -> None:
+    of_rocm = take(Path(census.tree), vendor="rocm")
+    (whole,) = at(of_rocm, "c10/hip/Planted.h", "inter-file")
+    (macro,) = at(of_rocm, "torch/csrc/planted_rocm_macro.cpp", "macro")
+    (include,) = at(of_rocm, "torch/csrc/planted_rocm_include.cpp", "include")
+    assert (whole.symbol, whole.verdict) == ("directory", "stays")
+    assert (macro.symbol, macro.lines, macro.verdict) == ("USE_ROCM", 1, "open")
+    assert (include.symbol, include.detail) == ("hip/hip_runtime.h", "unguarded")
+    assert of_rocm.needing_vendor == [include, macro]
+    assert {one.symbol for one in at(of_rocm, "torch/csrc/planted_rocm_name.cpp", "name")} == {
+        "c10::hip::getStream",
+        "hipMalloc",
+    }
+    assert {one.symbol for one in at(of_rocm, "torch/csrc/planted_rocm_dispatch.cpp", "dispatch")} == {
+        "at::kHIP",
+        '"hip"',
+    }
+    assert [one.symbol for one in at(of_rocm, "torch/planted_rocm.cmake", "build")] == ["USE_ROCM"]
+
+
+def test_a_vendors_words_find_nothing_of_the_other_nor_a_part_of_a_word(census: Census) -> None:
+    of_rocm = take(Path(census.tree), vendor="rocm")
+    assert [one.path for one in of_rocm.findings if one.path in {**planted.PLANTED, **planted.CONTROL}] == []
+    assert [one.path for one in census.findings if one.path in planted.OF_ROCM] == []

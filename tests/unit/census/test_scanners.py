@@ -30,7 +30,12 @@ def in_cpp(text: str) -> list[RawFinding]:
 )
 def test_guarded_regions(text: str, symbol: str, extent: tuple[int, int], lines: int) -> None:
     (found,) = [raw for raw in in_cpp(text) if raw.category == "macro"]
-    assert (found.symbol, (found.line, found.end_line), found.lines, found.needs_cuda) == (symbol, extent, lines, True)
+    assert (found.symbol, (found.line, found.end_line), found.lines, found.needs_vendor) == (
+        symbol,
+        extent,
+        lines,
+        True,
+    )
 
 
 @pytest.mark.parametrize("text", ["#cmakedefine CAFFE2_USE_CUDNN\n", "#cmakedefine01 CAFFE2_USE_CUDNN\n"])
@@ -38,12 +43,12 @@ def test_a_macro_that_cmake_fills_in(text: str) -> None:
     (found,) = cpp.scan_cpp(
         "caffe2/core/macros.h.in", f"{text}#cmakedefine CAFFE2_USE_MKL\n", TAXONOMY, MOVED, names=True
     )
-    assert (found.symbol, found.line, found.needs_cuda) == ("CAFFE2_USE_CUDNN", 1, True)
+    assert (found.symbol, found.line, found.needs_vendor) == ("CAFFE2_USE_CUDNN", 1, True)
 
 
 def test_what_kineto_was_built_with_is_a_build_macro() -> None:
     (found,) = in_cpp("#if A && \\\n  !defined(LIBKINETO_NOCUPTI)\na\n#elif A\nb\n#endif\n")
-    assert (found.symbol, found.line, found.end_line, found.needs_cuda) == ("LIBKINETO_NOCUPTI", 1, 6, True)
+    assert (found.symbol, found.line, found.end_line, found.needs_vendor) == ("LIBKINETO_NOCUPTI", 1, 6, True)
 
 
 def test_a_nested_conditional_is_a_finding_of_its_own() -> None:
@@ -53,12 +58,12 @@ def test_a_nested_conditional_is_a_finding_of_its_own() -> None:
 
 def test_a_compiler_macro_needs_nothing_of_stage_1() -> None:
     (found,) = in_cpp("#if defined(__CUDACC__)\n__device__ int x;\n#endif\n")
-    assert (found.category, found.needs_cuda) == ("macro", False)
+    assert (found.category, found.needs_vendor) == ("macro", False)
 
 
 def test_a_macro_used_in_code() -> None:
     (found,) = in_cpp("if (AT_CUDNN_ENABLED()) {}\nTORCH_API int x;\n")
-    assert (found.symbol, found.needs_cuda) == ("AT_CUDNN_ENABLED", True)
+    assert (found.symbol, found.needs_vendor) == ("AT_CUDNN_ENABLED", True)
 
 
 @pytest.mark.parametrize(
@@ -148,11 +153,11 @@ def test_a_cmake_condition_and_its_elses() -> None:
 )
 def test_what_every_build_does_counts(line: str) -> None:
     (found,) = build_files.scan_build_file("CMakeLists.txt", f"{line}\n", TAXONOMY)
-    assert (found.needs_cuda, found.detail.partition(":")[0]) == (True, "unconditional")
+    assert (found.needs_vendor, found.detail.partition(":")[0]) == (True, "unconditional")
     for guarded in (f"if(USE_CUDA)\n  {line}\nendif()\n", f"if(BUILD_X)\n  {line}\nendif()\n"):
-        assert not any(one.needs_cuda for one in build_files.scan_build_file("CMakeLists.txt", guarded, TAXONOMY))
+        assert not any(one.needs_vendor for one in build_files.scan_build_file("CMakeLists.txt", guarded, TAXONOMY))
     inside = build_files.scan_build_file("cmake/x.cmake", f"macro(with_cuda)\n  {line}\nendmacro()\n", TAXONOMY)
-    assert not any(one.needs_cuda for one in inside)
+    assert not any(one.needs_vendor for one in inside)
 
 
 def test_setup_py_branches() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from decouple.base.errors import DecoupleError
 from decouple.cli import main
+from decouple.flows import record as recording
 from decouple.flows.bisect import bisect, command_oracle, touched_objects
 from decouple.patch import parse as patches
 from decouple.patch.parse import Patch
@@ -195,7 +196,7 @@ def test_only_what_the_build_compiles_is_compiled(tmp_path: Path) -> None:
 
 def test_burn_down_counts_what_is_left(world: World, tmp_path: Path) -> None:
     census = tmp_path / "census.json"
-    census.write_text('{"summary": {"key_number": {"before": 58, "after": 3}}}')
+    census.write_text('{"summary": {"vendors": {"cuda": {"key_number": {"before": 58, "after": 3}}}}}')
     row = burndown.row(world.project, "2.6", census)
     assert (row.patches, row.own, row.moved, row.changed) == (4, 4, 1, 6)
     assert (row.couplings_before, row.couplings) == (58, 3)
@@ -214,6 +215,15 @@ def test_burn_down_takes_the_couplings_that_were_recorded(
     status.update(path, census=status.CensusSection(61, 2))
     assert main(["burn-down"]) == 0
     assert capsys.readouterr().out.splitlines()[1].endswith("2 of 61")
+
+
+def test_what_the_census_counts_of_another_vendor_is_recorded_beside_cudas(tmp_path: Path) -> None:
+    counted = {word: {"key_number": {"before": before, "after": 0}} for word, before in (("cuda", 61), ("rocm", 24))}
+    (tmp_path / "census.json").write_text(json.dumps({"summary": {"vendors": counted}}))
+    path = tmp_path / "2.6.json"
+    status.update(path, census=recording._key_number(tmp_path / "census.json", "2.6"))
+    census = status.read(path).census
+    assert census == status.CensusSection(61, 0, {"rocm": status.VendorCouplings(24, 0)})
 
 
 def test_an_environment_that_cannot_be_entered_blames_no_patch(

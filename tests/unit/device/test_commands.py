@@ -1,4 +1,4 @@
-"""What ``new-device`` and ``reuse`` answer when there is nothing to do."""
+"""What ``new-device`` and ``reuse`` answer, and what a vendor on the CUDA key gets."""
 
 from __future__ import annotations
 
@@ -8,14 +8,25 @@ import pytest
 
 from decouple.base.paths import find_project
 from decouple.cli import main
+from decouple.device.reuse import load_names
 
 
-def test_the_cuda_key_makes_nothing_and_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cuda_key_makes_a_thin_folder_and_says_what_to_fill_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "torch_acme"
-    assert main(["new-device", "acme", "--key", "CUDA", "--into", str(folder)]) == 2
-    said = capsys.readouterr().err
-    assert "relocated CUDA sources" in said and "next: run `decouple reuse 2.6`, then follow docs/cuda-key.md" in said
-    assert not folder.exists()
+    assert main(["new-device", "acme", "--key", "CUDA", "--into", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert f"next: fill in {folder}/acme.cmake" in said
+    assert f"decouple reuse 2.6 --names {folder}/acme.toml --header {folder}/acme_names.h" in said
+    made = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    assert {"CMakeLists.txt", "acme.cmake", "acme.toml", "include/c10/macros/Macros.h"} <= made.keys()
+    assert 'torch_cuda_option(ACME_HOME "Prefix of acme' in made["acme.cmake"]
+    assert not [path for path, text in made.items() if "newdevice" in (path + text).lower()]
+    names = load_names(folder / "acme.toml")
+    assert names.of("cublasCreate") == "acmeblasCreate"
+    assert main(["new-device", "acme", "--key", "CUDA", "--into", str(folder)]) == 0
+    assert "is up to date with the template" in capsys.readouterr().out
 
 
 def test_a_name_is_needed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,10 @@
 #include <torch/csrc/inductor/aoti_runner/model_container_runner_cuda.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
 #include <torch/csrc/utils/pybind.h>
+#if defined(USE_ROCM) && defined(TORCH_CUDA_CORE_BUILT)
+#include <torch/csrc/jit/codegen/fuser/codegen.h>
+#include <torch/csrc/jit/codegen/fuser/cuda/resource_strings.h>
+#endif
 
 namespace torch::cuda {
 
@@ -196,6 +200,18 @@ void addProfiler(py::module& m) {
 #endif
 }
 
+#ifdef USE_ROCM
+// What a core that was compiled without USE_ROCM leaves to us (patch core-without-use-rocm).
+void setRocmDefaults() {
+  at::globalContext().setBenchmarkCuDNN(true);
+#ifdef TORCH_CUDA_CORE_BUILT
+  namespace texts = jit::fuser::cuda;
+  jit::fuser::gpuTexts() = {
+      texts::half_support_literal, texts::bfloat16_support_literal, &texts::type_declarations_template};
+#endif
+}
+#endif
+
 } // namespace
 
 void addCoreBindings(PyObject* cudac) {
@@ -207,6 +223,9 @@ void addCoreBindings(PyObject* cudac) {
   addStorageHelpers(m);
   addProfiler(m);
   addConfig(cudac);
+#ifdef USE_ROCM
+  setRocmDefaults();
+#endif
 }
 
 } // namespace torch::cuda
