@@ -47,7 +47,8 @@ def to_cpu(value: object) -> object:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_an_operator_gives_what_cuda_gives(name: str) -> None:
     operator, values = OPERATORS[name], make(4, 6)
-    ours = operator(values.to("puone"))
+    with torch.puone.no_fallback():  # to the CPU
+        ours = operator(values.to("puone"))
     torch.testing.assert_close(to_cpu(ours), to_cpu(operator(values.to("cuda"))), rtol=0, atol=0)
     first = ours if isinstance(ours, torch.Tensor) else ours[0]  # type: ignore[index]
     assert first.device == torch.device("puone:0")
@@ -77,7 +78,8 @@ def test_a_view_shares_the_memory_of_what_it_is_a_view_of() -> None:
 def test_in_place_and_out_return_the_tensor_they_were_given() -> None:
     given = make(4, 6).to("puone")
     assert given.relu_() is given and torch.sin(given, out=given) is given
-    assert torch._foreach_add_([given], 1) is None or True
+    torch._foreach_add_([given], 1)
+    assert given.min() >= 1
 
 
 def test_an_output_is_resized_and_its_memory_with_it() -> None:
