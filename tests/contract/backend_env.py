@@ -34,7 +34,9 @@ PACKAGES = (
     "wheel",
     "expecttest",
 )
-
+CUDA_PACKAGES = ("torch==2.6.0", "nvidia-cuda-runtime-cu12==12.4.127", "nvidia-cuda-nvcc-cu12==12.4.131")
+"""PyTorch for CUDA, and what torch_puone is compiled with, without the 2 GB of libraries that a GPU needs."""
+CUDA_NEEDS = ("filelock", "fsspec", "jinja2", "networkx", "sympy==1.13.1", "typing-extensions")
 
 #: compiler flags of a build that is not the usual one, by the name of the sanitizer. Without vptr: with it GCC 12 finds
 #: the static_assert of makeFromUnboxedFunction (ATen/core/boxing/KernelFunction_impl.h) not to be constant.
@@ -71,6 +73,30 @@ def python(torch: str = TORCH) -> Path:
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 raise NoTorchError((done.stderr.strip() or "pip failed").splitlines()[-1])
+            write_atomically(ready, wanted)
+    return binary
+
+
+def cuda_python() -> Path:
+    """The interpreter of an environment with the official wheel of PyTorch for CUDA, installed once; its libraries are
+    the simulated device's. ``$SIMCUDA_TORCH`` names one that is ready.
+
+    Raises NoTorchError.
+    """
+    named = os.environ.get("SIMCUDA_TORCH")
+    if named:
+        return Path(named)
+    home = cache_dir() / "contract" / f"cuda-{name_environment(CUDA_PACKAGES[0].split('==')[1], Path(sys.executable))}"
+    binary = home / "bin" / "python"
+    with locked(home.with_suffix(".lock")):
+        ready, wanted = home / "ready", "\n".join((*CUDA_PACKAGES, *CUDA_NEEDS, *PACKAGES)) + "\n"
+        if not ready.exists() or ready.read_text() != wanted:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+            for words in (["--no-deps", *CUDA_PACKAGES], [*CUDA_NEEDS, *PACKAGES]):
+                command = [str(binary), "-m", "pip", "install", "-q", *words]
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode:
+                    raise NoTorchError((done.stderr.strip() or "pip failed").splitlines()[-1])
             write_atomically(ready, wanted)
     return binary
 

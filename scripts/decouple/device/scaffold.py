@@ -73,8 +73,8 @@ class Scaffolded(Struct, frozen=True):
 
 def check_name(name: str) -> str:
     """Return ``name`` if a device can be called so. Raises UsageError, saying who has it."""
-    if not re.fullmatch(r"[a-z][a-z0-9]*", name):
-        raise UsageError(f"device name {name!r}: lower-case letters and digits, a letter first", next_step="e.g. acme")
+    if not re.fullmatch(r"[a-z]+", name):  # PyTorch reads no digit in a device string (c10/core/Device.cpp)
+        raise UsageError(f"device name {name!r}: lower-case letters alone", next_step="e.g. acme")
     for one in toml.read(_FILE, _TakenFile, mend=f"git checkout {_FILE}").taken:
         if one.has(name):
             raise UsageError(f"device name {name!r} is taken by {one.by}", next_step="choose another, e.g. acme")

@@ -108,8 +108,9 @@ TAKEN = {
     "what another device's name begins with": ["cu", "mp", "xp", "h"],
     "words of C++ and Python, and macros of g++": ["class", "int", "lambda", "linux", "unix", "errno"],
     "functions that headers of the kernels declare": ["time", "signal", "read", "j0"],
-    "this project's own": ["newdevice", "sim"],
+    "this project's own": ["newdevice", "puone", "sim"],
     "no name at all": ["Acme", "9x", "a-b", "", "../x", "a_b"],
+    "what PyTorch cannot read in torch.device(...)": ["pu1", "acme2", "x2y"],
 }
 
 

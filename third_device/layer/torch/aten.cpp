@@ -33,6 +33,7 @@
 #include <ATen/ops/view_native.h>
 #include <ATen/quantized/Quantizer.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
@@ -43,6 +44,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -152,8 +154,7 @@ Tensor& set_nothing(Tensor& self) {
 }
 
 void record_stream(Tensor& self, at::Stream stream) {
-  const c10::DataPtr& data = self.storage().data_ptr();
-  device_memory::record_use(data.get_context(), stream.device_index(), stream.id());
+  c10::impl::getDeviceGuardImpl(kDevice)->recordDataPtrOnStream(self.storage().data_ptr(), stream);
 }
 
 // --- copies ---
@@ -600,8 +601,22 @@ void refuse_foreign_outputs(const c10::OperatorHandle& op, const torch::jit::Sta
   }
 }
 
+const Fallback& fallback() {
+  static const Fallback* instance = make_fallback();
+  return *instance;
+}
+
+void run_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { fallback().run(op, stack); }
+
+// Registers what the layer computes on the host, unless the backend's fallback takes the operator.
+template <typename Kernel>
+void add_host_kernel(torch::Library& m, const char* name, Kernel kernel) {
+  const auto op = c10::Dispatcher::singleton().findSchema({std::string("aten::") + name, ""});
+  if (!op.has_value() || !fallback().takes(*op)) m.impl(name, kernel);
+}
+
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_fallback>());
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -620,26 +635,26 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
   m.impl("is_set_to", TORCH_FN(at::native::is_set_to));
   m.impl("record_stream", TORCH_FN(record_stream));
-  m.impl("_copy_from", TORCH_FN(copy_from));
+  add_host_kernel(m, "_copy_from", TORCH_FN(copy_from));
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
-  m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
-  m.impl("zero_", TORCH_FN(zero_));
-  m.impl("convolution_overrideable", TORCH_FN(convolution));
-  m.impl("convolution_backward_overrideable", TORCH_FN(convolution_backward));
+  add_host_kernel(m, "_local_scalar_dense", TORCH_FN(local_scalar_dense));
+  add_host_kernel(m, "zero_", TORCH_FN(zero_));
+  add_host_kernel(m, "convolution_overrideable", TORCH_FN(convolution));
+  add_host_kernel(m, "convolution_backward_overrideable", TORCH_FN(convolution_backward));
   m.impl("quantize_per_tensor", TORCH_FN(quantize_per_tensor));
   m.impl("_empty_affine_quantized", TORCH_FN(empty_affine_quantized));
   m.impl("_empty_per_channel_affine_quantized", TORCH_FN(empty_per_channel_affine_quantized));
-  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
-  m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
+  add_host_kernel(m, "_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
+  add_host_kernel(m, "_thnn_fused_gru_cell", TORCH_FN(gru_cell));
   // ATen has these for every device, by a DispatchStub that only its own have.
   for (const char* name : {"kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&cpu_fallback>());
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_fallback>());
   }
 }
 
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
-  m.impl("_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
-  m.impl("_thnn_fused_gru_cell", TORCH_FN(gru_cell));
+  add_host_kernel(m, "_thnn_fused_lstm_cell", TORCH_FN(lstm_cell));
+  add_host_kernel(m, "_thnn_fused_gru_cell", TORCH_FN(gru_cell));
 }
 
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
@@ -726,6 +741,14 @@ void complete_fallbacks() {
       if (!op->hasKernelForDispatchKey(theirs) || op->hasKernelForDispatchKey(ours)) continue;
       libraries.back()->impl(toString(name).c_str(), fallback_of(ours));
     }
+  }
+  libraries.push_back(
+      std::make_unique<torch::Library>(torch::Library::IMPL, "aten", DispatchKey::PrivateUse1, __FILE__, __LINE__));
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findSchema(name);
+    if (name.getNamespace() != "aten" || !op.has_value() || !fallback().takes(*op)) continue;
+    if (op->hasKernelForDispatchKey(DispatchKey::PrivateUse1)) continue;  // about memory, or the backend's own
+    libraries.back()->impl(toString(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&run_fallback>());
   }
 }
 

@@ -114,6 +114,7 @@ TD_REPLACEABLE Guard* make_guard() { return new Guard; }
 TD_REPLACEABLE Hooks* make_hooks() { return new Hooks; }
 TD_REPLACEABLE DeviceAllocator* make_device_allocator() { return new DeviceAllocator; }
 TD_REPLACEABLE PinnedAllocator* make_pinned_allocator() { return new PinnedAllocator; }
+TD_REPLACEABLE Fallback* make_fallback() { return new Fallback; }
 TD_REPLACEABLE c10::intrusive_ptr<c10::StorageImpl> make_storage(c10::SymInt bytes, c10::DataPtr data,
                                                                  c10::Allocator* allocator, bool resizable) {
   return storage_of<Storage>(std::move(bytes), std::move(data), allocator, resizable);

@@ -37,8 +37,9 @@ TD_API RandomPlace reserve_random(const at::Generator& generator, uint64_t count
 // operands they do not support: at::native::call_fallback_fn<&third_device::cpu_fallback, ATEN_OP(x)>::call(...).
 TD_API void cpu_fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 // Registers the fallback also for operators that ATen composes of others for any device but the CPU has a kernel of its
-// own for, on quantized and sparse tensors: composed, they fail there or mean something else. Called when the backend's
-// module is loaded, once all kernels are registered; more calls change nothing.
+// own for, on quantized and sparse tensors: composed, they fail there or mean something else; and for those that a
+// fallback of the backend takes (device.h). Called when the backend's module is loaded, once all kernels are registered;
+// more calls change nothing.
 TD_API void complete_fallbacks();
 // The boxed kernel of operators that must not run on the CPU: raises NotImplementedError.
 TD_API void refuse(const c10::OperatorHandle& op, torch::jit::Stack* stack);

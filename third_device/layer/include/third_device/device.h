@@ -302,6 +302,15 @@ Own* tensor_meta_as(const at::Tensor& tensor) {
   return dynamic_cast<Own*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
 }
 
+// Runs the operators that the backend has no kernel for; the layer's leaves them to the CPU.
+struct Fallback {
+  virtual ~Fallback() = default;
+  virtual void run(const c10::OperatorHandle& op, torch::jit::Stack* stack) const { cpu_fallback(op, stack); }
+  // Whether it also runs an operator that PyTorch would compose of others, or that the layer computes on the host: copies
+  // between strides or types, convolutions, recurrent cells.
+  virtual bool takes(const c10::OperatorHandle&) const { return false; }
+};
+
 // Gives a tensor of the device what is to be remembered; the flags that it has stay.
 TD_API void set_tensor_meta(const at::Tensor& tensor, c10::intrusive_ptr<TensorMeta> meta);
 
@@ -311,6 +320,7 @@ Guard* make_guard();
 Hooks* make_hooks();
 DeviceAllocator* make_device_allocator();
 PinnedAllocator* make_pinned_allocator();
+Fallback* make_fallback();
 // `storage_of<Own>(...)` of a class derived from Storage.
 c10::intrusive_ptr<c10::StorageImpl> make_storage(c10::SymInt bytes, c10::DataPtr data, c10::Allocator* allocator,
                                                   bool resizable);

@@ -1,0 +1,18 @@
+"""Builds torch_puone: its library by CMakeLists.txt, with the operators of operators.yaml in it, then its module.
+
+Against the PyTorch that is installed: pip install --no-build-isolation .
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import setup
+
+ROOT = Path(__file__).resolve().parent
+THIRD_DEVICE = Path(os.environ.get("THIRD_DEVICE", ROOT.parent)).resolve()
+sys.path.insert(0, str(THIRD_DEVICE / "layer"))
+
+from backend_build.extension import backend  # noqa: E402
+
+setup(**backend("puone", ROOT, THIRD_DEVICE))

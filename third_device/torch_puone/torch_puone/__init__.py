@@ -1,0 +1,17 @@
+"""PyTorch on the puone device: ``import torch`` loads this by itself, and there is ``torch.puone``."""
+
+
+def _autoload() -> None:
+    """Called by ``import torch`` through the entry point group ``torch.backends``.
+
+    Defined before torch is imported: whoever imports this package first sets off ``import torch``, which calls back
+    here while this file is still being executed.
+    """
+    from torch_puone._layer import activate
+
+    activate("torch_puone")
+
+
+import torch  # noqa: E402, F401 - it may call _autoload
+
+_autoload()

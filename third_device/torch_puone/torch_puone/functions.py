@@ -1,0 +1,65 @@
+"""What ``torch.puone`` has in place of the layer's: memory is CUDA's caching allocator's, which counts it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+__all__ = [
+    "empty_cache",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+]
+
+
+def _cuda_index(device: Any = None) -> int:
+    """The CUDA device behind ``device``: an index, a device of ours, or None for the current one."""
+    torch.cuda.init()
+    index = device if isinstance(device, int) else torch.device(device or "puone").index
+    return torch.puone.current_device() if index is None else index  # type: ignore[attr-defined, no-any-return]
+
+
+def empty_cache() -> None:
+    """Give cached memory that no tensor uses back to the driver, CUDA's own included."""
+    torch.cuda.empty_cache()
+
+
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """Return the statistics of CUDA's caching allocator, for tensors of both devices."""
+    return torch.cuda.memory_stats(_cuda_index(device))
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Return the bytes that tensors hold."""
+    return torch.cuda.memory_allocated(_cuda_index(device))
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """Return the most bytes that tensors held since the last reset."""
+    return torch.cuda.max_memory_allocated(_cuda_index(device))
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Return the bytes taken from the driver."""
+    return torch.cuda.memory_reserved(_cuda_index(device))
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """Return the most bytes taken from the driver since the last reset."""
+    return torch.cuda.max_memory_reserved(_cuda_index(device))
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Start the peaks anew from what is held now."""
+    torch.cuda.reset_peak_memory_stats(_cuda_index(device))
+
+
+def reset_accumulated_memory_stats(device: Any = None) -> None:
+    """Start the sums and counts anew from 0."""
+    torch.cuda.reset_accumulated_memory_stats(_cuda_index(device))
