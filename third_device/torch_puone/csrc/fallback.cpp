@@ -8,6 +8,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/SmallVector.h>
@@ -83,6 +84,15 @@ struct Guard : third_device::Guard {
     if (data.get_deleter() != &release_storage) return;
     auto* twin = static_cast<c10::StorageImpl*>(data.get_context());
     c10::cuda::CUDACachingAllocator::recordStream(twin->data_ptr(), cuda_stream(stream.device_index(), stream.id()));
+  }
+};
+
+// Pinned memory is CUDA's, too: its copies know when a block is free again.
+struct Hooks : third_device::Hooks {
+  bool isPinnedPtr(const void* address) const override { return at::detail::getCUDAHooks().isPinnedPtr(address); }
+  c10::Allocator* getPinnedMemoryAllocator() const override {
+    third_device::ensure_init();
+    return at::detail::getCUDAHooks().getPinnedMemoryAllocator();
   }
 };
 
@@ -343,12 +353,6 @@ Tensor copy_from(const Tensor& source, const Tensor& target, bool non_blocking) 
     Tensor(to).copy_(from, non_blocking);
   }
   if (meets_cuda) call.join_streams(true);
-  if (non_blocking) {
-    for (const Tensor& host : {source, target}) {
-      const int device = (is_ours(source) ? source : target).get_device();
-      if (host.is_cpu()) third_device::pinned_memory::record_use(host.data_ptr(), device, third_device::current_stream(device));
-    }
-  }
   return target;
 }
 
@@ -361,6 +365,7 @@ namespace third_device {
 
 DeviceAllocator* make_device_allocator() { return new puone::Allocator; }
 Guard* make_guard() { return new puone::Guard; }
+Hooks* make_hooks() { return new puone::Hooks; }
 Fallback* make_fallback() { return new puone::Fallback; }
 
 }  // namespace third_device

@@ -3,6 +3,8 @@
 With a GPU ``pytest third_device/torch_puone/tests``; without, the same command behind ``python -m simcuda run``.
 """
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -149,6 +151,12 @@ def test_cuda_keeps_its_own_stream_and_device() -> None:
     assert (torch.cuda.current_stream(), torch.cuda.current_device()) == before
 
 
+def test_asking_for_memory_starts_nothing() -> None:
+    program = "import torch; print(torch.puone.memory_allocated(), torch.puone.is_initialized())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "False"]
+
+
 def test_memory_is_counted_once_and_given_back() -> None:
     before = torch.puone.memory_allocated()
     held = torch.empty(1 << 20, device="puone") + 1
@@ -163,7 +171,7 @@ def test_pinned_memory_is_copied_without_waiting() -> None:
     back = torch.empty_like(values, pin_memory=True)
     back.copy_(there, non_blocking=True)
     torch.puone.synchronize()
-    assert values.is_pinned() and back.equal(values)
+    assert values.is_pinned() and back.is_pinned() and back.equal(values)
 
 
 def test_saved_tensors_come_back(tmp_path: object) -> None:

@@ -31,28 +31,30 @@ def empty_cache() -> None:
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """Return the statistics of CUDA's caching allocator, for tensors of both devices."""
+    """Return the statistics of CUDA's caching allocator, for tensors of both devices; empty before the first use."""
+    if not torch.puone.is_initialized():  # type: ignore[attr-defined]
+        return {}
     return torch.cuda.memory_stats(_cuda_index(device))
 
 
 def memory_allocated(device: Any = None) -> int:
     """Return the bytes that tensors hold."""
-    return torch.cuda.memory_allocated(_cuda_index(device))
+    return int(memory_stats(device).get("allocated_bytes.all.current", 0))
 
 
 def max_memory_allocated(device: Any = None) -> int:
     """Return the most bytes that tensors held since the last reset."""
-    return torch.cuda.max_memory_allocated(_cuda_index(device))
+    return int(memory_stats(device).get("allocated_bytes.all.peak", 0))
 
 
 def memory_reserved(device: Any = None) -> int:
     """Return the bytes taken from the driver."""
-    return torch.cuda.memory_reserved(_cuda_index(device))
+    return int(memory_stats(device).get("reserved_bytes.all.current", 0))
 
 
 def max_memory_reserved(device: Any = None) -> int:
     """Return the most bytes taken from the driver since the last reset."""
-    return torch.cuda.max_memory_reserved(_cuda_index(device))
+    return int(memory_stats(device).get("reserved_bytes.all.peak", 0))
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
