@@ -51,11 +51,9 @@ def by_recipe(repository: Repository, recipe: Recipe, tip: str, merged: Carried,
     tree = tree_after(repository, tip, changes)
     if merged.changes is not None and tree == tree_after(repository, tip, merged.changes):
         return merged
-    notes = (
-        ()
-        if merged.verdict.stops
-        else (Note("", 0, f"merging its old text gives something else: {merged.verdict.value}"),)
-    )
+    notes: tuple[Note, ...] = ()
+    if not merged.verdict.stops:
+        notes = (Note("", 0, f"merging its old text gives something else: {merged.verdict.value}"),)
     if later := holding_since(recipe, read):
         notes += (Note("", 0, f"with rules that hold from {', '.join(later)} on"),)
     made = Carried(merged.name, Verdict.MADE, changes, notes, diff(repository, tip, tree))

@@ -216,7 +216,8 @@ def _faults(recipe: Recipe, stem: str) -> list[str]:
     found += [
         f"new {new.path}: where and where_file go together" for new in recipe.new if new.where and not new.where_file
     ]
-    for table in (*recipe.take, *recipe.edit, *recipe.new):
+    tables: list[Take | Edit | New] = [*recipe.take, *recipe.edit, *recipe.new]
+    for table in tables:
         if table.since and not (re.fullmatch(r"\d+\.\d+", table.since) and table.where):
             found.append(f"since {table.since!r}: a release like 2.14, beside a where that asks the text for it")
     names = [take.name for take in recipe.take]
