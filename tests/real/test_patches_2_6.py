@@ -239,3 +239,17 @@ def test_an_extension_finds_the_package_that_brought_the_bindings(tree: Path, is
         assert callable(ask)
         assert folder in ask("cuda")
         assert folder not in ask("cpu")
+
+
+@pytest.mark.tools("cmake")
+def test_the_core_looks_for_no_rocm_where_one_is_installed(tree: Path, tmp_path: Path) -> None:
+    """Upstream has USE_ROCM on, on Linux, until it finds none; the sources it would compile have moved."""
+    text = (tree / "CMakeLists.txt").read_text(encoding="utf-8")
+    begin, last = (
+        text.index('option(USE_CUDA "Use CUDA" ON)'),
+        'cmake_dependent_option(USE_ROCM "Use ROCm" ON "LINUX" OFF)',
+    )
+    options = text[begin : text.index(last) + len(last)]
+    script = tmp_path / "options.cmake"
+    script.write_text(f"set(LINUX ON)\ninclude(CMakeDependentOption)\n{options}\n" + 'message("ROCm: ${USE_ROCM}")\n')
+    assert subprocess.run(["cmake", "-P", str(script)], capture_output=True, text=True).stderr == "ROCm: OFF\n"
