@@ -90,7 +90,7 @@ FAILING: dict[str, list[list[str]]] = {
     "wheels": [["2.6", "--index", NONE], ["9.9", "--index", NONE], ["2.6", "--index", NONE, "--dest", OUT]],
     "contract": [UNKNOWN, ["2.6", "--device", "nonsense"]],
     "contract-table": [["nonsense"]],
-    "new-device": [["nn"], ["acme", "--key", "CUDA"], ["acme", "--into", "README.md"], ["../x"], []],
+    "new-device": [["nn"], ["acme", "--key", "HIP"], ["acme", "--into", "README.md"], ["../x"], []],
     "reuse": [UNKNOWN, ["2.6", "--tree", NONE], ["2.6", "--names", NONE], ["2.6", "--header", f"{OUT}.h"]],
 }  # fmt: skip
 
