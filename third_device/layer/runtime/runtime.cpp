@@ -1,4 +1,5 @@
 #include <third_device/runtime.h>
+#include <third_device/stable.h>
 
 #include <pthread.h>
 
@@ -179,3 +180,14 @@ void synchronize_device(int device) {
 }
 
 }  // namespace third_device
+
+const td_driver* third_device_table(void) { return third_device_driver(); }
+
+td_status third_device_current_stream(int device, td_stream* stream) {
+  try {
+    *stream = third_device::native_current_stream(device);
+    return TD_OK;
+  } catch (const third_device::Error& error) {
+    return error.status;
+  }
+}
