@@ -205,8 +205,29 @@ class Stream(torch.Stream):
         """Lowest and highest priority; a smaller number is a higher one."""
         return 0, -1
 
+    @property
+    def address(self) -> int:
+        """The driver's own stream, as ``torch.cuda.Stream.cuda_stream`` is CUDA's."""
+        return int(_C.native_stream(self.device_index, self.stream_id))
+
     def __repr__(self) -> str:
         return f"<torch.{NAME}.Stream device={self.device} id={self.stream_id}>"
+
+
+class ExternalStream(Stream):
+    """A stream of the driver that somebody else made and keeps alive as long as this is used; by its address."""
+
+    def __new__(cls, stream_ptr: int, device: Device = None) -> ExternalStream:
+        _lazy_init()
+        index = _index(device)
+        kind = torch._C._autograd.DeviceType.PrivateUse1
+        known = {"device_index": index, "device_type": int(kind)}
+        return super().__new__(cls, stream_id=_C.external_stream(index, stream_ptr), **known)  # type: ignore[return-value]
+
+
+def get_stream_from_external(data_ptr: int, device: Device = None) -> Stream:
+    """Return the stream of the driver at an address as a stream of ours."""
+    return ExternalStream(data_ptr, device)
 
 
 class Event(torch.Event):
@@ -293,6 +314,16 @@ def _sleep(milliseconds: int, stream: torch.Stream | None = None) -> None:
 
 
 # --- memory ---
+
+
+def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
+    """Let the cache of a device take this share of its memory and no more. Raises RuntimeError unless 0 to 1."""
+    _C.set_fraction(_index(device), fraction)
+
+
+def get_per_process_memory_fraction(device: Device = None) -> float:
+    """Return the share of a device's memory that its cache may take."""
+    return float(_C.fraction(_index(device)))
 
 
 def empty_cache() -> None:

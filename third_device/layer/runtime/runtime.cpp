@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -19,6 +20,8 @@ constexpr int kSlots = 1 + kPools * kStreamsPerPool;
 struct DeviceStreams {
   std::array<std::atomic<td_stream>, kSlots> native{};
   std::array<std::atomic<unsigned>, kPools> next{};
+  std::mutex lock;
+  std::vector<td_stream> external;  // under the lock; their ids follow the slots'
 };
 
 std::atomic<bool> started{false};
@@ -150,6 +153,10 @@ StreamId stream_from_pool(int device, int priority) {
 td_stream native_stream(int device, StreamId stream) {
   ensure_init();
   DeviceStreams& streams = streams_of(device);
+  if (stream >= kSlots) {
+    std::lock_guard<std::mutex> hold(streams.lock);
+    if (const auto place = static_cast<size_t>(stream - kSlots); place < streams.external.size()) return streams.external[place];
+  }
   if (stream < 0 || stream >= kSlots) {
     throw Error(TD_INVALID, "no stream with id " + std::to_string(stream) + " on device " + std::to_string(device));
   }
@@ -165,6 +172,17 @@ td_stream native_stream(int device, StreamId stream) {
   check(driver().stream_create(device, stream > kStreamsPerPool ? highest : lowest, &made), "making a stream");
   slot.store(made, std::memory_order_release);
   return made;
+}
+
+StreamId external_stream(int device, td_stream stream) {
+  if (stream == nullptr) throw Error(TD_INVALID, "an external stream has an address, this is null");
+  ensure_init();
+  DeviceStreams& streams = streams_of(device);
+  std::lock_guard<std::mutex> hold(streams.lock);
+  auto found = std::find(streams.external.begin(), streams.external.end(), stream);
+  const auto place = found - streams.external.begin();
+  if (found == streams.external.end()) streams.external.push_back(stream);
+  return kSlots + place;
 }
 
 td_stream native_current_stream(int device) { return native_stream(device, current_stream(device)); }
