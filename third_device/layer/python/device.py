@@ -6,6 +6,7 @@ The names and meanings are those of ``torch.cuda`` wherever both have one, so th
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -157,6 +158,11 @@ class _Properties:
         self.major: int = values["major"]
         self.minor: int = values["minor"]
         self.units: int = values["units"]
+
+    @property
+    def multi_processor_count(self) -> int:
+        """The units, by the name that Inductor asks for (torch/_inductor/runtime/hints.py: DeviceProperties.create)."""
+        return self.units
 
     def __repr__(self) -> str:
         return f"{NAME}Properties({', '.join(f'{key}={value!r}' for key, value in vars(self).items())})"
@@ -407,6 +413,8 @@ def __getattr__(name: str) -> Any:
         return _default_generators()
     if name in _legacy.TYPES:
         return _legacy.TYPES[name]
+    if name in ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen"):  # Inductor asks
+        return importlib.import_module(f"{__package__}.inductor").CLASSES[name]
     raise AttributeError(f"module 'torch.{NAME}' has no attribute {name!r}")
 
 
