@@ -65,6 +65,12 @@ def _span(tensor: torch.Tensor) -> int:
 class Scheduling(CppScheduling):  # type: ignore[misc]  # torch need not be typed for who checks this
     """Kernels for CPUs, noted as such in the code that calls them."""
 
+    def codegen_node(self, node: Any) -> None:
+        # 2.13 takes a device that it does not know for one of Triton's (torch/_inductor/utils.py: get_current_backend),
+        # whose variables carry no types, which kernels for CPUs need.
+        with V.graph.set_current_device(torch.device("cpu")):
+            super().codegen_node(node)
+
     def define_kernel(self, src_code: str, nodes: Any, kernel_args: Any = None) -> str:
         name: str = super().define_kernel(src_code, nodes, kernel_args)
         arguments = self.kernel_group.args if kernel_args is None else kernel_args
