@@ -146,7 +146,8 @@ def make_transformer() -> torch.nn.Module:
         def __init__(self) -> None:
             super().__init__()
             self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(16) for _ in range(2))
-            self.project, self.out = torch.nn.Linear(16, 48), torch.nn.Linear(16, 16)
+            # no bias: that of the keys has no gradient but rounding, which AdamW makes as large as any
+            self.project, self.out = torch.nn.Linear(16, 48, bias=False), torch.nn.Linear(16, 16)
             self.wide, self.narrow = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
