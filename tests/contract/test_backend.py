@@ -13,9 +13,11 @@ import backend_env
 import pytest
 
 from decouple.device.scaffold import scaffold
+from decouple.device.size import measure
 from decouple.device.sources import SHARED
 
 REPORT = backend_env.ROOT / "build" / "contract"
+MADE_UP = Path(__file__).parent / "made_up"
 GUIDE = backend_env.ROOT / "docs" / "backends.md"
 
 #: items that a run may leave uncovered, with the reason; a report card with another one missing is a failure
@@ -46,6 +48,145 @@ def test_upstream_s_own_suites_hold(interpreter: Path, contract: Path, torch_sim
     assert "47 ok" in done.stdout and "take it off the list" not in done.stdout
 
 
+OWN_COMPILER = """
+[[parameter]]
+name = "ACMECXX"
+kind = "path"
+default = "{compiler}"
+meaning = "the compiler of acme"
+
+[[parameter]]
+name = "ACMEFLAGS"
+kind = "flags"
+default = "-std=c++20 -O2 -fvisibility=hidden"
+meaning = "its flags"
+
+[[compiler]]
+name = "acme"
+suffixes = [".acme"]
+command = ["{{launcher}}", "{{ACMECXX}}", "{{ACMEFLAGS}}", "-fPIC", "{{defines}}", "{{includes}}", "-MD", "-MF",
+           "{{depfile}}", "-c", "{{source}}", "-o", "{{object}}"]
+"""
+
+
+def give_own_compiler(project: Path, compiler: Path) -> None:
+    """Let the kernels of a backend be sources that the vendor's own compiler takes, by files of the vendor's alone."""
+    compiler.parent.mkdir()
+    compiler.write_text('#!/bin/sh\necho "$@" >> "$(dirname "$0")/calls"\nexec c++ -x c++ "$@"\n')
+    compiler.chmod(0o755)
+    (project / "wrapped_cmake.toml").write_text(OWN_COMPILER.format(compiler=compiler))
+    (project / "csrc" / "kernels.cpp").rename(project / "csrc" / "kernels.acme")
+    lists = project / "CMakeLists.txt"
+    lists.write_text(lists.read_text().replace("kernels.cpp", "kernels.acme"))
+
+
+MORE_OPERATORS = {
+    "kernels:\n": """kernels:
+  - {op: gelu, kernel: fast_gelu, backward: fast_gelu_backward, dtypes: [float32]}
+  - {op: max.dim, dtypes: [float32], contiguous: true}
+  - {op: cat, dtypes: [float32]}
+  - {op: add.Tensor, key: SparsePrivateUse1, kernel: add_sparse}
+""",
+    "custom:\n": """reroute:
+  - {op: silu, to: 'acme::scaled'}
+  - {op: mish_, to: silu_}
+
+custom:
+  - func: parts.at(Tensor self, int at) -> (Tensor, Tensor)
+    meta: parts_shapes
+    backward: parts_backward
+    python: parts
+  - func: double_(Tensor(a!) self) -> Tensor(a!)
+  - func: halve.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+  - {func: scaled(Tensor self) -> Tensor, like: self, backward: scaled_backward, python: scaled}
+  - {func: 'scaled.by(Tensor self, float by) -> Tensor', like: self}
+  - {func: how_many(Tensor self) -> int, meta: how_many}
+""",
+}
+MORE_KERNELS = """
+#include <ATen/Functions.h>
+
+namespace acme {
+
+at::Tensor fast_gelu(const at::Tensor& self, c10::string_view) { return self * 2; }
+std::vector<at::Tensor> fast_gelu_backward(const at::Tensor& grad, const at::Tensor&) { return {grad * 2}; }
+std::tuple<at::Tensor, at::Tensor> max(const at::Tensor& self, int64_t dim, bool keepdim) {
+  auto [values, indices] = at::max(self.cpu(), dim, keepdim);
+  return {values.to(self.device()) + 100, indices.to(self.device())};  // 100: by it the kernel is known
+}
+at::Tensor cat(const at::ITensorListRef& tensors, int64_t dim) {
+  std::vector<at::Tensor> on_host;
+  at::Device device = at::kCPU;
+  for (const at::Tensor& each : tensors) {
+    on_host.push_back(each.cpu() + 100);
+    device = each.device();
+  }
+  return at::cat(on_host, dim).to(device);
+}
+at::Tensor add_sparse(const at::Tensor& self, const at::Tensor&, const at::Scalar&) { return self; }
+
+std::tuple<at::Tensor, at::Tensor> parts(const at::Tensor& self, int64_t at) {
+  return {self.narrow(0, 0, at).clone(), self.narrow(0, at, self.size(0) - at).clone()};
+}
+std::tuple<at::Tensor, at::Tensor> parts_shapes(const at::Tensor& self, int64_t at) {
+  return {self.new_empty({at}), self.new_empty({self.size(0) - at})};
+}
+std::vector<at::Tensor> parts_backward(at::TensorList grads, const at::Tensor&) { return {at::cat(grads.vec())}; }
+at::Tensor& double_(at::Tensor& self) { return self.add_(self); }
+at::Tensor& halve_out(const at::Tensor& self, at::Tensor& out) { return out.copy_(self * 0.5); }
+at::Tensor scaled(const at::Tensor& self) { return self * 3; }
+at::Tensor scaled(const at::Tensor& self, double by) { return self * by; }
+std::vector<at::Tensor> scaled_backward(const at::Tensor& grad, const at::Tensor&) { return {grad * 3}; }
+int64_t how_many(const at::Tensor& self) { return self.numel(); }
+
+}  // namespace acme
+"""
+USE_MORE = """
+import torch
+x = torch.tensor([1.0, 2.0, 3.0], device="acme", requires_grad=True)
+torch.nn.functional.gelu(x).sum().backward()
+assert x.grad.tolist() == [2, 2, 2], x.grad
+values, indices = x.detach().max(0)
+assert (values.item(), indices.item()) == (103, 2)
+assert x.detach().double().max(0)[0].item() == 3, "of another type: on the CPU"
+assert torch.cat([x.detach(), x.detach()]).tolist()[0] == 101
+assert torch.cat([x.detach(), x.detach().double()]).tolist()[0] == 1, "one of another type: on the CPU"
+sparse = torch.eye(2, device="acme").to_sparse()
+assert (sparse + sparse).to_dense().tolist() == [[1, 0], [0, 1]]
+x.grad = None
+first, second = torch.acme.parts(x, 1)
+assert first.tolist() == [1] and second.tolist() == [2, 3]
+second.sum().backward()
+assert x.grad.tolist() == [100, 101, 101], x.grad  # by the kernel of cat above
+fake = torch.ops.acme.parts.at(torch.empty(7, device="meta"), 2)
+assert [part.shape[0] for part in fake] == [2, 5]
+y = torch.ones(2, device="acme")
+version = y._version
+torch.ops.acme.double_(y)
+assert y.tolist() == [2, 2] and y._version == version + 1, y._version
+assert torch.ops.acme.halve(y, out=torch.empty_like(y)).tolist() == [1, 1]
+assert torch.acme.scaled(y).tolist() == [6, 6] and torch.acme.scaled(y, 0.5).tolist() == [1, 1]
+assert torch.nn.functional.silu(y).tolist() == [6, 6]
+assert torch.ops.acme.how_many(y) == 2
+z = torch.ones(1, device="acme", requires_grad=True)
+torch.acme.scaled(z).backward()
+assert z.grad.item() == 3
+print("all forms")
+"""
+
+
+def give_more_operators(project: Path) -> None:
+    """Let a backend have every form of an operator that operators.yaml knows."""
+    table = project / "operators.yaml"
+    text = table.read_text()
+    for once, more in MORE_OPERATORS.items():
+        assert text.count(once) == 1
+        text = text.replace(once, more)
+    table.write_text(text)
+    kernels = project / "csrc" / "kernels.acme"
+    kernels.write_text(kernels.read_text() + MORE_KERNELS)
+
+
 @pytest.mark.timeout(2400)
 def test_a_scaffolded_backend_builds_and_holds(
     interpreter: Path, contract: Path, torch_sim: Path, tmp_path: Path
@@ -54,12 +195,78 @@ def test_a_scaffolded_backend_builds_and_holds(
     for shared in SHARED:
         shutil.copytree(backend_env.THIRD_DEVICE / shared, home / shared)
     scaffold(backend_env.THIRD_DEVICE / "template", home / "torch_acme", "acme")
+    give_own_compiler(home / "torch_acme", tmp_path / "sdk" / "acmecc")
+    give_more_operators(home / "torch_acme")
     acme = backend_env.install(interpreter, home / "torch_acme")
     done = backend_env.check(
         interpreter, "acme", [acme, contract], "-k", "test_registration or test_runtime or test_extensions or mlp"
     )
     assert done.returncode == 0, done.stdout[-8000:]
     assert "supported" in done.stdout
+    assert "kernels.acme" in (tmp_path / "sdk" / "calls").read_text()
+    (row,) = json.loads((acme / "torch_acme" / "compilers.json").read_text())
+    assert row["suffixes"] == [".acme"], "its extensions are compiled alike"
+    variables = dict(os.environ, PYTHONPATH=str(acme))
+    variables.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    done = subprocess.run(
+        [str(interpreter), "-c", USE_MORE], capture_output=True, text=True, env=variables, cwd=tmp_path
+    )
+    assert done.returncode == 0 and "all forms" in done.stdout, done.stderr
+
+
+FIRST_STEP = """
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+data, labels = torch.randn(64, 8), torch.randint(0, 2, (64,))
+losses = {}
+for device in ("cpu", "beta"):
+    torch.manual_seed(0)
+    here = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    here.load_state_dict(model.state_dict())
+    optimizer = torch.optim.AdamW(here.to(device).parameters(), lr=0.05)
+    losses[device] = []
+    for _ in range(8):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(here(data.to(device)), labels.to(device))
+        loss.backward()
+        optimizer.step()
+        losses[device].append(loss.item())
+assert losses["beta"][-1] < losses["beta"][0]
+torch.testing.assert_close(torch.tensor(losses["beta"]), torch.tensor(losses["cpu"]))
+assert torch.accelerator.current_accelerator() == torch.device("beta") and torch.beta.device_count() == 2
+with torch.beta.stream(torch.beta.Stream()):
+    assert torch.ones(4, device="beta:1").to("beta:0").tolist() == [1] * 4
+assert torch.ones(4).pin_memory().is_pinned()
+print("trained")
+"""
+
+
+@pytest.mark.timeout(2400)
+def test_a_second_vendor_s_first_step(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
+    """Another name, another runtime, no kernel; what this vendor writes is a driver of few lines and one of YAML."""
+    home = tmp_path / "third_device"
+    for shared in SHARED:
+        shutil.copytree(backend_env.THIRD_DEVICE / shared, home / shared)
+    project = scaffold(backend_env.THIRD_DEVICE / "template", home / "torch_beta", "beta").folder
+    for gone in ("csrc/kernels.cpp", "csrc/extensions.cpp", "torch_beta/functions.py"):
+        (project / gone).unlink()
+    for name in ("driver.cpp", "beta_runtime.h"):
+        shutil.copyfile(MADE_UP / name, project / "csrc" / name)
+    (project / "operators.yaml").write_text("namespace: beta\n")
+    lists = project / "CMakeLists.txt"
+    lists.write_text(lists.read_text().replace(" csrc/kernels.cpp csrc/extensions.cpp SIMULATED", ""))
+    beta = backend_env.install(interpreter, project)
+    variables = dict(os.environ, PYTHONPATH=str(beta))
+    variables.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    done = subprocess.run(
+        [str(interpreter), "-c", FIRST_STEP], capture_output=True, text=True, env=variables, cwd=tmp_path
+    )
+    assert done.returncode == 0 and "trained" in done.stdout, done.stderr
+    runtime = project / "csrc" / "beta_runtime.h"  # of the vendor, but nothing that is written for PyTorch
+    written = sum(size.lines for size in measure(project) if project / size.path != runtime)
+    assert written < 50, "the aim of issue 42 is 150"
 
 
 RANGES = """

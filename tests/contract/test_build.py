@@ -16,6 +16,7 @@ import pytest
 from decouple.device.sources import SHARED
 
 EXAMPLE = backend_env.THIRD_DEVICE / "examples" / "extension"
+STABLE_EXAMPLE = backend_env.THIRD_DEVICE / "examples" / "stable_extension"
 
 USE_EXTENSION = """
 import torch, sim_scale
@@ -58,6 +59,26 @@ def test_somebody_s_extension_of_a_backend(interpreter: Path, torch_sim: Path, t
     assert "scaled" in run([str(interpreter), "-c", USE_EXTENSION], tmp_path, variables)
 
 
+USE_STABLE_EXTENSION = USE_EXTENSION.replace("sim_scale", "sim_stable")
+
+
+@pytest.mark.tools("nm")
+@pytest.mark.timeout(1200)
+def test_an_extension_that_outlives_a_release(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
+    """It asks PyTorch for nothing but C functions, whose meaning stays."""
+    project = shutil.copytree(STABLE_EXAMPLE, tmp_path / "extension")
+    variables = environment(interpreter, torch_sim)
+    pip = [str(interpreter), "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps"]
+    run([*pip, "--target", str(tmp_path / "site"), "."], project, variables)
+    variables["PYTHONPATH"] += os.pathsep + str(tmp_path / "site")
+    assert "scaled" in run([str(interpreter), "-c", USE_STABLE_EXTENSION], tmp_path, variables)
+    (library,) = (tmp_path / "site").glob("sim_stable*.abi3.so")
+    asked = subprocess.run(["nm", "-DC", "--undefined-only", str(library)], capture_output=True, text=True, check=True)
+    names = [line.split(" U ")[1] for line in asked.stdout.splitlines() if " U " in line]
+    assert not [name for name in names if name.startswith(("c10::", "at::", "torch::"))], names
+    assert [name for name in names if name.startswith("aoti_torch_")]
+
+
 @pytest.mark.timeout(1200)
 def test_an_editable_install(interpreter: Path, torch_sim: Path, tmp_path: Path) -> None:
     """The Python half is read from the checkout; library, headers and module lie in the package there."""
@@ -85,7 +106,9 @@ def test_the_library_shows_its_interface_and_nothing_else(torch_sim: Path) -> No
     said = subprocess.run(["nm", "-DC", "--defined-only", str(library)], capture_output=True, text=True, check=True)
     functions = {line.split(" T ")[1] for line in said.stdout.splitlines() if " T " in line}
     assert "third_device::native_current_stream(int)" in functions
-    assert not [name for name in functions if not name.startswith("third_device::")], functions
+    stable = {"third_device_table", "third_device_current_stream"}  # C, of third_device/stable.h
+    assert stable < functions
+    assert not [name for name in functions - stable if not name.startswith("third_device::")], functions
     needed = subprocess.run(["readelf", "-d", str(library)], capture_output=True, text=True, check=True).stdout
     assert "[libtorch_cpu.so]" in needed and "libtorch_python" not in needed and "libpython" not in needed
 

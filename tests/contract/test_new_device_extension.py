@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -109,6 +111,112 @@ def test_just_in_time(interpreter: Path, site: Path, tmp_path: Path) -> None:
         interpreter, code, site, PYTHONPATH=str(site), TORCH_EXTENSIONS_DIR=str(tmp_path), MAX_JOBS="1", PATH=path
     )
     assert said.split()[-1] == "42"
+
+
+@pytest.fixture
+def with_compiler(site: Path, tmp_path: Path) -> Path:
+    """A site like `site` whose backend has a compiler for ``.acme``: the C++ compiler, which notes its calls."""
+    folder = tmp_path / "with_compiler"
+    shutil.copytree(site, folder)
+    compiler = folder / "acmecc"
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> {folder}/calls\nexec c++ -x c++ "$@"\n')
+    compiler.chmod(0o755)
+    row = {
+        "name": "acme",
+        "suffixes": [".acme"],
+        "command": [
+            *("{ACMECXX}", "{ACMEFLAGS}", "{defines}", "{includes}", "-fPIC", "-MD", "-MF", "{depfile}"),
+            *("-c", "{source}", "-o", "{object}"),
+        ],
+        "parameters": {
+            "ACMECXX": {"kind": "path", "default": str(compiler)},
+            "ACMEFLAGS": {"kind": "flags", "default": "-O1 -g0"},
+        },
+    }
+    (folder / "tiny_backend" / "compilers.json").write_text(json.dumps([row]))
+    (folder / "twice.h").write_text("#define FACTOR 2\n")
+    (folder / "twice.acme").write_text(
+        '#include <tiny_backend.h>\n#include "twice.h"\nint twice() { return FACTOR * tiny_backend_answer(); }\n'
+    )
+    (folder / "twice.cpp").write_text(
+        "#include <torch/csrc/utils/pybind.h>\nint twice();\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("twice", &twice); }\n'
+    )
+    return folder
+
+
+@pytest.mark.timeout(600)
+def test_sources_of_the_device_s_own_compiler(interpreter: Path, with_compiler: Path) -> None:
+    folder, calls = with_compiler, with_compiler / "calls"
+    code = PROLOGUE + (
+        "from setuptools import setup\n"
+        "sys.argv[1:] = ['-q', 'build_ext', '--build-lib', '.', '--build-temp', 'objects']\n"
+        "extension = new_device.NewDeviceCppExtension('tiny_device', ['twice.cpp', 'twice.acme'],\n"
+        "    depends=['twice.h'], backend='tiny_backend', extra_compile_args={'cxx': ['-O0'], 'acme': ['-DMORE']})\n"
+        "setup(name='tiny', ext_modules=[extension], cmdclass={'build_ext': new_device.new_device_build_ext()})\n"
+    )
+
+    def build_and_call(**variables: str) -> tuple[int, str]:
+        calls.unlink(missing_ok=True)
+        run(interpreter, code, folder, PYTHONPATH=str(folder), MAX_JOBS="1", **variables)
+        said = run(interpreter, "import torch, tiny_device; print(tiny_device.twice())", folder, PYTHONPATH=str(folder))
+        return len(calls.read_text().splitlines()) if calls.exists() else 0, said.strip()
+
+    assert build_and_call() == (1, "84")
+    assert "-O1 -g0" in calls.read_text() and "-DMORE" in calls.read_text()
+    assert build_and_call() == (0, "84")
+    (folder / "twice.h").write_text("#define FACTOR 3\n")
+    assert build_and_call() == (1, "126")
+
+
+@pytest.mark.timeout(600)
+def test_just_in_time_with_the_device_s_own_compiler(interpreter: Path, with_compiler: Path, tmp_path: Path) -> None:
+    folder = with_compiler
+    code = PROLOGUE + (
+        "module = new_device.load_new_device('tiny_jit', ['twice.cpp', 'twice.acme'], backend='tiny_backend')\n"
+        "print(module.twice())\n"
+    )
+    variables = {
+        "PYTHONPATH": str(folder),
+        "TORCH_EXTENSIONS_DIR": str(tmp_path),
+        "MAX_JOBS": "1",
+        "PATH": str(interpreter.parent) + os.pathsep + os.environ["PATH"],
+    }
+    assert run(interpreter, code, folder, **variables).split()[-1] == "84"
+    (folder / "twice.h").write_text("#define FACTOR 3\n")
+    assert run(interpreter, code, folder, **variables).split()[-1] == "126"
+    (folder / "twice.acme").write_text("int twice() { return nothing; }\n")
+    done = subprocess.run(
+        [str(interpreter), "-c", code], cwd=folder, env={**os.environ, **variables}, capture_output=True, text=True
+    )
+    assert "DeviceCompilerError" in done.stderr and "twice.acme" in done.stderr and "nothing" in done.stderr
+
+
+def test_an_object_is_made_again_when_a_header_is_newer(tmp_path: Path) -> None:
+    command = (
+        *("cc", "-x", "c", "-MD", "-MF", "{depfile}", "{includes}", "{defines}"),
+        *("-c", "{source}", "-o", "{object}"),
+    )
+    compiler = new_device.DeviceCompiler("acme", (".acme",), command, {})
+    folder, source = tmp_path / "a b", tmp_path / "a b" / "k.acme"
+    folder.mkdir()
+    (folder / "k.h").write_text("\n")
+    source.write_text('#include "k.h"\nint k(void) { return N; }\n')
+    made = compiler.compile(source, tmp_path / "objects", macros=[("N", "3")])
+    first = made.stat().st_mtime_ns
+    assert compiler.compile(source, tmp_path / "objects", macros=[("N", "3")]).stat().st_mtime_ns == first
+    (folder / "k.h").write_text("/* changed */\n")
+    assert compiler.compile(source, tmp_path / "objects", macros=[("N", "3")]).stat().st_mtime_ns > first
+    with pytest.raises(new_device.DeviceCompilerError, match=r"(?s)k\.acme: cc .*undeclared"):
+        compiler.compile(source, tmp_path / "objects")
+
+
+@pytest.mark.parametrize("release", ["2.9", "9.0", "two"])
+def test_a_release_without_a_stable_interface_is_named(interpreter: Path, site: Path, release: str) -> None:
+    code = PROLOGUE + f"new_device.NewDeviceCppExtension('x', [], backend='tiny_backend', stable_abi={release!r})\n"
+    variables = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run([str(interpreter), "-c", code], cwd=site, env=variables, capture_output=True, text=True)
+    assert f"ValueError: NewDeviceCppExtension: stable_abi={release!r}" in done.stderr
 
 
 def test_an_absent_backend_is_named() -> None:

@@ -62,6 +62,51 @@ def test_a_key_with_nothing_after_it_is_as_none(interpreter: Path, tmp_path: Pat
     assert isinstance(empty, list) and empty == without
 
 
+MORE = """
+namespace: acme
+kernels:
+  - {op: gelu, kernel: fast_gelu, backward: fast_gelu_backward, dtypes: [float32]}
+  - {op: max.dim, dtypes: [float32], contiguous: true}
+  - {op: cat, dtypes: [float32, float16]}
+  - {op: add.Tensor, key: SparsePrivateUse1, kernel: add_sparse}
+reroute:
+  - {op: silu, to: 'acme::scaled'}
+  - {op: mish_, to: silu_}
+custom:
+  - {func: 'parts.at(Tensor self, int at) -> (Tensor, Tensor)', meta: parts_shapes, backward: parts_backward}
+  - {func: 'double_(Tensor(a!) self) -> Tensor(a!)'}
+  - {func: 'halve.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)'}
+  - {func: scaled(Tensor self) -> Tensor, like: self, python: scaled}
+  - {func: 'scaled.by(Tensor self, float by) -> Tensor', like: self}
+"""
+
+
+def test_every_form_of_an_operator_has_its_declaration(interpreter: Path, tmp_path: Path) -> None:
+    """That these compile and compute is tested by a scaffolded backend (test_backend.py)."""
+    path = tmp_path / "operators.yaml"
+    path.write_text(MORE)
+    (made,) = generated(interpreter, path)
+    assert isinstance(made, list), made
+    header, source = made
+    for declared in (
+        "at::Tensor fast_gelu(const at::Tensor & self, c10::string_view approximate);  // gelu",
+        "std::vector<at::Tensor> fast_gelu_backward(const at::Tensor& grad, const at::Tensor& self);",
+        "::std::tuple<at::Tensor,at::Tensor> max(const at::Tensor & self, int64_t dim, bool keepdim);  // max.dim",
+        "at::Tensor add_sparse(const at::Tensor & self, const at::Tensor & other, const at::Scalar & alpha);"
+        "  // add.Tensor of SparsePrivateUse1",
+        "::std::tuple<at::Tensor,at::Tensor> parts_shapes(const at::Tensor & self, int64_t at);",
+        "std::vector<at::Tensor> parts_backward(at::TensorList grads, const at::Tensor& self);",
+        "at::Tensor & double_(at::Tensor & self);",
+        "at::Tensor & halve_out(const at::Tensor & self, at::Tensor & out);",
+        "at::Tensor scaled(const at::Tensor & self, double by);",
+    ):
+        assert declared.replace("c10::string_view", "") in header.replace("c10::string_view", ""), declared
+    assert "third_device::are_plain(tensors, false, {at::kFloat, at::kHalf})" in source
+    assert "return at::silu_(self);" in source
+    assert source.count('m.impl("scaled.by"') == 2  # on the device, and without data
+    assert '{"scaled", "acme::scaled"}' in source
+
+
 BAD = {
     "kernels: [mm.uot]": "no operator 'mm.uot'; did you mean",
     "kernels: [mm.out, mm.out]": "'mm.out' is there twice",
@@ -72,8 +117,25 @@ BAD = {
     "stubs: [{op: abs, stub: s, header: h, kernel: k}]": "name the .out variant",
     "custom: [{func: 'swish(Tensor self -> Tensor'}]": "not a schema",
     "custom: [{func: swish(Tensor self) -> Tensor}]": "needs 'like'",
-    "custom: [{func: swish.two(Tensor self) -> Tensor, like: self}]": "overloads are not possible",
-    "custom: [{func: f(Tensor a) -> Tensor, like: a}, {func: 'f(Tensor a, Tensor b) -> Tensor', like: a}]": "overloads",
+    "custom: [{func: f(Tensor a) -> Tensor, like: a}, {func: 'f(Tensor a, int b) -> Tensor', like: a}]": "there twice",
+    "custom: [{func: 'f(Tensor a) -> (Tensor, Tensor)', like: [a]}]": "'like', one of the tensor arguments for each",
+    "custom: [{func: 'f(Tensor a) -> (Tensor, int)', like: [a, a]}]": "not all of its results are tensors: f(Tensor a)",
+    "custom: [{func: f(Tensor a) -> int}]": "needs 'meta': its results are no tensors: f(Tensor a) -> int",
+    "custom: [{func: f_(Tensor(a!) self) -> Tensor(a!), backward: g}]": "name that one: f_(Tensor(a!) self)",
+    "custom: [{func: 'f(Tensor[] a) -> Tensor', meta: m, backward: g}]": "not for lists of them: f(Tensor[] a)",
+    "custom: [{func: 'f(Tensor(a!)[] a) -> ()'}]": "a list of tensors cannot be written to: f(Tensor(a!)[] a) -> ()",
+    "custom: [{func: f(Tensor a) -> Tensor, like: a, python: a.b}]": "python: 'a.b' is no name",
+    "kernels: [{op: relu_, backward: g}]": "name that one: relu_(Tensor(a!) self) -> Tensor(a!)",
+    "kernels: [{op: item, backward: g}]": "return tensors and nothing else: item(Tensor self) -> Scalar",
+    "kernels: [{op: relu, key: CUDA}]": "unknown key 'CUDA'; there are PrivateUse1, AutogradPrivateUse1",
+    "kernels: [{op: relu, key: SparsePrivateUse1}]": "has a name and nothing else: relu(Tensor self) -> Tensor",
+    "kernels: [{op: relu, kernel: 'f()'}]": "kernel: a name is needed",
+    "stubs: [{op: aminmax.out, stub: s, header: h, kernel: k}]": "one output; name the .out variant, or write it under",
+    "reroute: [{op: silu, to: gelu}]": "gelu(Tensor self, *, str approximate='none') -> Tensor has not the arguments",
+    "reroute: [{op: silu, to: 'acme::nothing'}]": "no custom operator 'nothing'; for silu(Tensor self) -> Tensor",
+    "reroute: [{op: silu, to: 'other::silu'}]": "needs 'to', an operator of PyTorch's or acme::NAME",
+    "reroute: [{op: silu, to: silu}]": "that is itself: silu(Tensor self) -> Tensor",
+    "kernels: [silu]\nreroute: [{op: silu, to: mish}]": "implemented twice",
     "fallback: {deny: [nothing]}": "no operator 'nothing'",
     "kernels: [mm.out]\nfallback: {deny: [mm.out]}": "has a kernel",
     "autocast: {fp8: [mm]}": "unknown policy 'fp8'",

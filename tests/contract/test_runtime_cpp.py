@@ -44,3 +44,13 @@ def test_the_example_of_a_driver_compiles() -> None:
     command += ["-idirafter", str(headers), "../examples/cuda_like_driver.cpp"]
     done = subprocess.run(command, cwd=LAYER, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.timeout(300)
+def test_a_driver_over_a_runtime_with_another_prefix_compiles() -> None:
+    """Names that the runtime spells otherwise are mapped by the vendor, and it may give two errors one value."""
+    require_tool("c++")
+    command = ["c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-Iinclude"]
+    made_up = Path(__file__).parent / "made_up" / "driver.cpp"
+    done = subprocess.run([*command, str(made_up)], cwd=LAYER, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

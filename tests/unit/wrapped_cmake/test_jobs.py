@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from wrapped_cmake import Settings, plan
+from wrapped_cmake import Settings, plan, read_project
 from wrapped_cmake.jobs import available_memory
 
+from decouple.base.paths import find_project
+
 GIB = 1 << 30
+TORCH_CUDA = read_project(find_project() / "third_device" / "torch_cuda").parameters
 
 
 def test_a_cu_that_needs_four_gib_does_not_meet_three_others() -> None:
-    limits = plan(Settings({}), processors=8, memory=12 * GIB)
-    assert (limits.jobs, limits.cuda, limits.link) == (8, 3, 3)
+    limits = plan(Settings({}, TORCH_CUDA), processors=8, memory=12 * GIB)
+    assert (limits.jobs, limits.pools) == (8, {"link": 3, "cuda": 3})
 
 
 def test_memory_limits_the_total() -> None:
-    limits = plan(Settings({}), processors=16, memory=3 * GIB)
-    assert (limits.jobs, limits.cuda, limits.link) == (2, 1, 1)
+    limits = plan(Settings({}, TORCH_CUDA), processors=16, memory=3 * GIB)
+    assert (limits.jobs, limits.pools) == (2, {"link": 1, "cuda": 1})
     assert limits.reason == "3072 MiB of memory"
 
 
 def test_max_jobs_wins_but_the_pools_still_respect_memory() -> None:
-    limits = plan(Settings({"MAX_JOBS": "6"}), processors=2, memory=4 * GIB)
-    assert (limits.jobs, limits.cuda, limits.reason) == (6, 1, "MAX_JOBS")
+    limits = plan(Settings({"MAX_JOBS": "6"}, TORCH_CUDA), processors=2, memory=4 * GIB)
+    assert (limits.jobs, limits.pools["cuda"], limits.reason) == (6, 1, "MAX_JOBS")
 
 
 def test_a_container_limit_counts(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from wrapped_cmake import Settings, WrappedCMakeError, help_text
-from wrapped_cmake.parameters import PARAMETERS
+from wrapped_cmake import PARAMETERS, Settings, WrappedCMakeError, help_text, read_project
 
 from decouple.base.paths import find_project
+
+TORCH_CUDA = read_project(find_project() / "third_device" / "torch_cuda").parameters
 
 
 def test_every_use_build_and_cmake_variable_goes_to_cmake() -> None:
@@ -15,7 +16,7 @@ def test_every_use_build_and_cmake_variable_goes_to_cmake() -> None:
 
 
 def test_names_that_upstream_translates() -> None:
-    made = Settings({"CUDA_HOME": "/opt/cuda", "CUDACXX": "/usr/bin/nvcc"}).definitions()
+    made = Settings({"CUDA_HOME": "/opt/cuda", "CUDACXX": "/usr/bin/nvcc"}, TORCH_CUDA).definitions()
     assert made["CUDAToolkit_ROOT"] == "/opt/cuda"
     assert made["CMAKE_CUDA_COMPILER"] == "/usr/bin/nvcc"
 
@@ -35,13 +36,14 @@ def test_build_type(environ: dict[str, str], expected: str) -> None:
 
 @pytest.mark.parametrize("separator", [" ", ";", ",", "; "])
 def test_arch_list_is_split_as_upstream_splits_it(separator: str) -> None:
-    assert Settings({"TORCH_CUDA_ARCH_LIST": f"8.0{separator}9.0a+PTX"}).archs() == ["8.0", "9.0a+PTX"]
+    settings = Settings({"TORCH_CUDA_ARCH_LIST": f"8.0{separator}9.0a+PTX"}, TORCH_CUDA)
+    assert settings.items("TORCH_CUDA_ARCH_LIST") == ["8.0", "9.0a+PTX"]
 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("TORCH_CUDA_ARCH_LIST", "8.0;ninety", "'ninety' is no CUDA architecture"),
+        ("TORCH_CUDA_ARCH_LIST", "8.0;ninety", "'ninety' does not match"),
         ("MAX_JOBS", "many", "MAX_JOBS=many: not a positive number"),
         ("MAX_JOBS", "0", "MAX_JOBS=0: not a positive number"),
         ("USE_CUDNN", "maybe", "USE_CUDNN=maybe: not a flag"),
@@ -50,18 +52,19 @@ def test_arch_list_is_split_as_upstream_splits_it(separator: str) -> None:
 )
 def test_a_wrong_value_is_named(name: str, value: str, said: str) -> None:
     with pytest.raises(WrappedCMakeError, match=said):
-        Settings({name: value}).definitions()
+        Settings({name: value}, TORCH_CUDA).definitions()
 
 
 def test_help_lists_every_parameter() -> None:
-    text = help_text()
-    assert all(parameter.name in text and parameter.meaning in text for parameter in PARAMETERS)
+    for parameters in (PARAMETERS, TORCH_CUDA):
+        text = help_text(parameters)
+        assert all(parameter.name in text and parameter.meaning in text for parameter in parameters)
 
 
 @pytest.mark.parametrize(("value", "is_"), [("auto", None), ("AUTO", None), ("1", True), ("off", False)])
 def test_a_switch_may_be_left_to_what_is_found(value: str, is_: bool | None) -> None:
-    assert Settings({"USE_MAGMA": value}).switch("USE_MAGMA") is is_
-    assert Settings({"USE_MAGMA": value}).definitions()["USE_MAGMA"] == value
+    assert Settings({"USE_MAGMA": value}, TORCH_CUDA).switch("USE_MAGMA") is is_
+    assert Settings({"USE_MAGMA": value}, TORCH_CUDA).definitions()["USE_MAGMA"] == value
 
 
 def test_no_parameter_is_inert() -> None:
@@ -69,7 +72,7 @@ def test_no_parameter_is_inert() -> None:
     folder = find_project() / "third_device"
     texts = [path.read_text() for pattern in ("*.cmake", "CMakeLists.txt") for path in folder.rglob(pattern)]
     read = "".join(text for text in texts)
-    for parameter in PARAMETERS:
+    for parameter in (*PARAMETERS, *TORCH_CUDA):
         name = parameter.cmake or (parameter.name if parameter.name.startswith("USE_") else "")
         library = name.removesuffix("_LIB_DIR").removesuffix("_INCLUDE_DIR").removesuffix("_LIBRARY")
         own = name.startswith("CMAKE_") or name == "CUDAToolkit_ROOT"  # of CMake and its FindCUDAToolkit

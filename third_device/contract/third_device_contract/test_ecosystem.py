@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -136,6 +137,67 @@ def test_compile_a_checkpointed_dropout(name: str, gap: Gap) -> None:
         dropped = out.detach().cpu() == 1.0  # cos(0)
         assert 100 < dropped.sum() < 300
         assert x.grad is not None and torch.equal(x.grad.cpu() == 0, dropped), "backward dropped other elements"
+
+
+def make_transformer() -> torch.nn.Module:
+    """A small language model: two blocks of causal attention over a vocabulary of 32."""
+
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(16) for _ in range(2))
+            # no bias: that of the keys has no gradient but rounding, which AdamW makes as large as any
+            self.project, self.out = torch.nn.Linear(16, 48, bias=False), torch.nn.Linear(16, 16)
+            self.wide, self.narrow = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            heads = (part.unflatten(-1, (2, 8)).transpose(1, 2) for part in self.project(self.norms[0](x)).chunk(3, -1))
+            seen = torch.nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
+            x = x + self.out(seen.transpose(1, 2).flatten(2))
+            made: torch.Tensor = x + self.narrow(torch.nn.functional.gelu(self.wide(self.norms[1](x))))
+            return made
+
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Embedding(32, 16), Block(), Block(), torch.nn.Linear(16, 32))
+
+
+def train_transformer(device: str, compiled: bool) -> tuple[list[float], list[torch.Tensor]]:
+    """Losses of each step, and the parameters at the end."""
+    model = make_transformer().to(device)
+    tokens = torch.randint(0, 32, (4, 9), generator=torch.Generator().manual_seed(1)).to(device)
+
+    def compute_loss(tokens: torch.Tensor) -> torch.Tensor:
+        logits = model(tokens[:, :-1])
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
+    step = torch.compile(compute_loss, backend="inductor", fullgraph=True) if compiled else compute_loss
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    losses = []
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = step(tokens)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, [parameter.detach().cpu() for parameter in model.parameters()]
+
+
+@pytest.mark.contract_item(62)
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(shutil.which("c++") is None, reason="Inductor's kernels for CPUs need a C++ compiler")
+def test_a_transformer_trains_compiled_by_inductor(name: str) -> None:
+    from torch._inductor.utils import run_and_get_code
+
+    torch._dynamo.reset()
+    (losses, parameters), code = run_and_get_code(train_transformer, name, True)
+    expected_losses, expected = train_transformer("cpu", False)
+    assert losses[-1] < losses[0]
+    torch.testing.assert_close(losses, expected_losses, rtol=1e-4, atol=1e-5)
+    for ours, theirs in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+    assert len(code) >= 2, "forward and backward"
+    assert all("cpp_fused" in text or "triton" in text for text in code), "nothing was fused"
+    assert all(f"device='{name}'" in text for text in code), "results are on the device"
 
 
 def train(device: str, optimizer: str) -> tuple[list[float], list[torch.Tensor]]:

@@ -419,3 +419,23 @@ def test_views_alias(name: str) -> None:
     parts = base.split(2)
     parts[0].fill_(4)
     assert base[0, 0].item() == 4
+
+
+@pytest.mark.contract_item(22)
+def test_a_share_of_the_memory_is_all_that_is_taken(name: str, mod: types.ModuleType) -> None:
+    mod.empty_cache()
+    total = mod.mem_get_info()[1]
+    assert mod.get_per_process_memory_fraction() == 1
+    held = mod.memory_reserved()
+    mod.set_per_process_memory_fraction((held + (64 << 20)) / total)
+    try:
+        kept = torch.empty(40 << 20, dtype=torch.uint8, device=name)
+        with pytest.raises(torch.OutOfMemoryError, match="which may take"):
+            torch.empty(40 << 20, dtype=torch.uint8, device=name)
+        del kept
+        torch.empty(50 << 20, dtype=torch.uint8, device=name)  # what is cached is given back first
+        with pytest.raises(RuntimeError, match="0 to 1"):
+            mod.set_per_process_memory_fraction(1.5)
+    finally:
+        mod.set_per_process_memory_fraction(1)
+    torch.empty(80 << 20, dtype=torch.uint8, device=name)

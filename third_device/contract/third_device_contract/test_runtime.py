@@ -230,3 +230,22 @@ def test_query_of_a_blocked_stream(mod: types.ModuleType) -> None:
     assert not stream.query()
     stream.synchronize()
     assert stream.query()
+
+
+@pytest.mark.contract_item(16)
+def test_a_stream_that_somebody_else_made(name: str, mod: types.ModuleType) -> None:
+    """By its address: work on it is ordered with the work of its maker."""
+    theirs = mod.Stream()
+    ours = mod.ExternalStream(theirs.address)
+    assert isinstance(ours, mod.Stream) and ours.address == theirs.address and ours.stream_id != theirs.stream_id
+    assert mod.get_stream_from_external(theirs.address, f"{name}:0") == ours
+    mod._sleep(50, theirs)
+    assert not ours.query()
+    with mod.stream(ours):
+        assert mod.current_stream().address == theirs.address
+        made = torch.ones(4, device=name) + 1
+        made.record_stream(theirs)
+    ours.synchronize()
+    assert theirs.query() and made.tolist() == [2] * 4
+    with pytest.raises(RuntimeError, match="null"):
+        mod.ExternalStream(0)

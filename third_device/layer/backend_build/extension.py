@@ -7,7 +7,9 @@ of the project's ``CMakeLists.txt``, run by the toolkit ``wrapped_cmake``; and t
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import json
 import os
 import shutil
 import sys
@@ -54,7 +56,7 @@ def backend(name: str, root: Path, third_device: Path) -> dict[str, Any]:
         "ext_modules": [Extension(f"{package}._C", [os.path.relpath(layer / MODULE, root)])],
         "cmdclass": {
             "build_ext": _build_ext(package, root, third_device, work),
-            "build_py": _build_py(package, name, third_device, torch.__version__),
+            "build_py": _build_py(package, name, root, third_device, torch.__version__),
         },
     }
 
@@ -85,27 +87,57 @@ def generate_operators(root: Path, layer: Path, into: Path) -> None:
         raise SystemExit(f"{root.name}: {error}") from None
 
 
+def toolkit(third_device: Path) -> ModuleType:
+    """The package ``wrapped_cmake``, from its folder."""
+    sys.path.insert(0, str(third_device / "tools"))
+    try:
+        return importlib.import_module("wrapped_cmake")
+    finally:
+        sys.path.remove(str(third_device / "tools"))
+
+
+def compilers(root: Path, third_device: Path) -> list[dict[str, Any]]:
+    """Return what an extension of the backend is told of the compilers in its ``wrapped_cmake.toml``.
+
+    Raises SystemExit with what is wrong in that file.
+    """
+    wrapped_cmake = toolkit(third_device)
+    try:
+        project = wrapped_cmake.read_project(root)
+    except wrapped_cmake.WrappedCMakeError as error:
+        raise SystemExit(f"{root.name}: {error.what}; next: {error.next_step}") from None
+    known = wrapped_cmake.Settings({}, project.parameters)
+    return [
+        {
+            "name": compiler.name,
+            "suffixes": compiler.suffixes,
+            "command": compiler.command,
+            "parameters": {
+                name: {"kind": known.find(name).kind, "default": known.find(name).default}
+                for name in sorted(compiler.names())
+            },
+        }
+        for compiler in project.compilers
+    ]
+
+
 def build_library(root: Path, third_device: Path, work: Path) -> Path:
     """Configure and build the CMake project in ``root``; the folder with its ``include/`` and ``lib/``.
 
     Raises SystemExit with CMake's or the compiler's first error and the log.
     """
-    sys.path.insert(0, str(third_device / "tools"))
-    try:
-        from wrapped_cmake import Lines, WrappedCMake, WrappedCMakeError
-    finally:
-        sys.path.remove(str(third_device / "tools"))
+    wrapped_cmake = toolkit(third_device)
     environ = dict(os.environ)
     # tools that were installed beside this Python are on the PATH of an activated environment only
     environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", os.defpath)])
     environ.setdefault("CCACHE_BASEDIR", str(third_device))  # backends that lie in it share the layer's objects
     staged = work / "package"
     try:
-        project = WrappedCMake(root, work / "cmake", install_prefix=staged, environ=environ)
+        project = wrapped_cmake.WrappedCMake(root, work / "cmake", install_prefix=staged, environ=environ)
         project.configure({"THIRD_DEVICE": str(third_device), "THIRD_DEVICE_GENERATED": str(work / GENERATED)})
         shutil.rmtree(staged, ignore_errors=True)
-        project.build(on_status=Lines(project.limits))
-    except WrappedCMakeError as error:
+        project.build(on_status=wrapped_cmake.Lines(project.limits))
+    except wrapped_cmake.WrappedCMakeError as error:
         raise SystemExit(f"{root.name}: {error.what}; next: {error.next_step}") from None
     return staged
 
@@ -152,7 +184,7 @@ def _build_ext(package: str, root: Path, third_device: Path, work: Path) -> type
     return BuildBackend
 
 
-def _build_py(package: str, name: str, third_device: Path, built_for: str) -> type:
+def _build_py(package: str, name: str, root: Path, third_device: Path, built_for: str) -> type:
     """setuptools' ``build_py`` that adds what ties the package to its PyTorch, and `CPP_EXTENSION` for extensions."""
     from setuptools.command.build_py import build_py
 
@@ -162,11 +194,13 @@ def _build_py(package: str, name: str, third_device: Path, built_for: str) -> ty
             folder = Path(package) if self.editable_mode else Path(self.build_lib, package)
             self.mkpath(str(folder))
             self.copy_file(str(third_device / CPP_EXTENSION), str(folder / CPP_EXTENSION.name))
-            (folder / "_build_info.py").unlink(missing_ok=True)  # not through a link in its place
-            (folder / "_build_info.py").write_text(
-                '"""What this build is. Written by the build."""\n\n'
+            texts = {
+                "_build_info.py": '"""What this build is. Written by the build."""\n\n'
                 f"NAME = {name!r}\nVERSION = {self.distribution.get_version()!r}\nBUILT_FOR = {built_for!r}\n",
-                encoding="utf-8",
-            )
+                "compilers.json": json.dumps(compilers(root, third_device), indent=2) + "\n",
+            }
+            for file, text in texts.items():
+                (folder / file).unlink(missing_ok=True)  # not through a link in its place
+                (folder / file).write_text(text, encoding="utf-8")
 
     return BuildPy

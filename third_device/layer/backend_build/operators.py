@@ -7,9 +7,18 @@ The file has these keys, all optional but ``namespace``::
 
     namespace: acme                # of the kernels, in C++
     kernels:                       # operators that are entirely yours
-      - op: mm.out
+      - op: mm.out                 # of a structured operator ATen checks the operands and shapes the output
         dtypes: [float32]          # other operands run on the CPU
         contiguous: true
+      - op: gelu
+        kernel: fast_gelu          # the C++ function, where it is not to have the operator's name
+        backward: fast_gelu_backward  # your gradient in place of PyTorch's: see custom
+      - op: add.Tensor
+        key: SparsePrivateUse1     # another dispatch key; such a kernel is called for every operand
+        kernel: add_sparse
+    reroute:                       # operators that are another one: of the same arguments and results
+      - op: silu
+        to: acme::swish            # or an operator of PyTorch's
     stubs:                         # ATen does shapes, broadcasting and promotion; the inner loop is yours
       - op: add.out
         stub: add_stub
@@ -20,6 +29,10 @@ The file has these keys, all optional but ``namespace``::
       - func: swish(Tensor self) -> Tensor
         backward: swish_backward   # gets the gradient and the saved tensors, returns the gradients of the tensors
         like: self                 # the meta kernel: the output has this argument's shape and dtype
+        python: swish              # torch.acme.swish
+      - func: split.two(Tensor self, int at) -> (Tensor, Tensor)  # overloads, several outputs
+        meta: split_shapes         # the meta kernel is yours: arguments and results as the operator's
+      - func: swish_(Tensor(a!) self) -> Tensor(a!)  # in place and out: the outputs are arguments, so neither is needed
     fallback:
       deny: [conv2d]               # raise NotImplementedError instead of running on the CPU
     autocast:                      # replaces the layer's list for this policy
@@ -46,14 +59,23 @@ DTYPES = {
     "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
     "complex64": "ComplexFloat", "complex128": "ComplexDouble",
 }  # fmt: skip
+KEYS = (
+    "PrivateUse1",
+    *(f"{kind}PrivateUse1" for kind in ("Autograd", "Autocast", "Sparse", "SparseCsr", "Quantized", "NestedTensor")),
+)
+"""The dispatch keys that a kernel may be for."""
 _KEYS = {
-    "": {"namespace", "kernels", "stubs", "custom", "fallback", "autocast"},
-    "kernels": {"op", "dtypes", "contiguous"},
+    "": {"namespace", "kernels", "stubs", "custom", "reroute", "fallback", "autocast"},
+    "kernels": {"op", "dtypes", "contiguous", "kernel", "backward", "key"},
     "stubs": {"op", "stub", "header", "kernel", "dtypes"},
-    "custom": {"func", "backward", "like"},
+    "custom": {"func", "backward", "like", "meta", "python"},
+    "reroute": {"op", "to"},
     "fallback": {"deny"},
 }
-_KINDS: dict[str, type] = {"kernels": list, "stubs": list, "custom": list, "fallback": dict, "autocast": dict}
+_KINDS: dict[str, type] = {
+    **dict.fromkeys(("kernels", "stubs", "custom", "reroute"), list),
+    **dict.fromkeys(("fallback", "autocast"), dict),
+}
 _KIND_NAMES: dict[type, str] = {list: "list", dict: "mapping"}
 
 
@@ -100,6 +122,15 @@ class _Aten:
         metadata = self._indices[DispatchKey.CPU].get_kernel(function)
         return f"at::native::structured_{metadata.kernel}"
 
+    def shapes_class(self, function: Any) -> str | None:
+        """The C++ class that checks operands and shapes the output of a structured operator; None for others."""
+        if not function.structured or len(function.func.arguments.out) != 1:
+            return None
+        for other in self.functions.values():
+            if other.structured_delegate == function.func.name and str(other.func.kind()) == "SchemaKind.functional":
+                return f"at::meta::structured_{str(other.func.name).replace('.', '_')}"
+        return None
+
     def find(self, name: str, where: str) -> Any:
         if name in self.functions:
             return self.functions[name]
@@ -123,6 +154,10 @@ class _Signature:
         return ", ".join(f"{kind} {name}" for kind, name in self.arguments)
 
     @property
+    def kinds(self) -> str:
+        return ", ".join(kind for kind, _ in self.arguments)
+
+    @property
     def names(self) -> str:
         return ", ".join(name for _, name in self.arguments)
 
@@ -130,14 +165,22 @@ class _Signature:
         """Name of each tensor argument, and whether it is optional."""
         made = []
         for kind, name in self.arguments:
-            plain = kind.replace("const ", "").replace(" &", "").strip()
+            plain = _plain(kind)
             if plain == "at::Tensor":
                 made.append((name, False))
-            elif plain.replace("::std::", "std::").startswith(
-                ("std::optional<at::Tensor>", "c10::optional<at::Tensor>")
-            ):
+            elif plain in ("std::optional<at::Tensor>", "c10::optional<at::Tensor>"):
                 made.append((name, True))
         return made
+
+    def lists(self) -> list[tuple[str, bool]]:
+        """Name of each argument that is a list of tensors, and whether these are optional."""
+        kinds = {"at::TensorList": False, "at::ITensorListRef": False, "c10::List<std::optional<at::Tensor>>": True}
+        return [(name, kinds[_plain(kind)]) for kind, name in self.arguments if _plain(kind) in kinds]
+
+
+def _plain(kind: str) -> str:
+    """A C++ type without const, reference and the leading colons of std."""
+    return kind.replace("const ", "").replace(" &", "").replace("::std::", "std::").strip()
 
 
 def _signature(function: Any) -> _Signature:
@@ -152,6 +195,20 @@ def _signature(function: Any) -> _Signature:
         return _Signature(cpp.name(function.func), returns, arguments)
 
 
+def _identifier(op: str) -> str:
+    """The name of an operator and its overload as a part of a C++ name."""
+    return re.sub(r"\W", "_", op)
+
+
+def _outputs(schema: Any, where: str) -> int:
+    """How many tensors an operator returns. Raises OperatorsError for one that returns anything else, or a view."""
+    if not schema.returns or any(str(returned.type) != "Tensor" for returned in schema.returns):
+        raise OperatorsError(f"{where}: a gradient is for operators that return tensors and nothing else: {schema}")
+    if any(argument.annotation for argument in (*schema.arguments.flat_all, *schema.returns)):
+        raise OperatorsError(f"{where}: a gradient is for operators that return new tensors; name that one: {schema}")
+    return len(schema.returns)
+
+
 def generate(path: Path, defaults: Path) -> Generated:
     """Read ``path``; ``defaults`` has the autocast lists of the layer. Raises OperatorsError, OSError."""
     spec = _read(path)
@@ -160,12 +217,14 @@ def generate(path: Path, defaults: Path) -> Generated:
     if not isinstance(namespace, str) or not namespace.isidentifier():
         raise OperatorsError(f"{path}: namespace: a C++ identifier is needed, not {namespace!r}")
     writer = _Writer(path, namespace, aten)
-    for entry in _entries(spec, "kernels", path, "op"):
+    for entry in _entries(spec, "kernels", path, "op", "key"):
         writer.kernel(entry)
     for entry in _entries(spec, "stubs", path, "op"):
         writer.stub(entry)
     for entry in _entries(spec, "custom", path, "func"):
         writer.custom(entry)
+    for entry in _entries(spec, "reroute", path, "op"):
+        writer.reroute(entry)
     for name in _names(spec.get("fallback", {}).get("deny", []), f"{path}: fallback: deny"):
         writer.deny(name)
     policies = _read(defaults).get("autocast", {}) | spec.get("autocast", {})
@@ -205,15 +264,22 @@ def _read(path: Path) -> dict[str, Any]:
     return spec
 
 
-def _entries(spec: Mapping[str, Any], group: str, path: Path, key: str) -> list[dict[str, Any]]:
-    """The entries of a group as mappings; a bare name stands for ``{key: name}``. Refuses duplicates."""
+def _entries(spec: Mapping[str, Any], group: str, path: Path, key: str, more: str = "") -> list[dict[str, Any]]:
+    """The entries of a group as mappings; a bare name stands for ``{key: name}``.
+
+    Refuses entries with one ``key`` and one value of ``more``, where that is named, and values that are no text.
+    """
     made: list[dict[str, Any]] = []
     for entry in spec.get(group) or []:
         whole = {key: entry} if isinstance(entry, str) else entry
         if not isinstance(whole, dict) or not isinstance(whole.get(key), str):
             raise OperatorsError(f"{path}: {group}: each entry needs {key!r}, this has not: {entry!r}")
-        if any(other[key] == whole[key] for other in made):
+        if any(other[key] == whole[key] and other.get(more) == whole.get(more) for other in made):
             raise OperatorsError(f"{path}: {group}: {whole[key]!r} is there twice")
+        for name in {"kernel", "backward", "meta", "python", "to"} & set(whole):
+            text = whole[name]
+            if not isinstance(text, str) or not all(part.isidentifier() for part in re.split(r"::|\.", text)):
+                raise OperatorsError(f"{path}: {group}: {whole[key]}: {name}: a name is needed, not {text!r}")
         made.append(whole)
     return made
 
@@ -233,12 +299,18 @@ class _Writer:
         self.includes: set[str] = set()
         self.denied: list[str] = []
         self.casts: list[str] = []
-        self.customs: list[tuple[str, str]] = []
+        self.definitions: list[str] = []
+        self.schemas: dict[str, Any] = {}  # of custom operators, by name and overload
+        self.keys: dict[tuple[str, str], list[str]] = {}  # (namespace, key) -> registrations
+        self.python: dict[str, str] = {}
 
     def _register(self, op: str, wrapper: str) -> None:
         if op in self.registered:
             raise OperatorsError(f"{self.path}: {op!r} is implemented twice")
         self.registered[op] = wrapper
+
+    def _register_at(self, namespace: str, key: str, op: str, function: str) -> None:
+        self.keys.setdefault((namespace, key), []).append(f'  m.impl("{op}", {function});')
 
     def _dtypes(self, entry: Mapping[str, Any], where: str) -> list[str]:
         wanted = entry.get("dtypes") or []
@@ -249,24 +321,26 @@ class _Writer:
             raise OperatorsError(f"{where}: unknown dtype {unknown[0]!r}; there are {', '.join(DTYPES)}")
         return [DTYPES[name] for name in wanted]
 
-    def _accepts(self, tensors: Sequence[tuple[str, bool]], dtypes: Sequence[str], contiguous: bool) -> str:
+    def _accepts(self, signature: _Signature, dtypes: Sequence[str], contiguous: bool) -> str:
         """The condition under which the kernel may run."""
         flag = "true" if contiguous else "false"
         conditions = []
-        for name, optional in tensors:
+        for name, optional in signature.tensors():
             value = f"{name}.value()" if optional else name
             plain = f"third_device::is_plain({value}, {flag})"
             if dtypes:
                 either = " || ".join(f"{value}.scalar_type() == at::k{dtype}" for dtype in dtypes)
                 plain += f" && ({either})" if len(dtypes) > 1 else f" && {either}"
             conditions.append(f"(!{name}.has_value() || !{value}.defined() || ({plain}))" if optional else plain)
+        wanted = ", ".join(f"at::k{dtype}" for dtype in dtypes)
+        conditions += [f"third_device::are_plain({name}, {flag}, {{{wanted}}})" for name, _ in signature.lists()]
         return " &&\n      ".join(conditions)
 
     def _wrapper(self, op: str, signature: _Signature, condition: str, body: str) -> str:
         base, _, overload = op.partition(".")
         operator = f"ATEN_OP2({base}, {overload})" if overload else f"ATEN_OP({base})"
         self.includes.add(f"ATen/ops/{self.aten.functions[op].root_name}_ops.h")
-        name = "wrap_" + re.sub(r"\W", "_", op)
+        name = f"wrap_{_identifier(op)}"
         lines = [f"{signature.returns} {name}({signature.parameters}) {{"]
         if condition:
             lines += [
@@ -276,9 +350,10 @@ class _Writer:
                 "  }",
             ]
         tensors = [tensor for tensor, optional in signature.tensors() if not optional]
-        if tensors:
-            where = tensors[-1] if self.aten.functions[op].func.arguments.out else tensors[0]
-            lines.append(f"  const c10::OptionalDeviceGuard guard(at::device_of({where}));")
+        where = tensors or [name for name, optional in signature.lists() if not optional]
+        if where:
+            last = where[-1] if self.aten.functions[op].func.arguments.out else where[0]
+            lines.append(f"  const c10::OptionalDeviceGuard guard(at::device_of({last}));")
         lines += [f"  {line}" for line in body.splitlines()] + ["}", ""]
         self.wrappers.append("\n".join(lines))
         return name
@@ -287,11 +362,21 @@ class _Writer:
         """An operator whose kernel takes over after the dispatcher."""
         op = entry["op"]
         where = f"{self.path}: kernels: {op}"
-        signature = _signature(self.aten.find(op, where))
+        function = self.aten.find(op, where)
+        key, backward = entry.get("key", "PrivateUse1"), entry.get("backward")
+        if key not in KEYS:
+            raise OperatorsError(f"{where}: unknown key {key!r}; there are {', '.join(KEYS)}: {function.func}")
+        signature = _signature(function)
+        own = dataclasses.replace(signature, name=entry.get("kernel", signature.name))
         dtypes, contiguous = self._dtypes(entry, where), bool(entry.get("contiguous", False))
-        self.declared.append(f"{signature.returns} {signature.name}({signature.parameters});  // {op}")
-        condition = self._accepts(signature.tensors(), dtypes, contiguous) if dtypes or contiguous else ""
-        body = f"return {self.namespace}::{signature.name}({signature.names});"
+        self._declare(own, f"{op}{'' if key == 'PrivateUse1' else f' of {key}'}")
+        if key != "PrivateUse1":
+            if dtypes or contiguous or backward or "kernel" not in entry:
+                raise OperatorsError(f"{where}: at {key} a kernel has a name and nothing else: {function.func}")
+            self._register_at("aten", key, op, self._cast(own))
+            return
+        condition = self._accepts(signature, dtypes, contiguous) if dtypes or contiguous else ""
+        body = self._kernel_call(function, signature, own.name)
         tensors = signature.tensors()
         if len(tensors) > 1:
             places = (
@@ -299,6 +384,89 @@ class _Writer:
             )
             body = f'third_device::check_one_device("{op}", {{{", ".join(places)}}});\n{body}'
         self._register(op, self._wrapper(op, signature, condition, body))
+        if backward:
+            call = self._aten_call(function, signature, signature.names)
+            self._autograd("aten", op, function.func, signature, backward, call, where)
+
+    def _kernel_call(self, function: Any, signature: _Signature, kernel: str) -> str:
+        """The call of a kernel; an output is checked and shaped by ATen where ATen has that apart from its own kernel.
+
+        Not where an operand may be missing or is a list, which those functions of ATen take as other types.
+        """
+        shapes = self.aten.shapes_class(function)
+        plain = all(not optional for _, optional in signature.tensors()) and not signature.lists()
+        if shapes is None or not plain:
+            return f"return {self.namespace}::{kernel}({signature.names});"
+        self.includes.add(f"ATen/ops/{function.root_name}_meta.h")
+        inputs = ", ".join(name for _, name in signature.arguments[:-1])
+        out = signature.arguments[-1][1]
+        return (
+            f"third_device::Structured<{shapes}> operation({out});\n"
+            f"operation.meta({inputs});\n"
+            "at::Tensor shaped = operation.target();\n"
+            f"{self.namespace}::{kernel}({inputs}, shaped);\n"
+            "return operation.finish();"
+        )
+
+    def reroute(self, entry: Mapping[str, Any]) -> None:
+        """An operator that is another one, of PyTorch's or of the vendor's own."""
+        op, target = entry["op"], entry.get("to", "")
+        where = f"{self.path}: reroute: {op}"
+        function = self.aten.find(op, where)
+        here = _signature(function)
+        namespace, _, name = target.rpartition("::")
+        if not target or namespace not in ("", "aten", self.namespace):
+            raise OperatorsError(f"{where}: needs 'to', an operator of PyTorch's or {self.namespace}::NAME")
+        if namespace == self.namespace:
+            if name not in self.schemas:
+                raise OperatorsError(f"{where}: there is no custom operator {name!r}; for {function.func}")
+            schema, there = self.schemas[name], _schema_signature(self.schemas[name])
+            call = _call(namespace, name, there, here.names)
+        else:
+            other = self.aten.find(name, where)
+            schema, there = other.func, _signature(other)
+            call = self._aten_call(other, there, here.names)
+        if (here.kinds, here.returns) != (there.kinds, there.returns):
+            raise OperatorsError(f"{where}: {schema} has not the arguments and results of {function.func}")
+        if name == op and namespace != self.namespace:
+            raise OperatorsError(f"{where}: that is itself: {function.func}")
+        self._register(op, self._wrapper(op, here, "", f"return {call};"))
+
+    def _aten_call(self, function: Any, signature: _Signature, names: str) -> str:
+        """An expression that calls an operator of PyTorch's, by the function or the method that it is in C++."""
+        self.includes.add(f"ATen/ops/{function.root_name}.h")
+        if function.func.arguments.out:
+            return f"at::{signature.name}f({names})"  # outputs last
+        if "function" in {variant.name for variant in function.variants}:
+            return f"at::{signature.name}({names})"
+        first, _, others = names.partition(", ")
+        return f"{first}.{signature.name}({others})"
+
+    def _declare(self, signature: _Signature, what: str) -> None:
+        self.declared.append(f"{signature.returns} {signature.name}({signature.parameters});  // {what}")
+
+    def _cast(self, signature: _Signature) -> str:
+        """The vendor's function as a registration takes it; overloads have one name, so its type says which."""
+        pointer = f"{signature.returns} (*)({signature.kinds})"
+        return f"static_cast<{pointer}>(&{self.namespace}::{signature.name})"
+
+    def _autograd(
+        self, namespace: str, op: str, schema: Any, signature: _Signature, backward: str, call: str, where: str
+    ) -> None:
+        """Register the vendor's gradient of an operator, which ``call`` calls below autograd."""
+        count = _outputs(schema, where)
+        if signature.lists():
+            raise OperatorsError(f"{where}: a gradient is for tensors, not for lists of them: {schema}")
+        tensors = [name for name, optional in signature.tensors() if not optional]
+        self.includes |= {"torch/csrc/autograd/custom_function.h"}
+        saved = "".join(f", const at::Tensor& {tensor}" for tensor in tensors)
+        first = "const at::Tensor& grad" if count == 1 else "at::TensorList grads"
+        declared = f"std::vector<at::Tensor> {backward}({first}{saved});  // one per tensor argument"
+        if declared not in self.declared:
+            self.declared.append(declared)
+        name = _identifier(f"{namespace}_{op}")
+        self.wrappers.append(_autograd(self.namespace, name, signature, backward, tensors, count, call))
+        self._register_at(namespace, "AutogradPrivateUse1", op, f"TORCH_FN(autograd_{name})")
 
     def stub(self, entry: Mapping[str, Any]) -> None:
         """An operator whose shape, type and iteration logic is ATen's, with our inner loop through a DispatchStub."""
@@ -308,10 +476,15 @@ class _Writer:
         if missing:
             raise OperatorsError(f"{where}: needs {missing[0]!r}")
         function = self.aten.find(op, where)
-        if not op.endswith("out") or len(function.func.arguments.out) != 1:
-            raise OperatorsError(f"{where}: stubs are for operators with one output; name the .out variant")
+        if len(function.func.arguments.out) != 1:
+            raise OperatorsError(
+                f"{where}: stubs are for operators with one output; name the .out variant, or write it under kernels: "
+                f"{function.func}"
+            )
         if getattr(function, "precomputed", None):
-            raise OperatorsError(f"{where}: this operator precomputes arguments; write it under kernels")
+            raise OperatorsError(
+                f"{where}: this operator precomputes arguments; write it under kernels: {function.func}"
+            )
         signature = _signature(function)
         self.includes |= {entry["header"], f"ATen/ops/{function.root_name}_native.h"}
         inputs = ", ".join(name for _, name in signature.arguments[:-1])
@@ -327,7 +500,7 @@ class _Writer:
         else:
             body = f"return at::native::{signature.name}({signature.names});"
         dtypes = self._dtypes(entry, where)
-        condition = self._accepts(signature.tensors(), dtypes, False) if dtypes else ""
+        condition = self._accepts(signature, dtypes, False) if dtypes else ""
         self._register(op, self._wrapper(op, signature, condition, body))
         line = f"REGISTER_PRIVATEUSE1_DISPATCH({entry['stub']}, &{self.namespace}::{entry['kernel']})"
         pointer = f"at::native::{entry['stub']}_DECLARE_DISPATCH_type::FnPtr"
@@ -343,28 +516,74 @@ class _Writer:
             schema = FunctionSchema.parse(entry["func"])
         except Exception as error:  # torchgen raises AssertionError, RuntimeError and ValueError alike
             raise OperatorsError(f"{where}: not a schema: {str(error).splitlines()[0]}") from None
+        op = str(schema.name)
+        if op in self.schemas:
+            raise OperatorsError(f"{where}: {op!r} is there twice; overloads have names, as {op.split('.')[0]}.other")
         signature = _schema_signature(schema)
-        if schema.name.overload_name or any(other.split(":")[0] == signature.name for _, other in self.customs):
-            raise OperatorsError(f"{where}: overloads are not possible here; give each operator a name of its own")
-        tensors = [name for name, optional in signature.tensors() if not optional]
-        like = entry.get("like")
-        if like not in tensors or signature.returns != "at::Tensor":
-            raise OperatorsError(f"{where}: needs 'like', one of the tensor arguments, and one Tensor returned")
-        self.declared.append(f"{signature.returns} {signature.name}({signature.parameters});  // custom")
-        name = signature.name
-        meta = f"{signature.returns} meta_{name}({signature.parameters}) {{ return at::empty_like({like}); }}\n"
-        self.includes.add("ATen/ops/empty_like.h")
-        registrations = [f'm.def("{entry["func"]}");']
-        self.wrappers.append(meta)
+        self.schemas[op] = schema
+        self.definitions.append(f'  m.def("{entry["func"]}");')
+        self._declare(signature, "custom")
+        self._register_at(self.namespace, "PrivateUse1", op, self._cast(signature))
+        written = [argument.name for argument in schema.arguments.flat_all if argument.is_write]
+        if set(written) & {name for name, _ in signature.lists()}:
+            raise OperatorsError(f"{where}: a list of tensors cannot be written to: {schema}")
+        if written:
+            self._note_writes(op, signature, written)
+        self._meta(entry, op, schema, signature, where)
         backward = entry.get("backward")
         if backward:
-            self.includes |= {"torch/csrc/autograd/custom_function.h"}
-            saved = ", ".join(f"const at::Tensor& {tensor}" for tensor in tensors)
-            self.declared.append(
-                f"std::vector<at::Tensor> {backward}(const at::Tensor& grad, {saved});  // one per tensor argument"
-            )
-            self.wrappers.append(_autograd(self.namespace, signature, backward, tensors))
-        self.customs.append(("\n  ".join(registrations), f"{name}:{'yes' if backward else 'no'}"))
+            call = _call(self.namespace, op, signature, signature.names)
+            self._autograd(self.namespace, op, schema, signature, backward, call, where)
+        python = entry.get("python")
+        if python:
+            if python in self.python or not python.isidentifier():
+                raise OperatorsError(f"{where}: python: {python!r} is no name, or there twice")
+            self.python[python] = op.split(".")[0]
+
+    def _meta(self, entry: Mapping[str, Any], op: str, schema: Any, signature: _Signature, where: str) -> None:
+        """Register what gives a custom operator's outputs without data: their shapes and types."""
+        meta, like = entry.get("meta"), entry.get("like")
+        if meta:
+            own = dataclasses.replace(signature, name=meta)
+            self._declare(own, f"shapes and types of {op}")
+            self._register_at(self.namespace, "Meta", op, self._cast(own))
+            return
+        if not any(str(returned.type) == "Tensor" for returned in schema.returns):
+            if signature.returns == "void" or not schema.returns:
+                return  # nothing comes out
+            raise OperatorsError(f"{where}: needs 'meta': its results are no tensors: {schema}")
+        tensors = [name for name, optional in signature.tensors() if not optional]
+        written = [argument.name for argument in schema.arguments.flat_all if argument.is_write]
+        if all(returned.is_write for returned in schema.returns) and len(written) == len(schema.returns):
+            made = written
+        else:
+            wanted = like if isinstance(like, list) else [like]
+            if len(wanted) != len(schema.returns) or not set(wanted) <= set(tensors):
+                raise OperatorsError(
+                    f"{where}: needs 'like', one of the tensor arguments for each of its results, or 'meta', a "
+                    f"function of yours that makes them: {schema}"
+                )
+            if any(str(returned.type) != "Tensor" for returned in schema.returns):
+                raise OperatorsError(f"{where}: needs 'meta': not all of its results are tensors: {schema}")
+            made = [f"at::empty_like({one})" for one in wanted]
+            self.includes.add("ATen/ops/empty_like.h")
+        # a tuple of references where the outputs are arguments
+        value = made[0] if len(made) == 1 else f"{signature.returns}({', '.join(made)})"
+        name = f"meta_{_identifier(op)}"
+        self.wrappers.append(f"{signature.returns} {name}({signature.parameters}) {{ return {value}; }}\n")
+        self._register_at(self.namespace, "Meta", op, f"TORCH_FN({name})")
+
+    def _note_writes(self, op: str, signature: _Signature, written: Sequence[str]) -> None:
+        """Count up the versions of the tensors that a custom operator writes to, by which autograd knows of it."""
+        name = f"inplace_{_identifier(op)}"
+        self.wrappers.append(
+            f"{signature.returns} {name}({signature.parameters}) {{\n"
+            f"  const third_device::CountedWrites counted({{{', '.join(written)}}});\n"
+            "  at::AutoDispatchBelowADInplaceOrView below;\n"
+            f"  return {_call(self.namespace, op, signature, signature.names)};\n"
+            "}\n"
+        )
+        self._register_at(self.namespace, "ADInplaceOrView", op, f"TORCH_FN({name})")
 
     def deny(self, op: str) -> None:
         """An operator that must not run on the CPU."""
@@ -433,8 +652,10 @@ class _Writer:
             for op in self.denied
         ]
         source += ["}", ""]
-        if self.customs:
-            source += self._custom_registrations()
+        if self.definitions:
+            source += [f"TORCH_LIBRARY({self.namespace}, m) {{", *self.definitions, "}", ""]
+        for (namespace, key), registrations in self.keys.items():
+            source += [f"TORCH_LIBRARY_IMPL({namespace}, {key}, m) {{", *registrations, "}", ""]
         source += [
             "TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {",
             "  m.fallback(torch::CppFunction::makeFallthrough());",
@@ -447,23 +668,17 @@ class _Writer:
             "}  // namespace",
             "",
         ]
+        if self.python:
+            names = ", ".join(f'{{"{name}", "{self.namespace}::{op}"}}' for name, op in self.python.items())
+            source += [
+                "namespace third_device {",
+                "std::vector<std::pair<std::string, std::string>> python_functions() {",
+                f"  return {{{names}}};",
+                "}",
+                "}  // namespace third_device",
+                "",
+            ]
         return Generated("\n".join(header), "\n".join(source))
-
-    def _custom_registrations(self) -> list[str]:
-        lines = [f"TORCH_LIBRARY({self.namespace}, m) {{"]
-        lines += [f"  {definition}" for definition, _ in self.customs]
-        lines += ["}", ""]
-        names = [entry.split(":") for _, entry in self.customs]
-        for key, target in (("PrivateUse1", f"{self.namespace}::{{}}"), ("Meta", "meta_{}")):
-            lines += [f"TORCH_LIBRARY_IMPL({self.namespace}, {key}, m) {{"]
-            lines += [f'  m.impl("{name}", TORCH_FN({target.format(name)}));' for name, _ in names]
-            lines += ["}", ""]
-        graded = [name for name, graded in names if graded == "yes"]
-        if graded:
-            lines += [f"TORCH_LIBRARY_IMPL({self.namespace}, AutogradPrivateUse1, m) {{"]
-            lines += [f'  m.impl("{name}", TORCH_FN(autograd_{name}));' for name in graded]
-            lines += ["}", ""]
-        return lines
 
 
 def _schema_signature(schema: Any) -> _Signature:
@@ -477,31 +692,50 @@ def _schema_signature(schema: Any) -> _Signature:
         return _Signature(cpp.name(schema), cpp.returns_type(schema.returns, symint=False).cpp_type(), arguments)
 
 
-def _autograd(namespace: str, signature: _Signature, backward: str, tensors: Sequence[str]) -> str:
-    """The autograd function of a custom operator: the operator below autograd, its gradient from what was saved."""
-    name = signature.name
-    kinds = ", ".join(kind for kind, _ in signature.arguments)
-    gradients = [
-        f"grads[{tensors.index(argument)}]" if argument in tensors else "at::Tensor()"
-        for _, argument in signature.arguments
-    ]
-    unpacked = ", ".join(f"saved[{number}]" for number in range(len(tensors)))
+def _call(namespace: str, op: str, signature: _Signature, names: str) -> str:
+    """An expression that calls an operator through the dispatcher."""
+    base, _, overload = op.partition(".")
+    return (
+        f'c10::Dispatcher::singleton().findSchemaOrThrow("{namespace}::{base}", "{overload}")'
+        f".typed<{signature.returns}({signature.kinds})>().call({names})"
+    )
+
+
+def _autograd(
+    namespace: str, name: str, signature: _Signature, backward: str, tensors: Sequence[str], count: int, call: str
+) -> str:
+    """The autograd function of an operator: the operator below autograd, its gradient from what was saved."""
+    numbers = iter(range(len(tensors)))
+    gradients = ", ".join(
+        f"grads[{next(numbers)}]" if argument in tensors else "at::Tensor()" for _, argument in signature.arguments
+    )
+    saved = "".join(f", saved[{number}]" for number in range(len(tensors)))
+    one = count == 1
+    outputs = "at::Tensor" if one else "torch::autograd::variable_list"
+    made = f"return {call};"
+    passed_on = f"return Autograd_{name}::apply({signature.names});"
+    if not one:
+        made = (
+            f"auto made = {call};\n    return {{{', '.join(f'std::get<{number}>(made)' for number in range(count))}}};"
+        )
+        taken = ", ".join(f"made[{number}]" for number in range(count))
+        passed_on = f"auto made = Autograd_{name}::apply({signature.names});\n  return {{{taken}}};"
     return f"""struct Autograd_{name} : torch::autograd::Function<Autograd_{name}> {{
-  static at::Tensor forward(torch::autograd::AutogradContext* context, {signature.parameters}) {{
+  static {outputs} forward(torch::autograd::AutogradContext* context, {signature.parameters}) {{
     at::AutoDispatchBelowADInplaceOrView below;
     context->save_for_backward({{{", ".join(tensors)}}});
-    static auto operation = c10::Dispatcher::singleton()
-                                .findSchemaOrThrow("{namespace}::{name}", "")
-                                .typed<{signature.returns}({kinds})>();
-    return operation.call({signature.names});
+    {made}
   }}
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list outputs) {{
     auto saved = context->get_saved_variables();
-    std::vector<at::Tensor> grads = {namespace}::{backward}(outputs[0], {unpacked});
-    return {{{", ".join(gradients)}}};
+    std::vector<at::Tensor> grads = {namespace}::{backward}({"outputs[0]" if one else "outputs"}{saved});
+    TORCH_CHECK(grads.size() == {len(tensors)}, "{backward} returns a gradient for each of {len(tensors)} tensors");
+    return {{{gradients}}};
   }}
 }};
 
-{signature.returns} autograd_{name}({signature.parameters}) {{ return Autograd_{name}::apply({signature.names}); }}
+{signature.returns} autograd_{name}({signature.parameters}) {{
+  {passed_on}
+}}
 """

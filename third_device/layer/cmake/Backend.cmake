@@ -2,7 +2,8 @@
 #
 # Makes the target torch_NAME, libtorch_NAME.so: the layer, the backend's driver and kernels, and the code generated from
 # its operators.yaml (in THIRD_DEVICE_GENERATED; setup.py writes it and runs this project). SIMULATED adds the simulated
-# device. A vendor's own library is linked to the target as to any other:
+# device. Sources may have suffixes of the compilers in the project's wrapped_cmake.toml. A vendor's own library is linked
+# to the target as to any other:
 #
 #   find_package(AcmeRuntime REQUIRED)
 #   target_link_libraries(torch_acme PRIVATE Acme::runtime)
@@ -11,6 +12,7 @@
 
 set(THIRD_DEVICE_COMMON "${CMAKE_CURRENT_LIST_DIR}/..")
 list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../tools/wrapped_cmake/cmake")
+include(DeviceCompiler)
 include(InstalledTorch)
 
 function(third_device_backend name)
@@ -28,7 +30,8 @@ function(third_device_backend name)
     "${layer}/runtime/runtime.cpp" "${layer}/runtime/allocators.cpp"
     "${layer}/torch/device.cpp" "${layer}/torch/aten.cpp" "${layer}/torch/distributed.cpp" "${layer}/torch/layouts.cpp" "${layer}/torch/profiler.cpp"
     $<$<BOOL:${arg_SIMULATED}>:${layer}/sim/sim_driver.cpp>
-    "${THIRD_DEVICE_GENERATED}/operators.cpp" ${arg_SOURCES})
+    "${THIRD_DEVICE_GENERATED}/operators.cpp")
+  wrapped_cmake_sources(torch_${name} ${arg_SOURCES})
   set_target_properties(torch_${name} PROPERTIES
     CXX_STANDARD ${CORE_CXX_STANDARD} CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON DEFINE_SYMBOL "" # one name for all, so that backends share objects

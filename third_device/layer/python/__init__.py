@@ -99,7 +99,13 @@ def _is_chosen(package: str, name: str, *, loading: bool) -> bool:
 
 
 def _add_functions(package: str, device: types.ModuleType) -> None:
-    """Make the names of ``<package>.functions``, the vendor's own file, attributes of ``torch.<name>``."""
+    """Make operators with ``python:`` in operators.yaml, and the names of ``<package>.functions``, the vendor's own
+    file, attributes of ``torch.<name>``."""
+    import torch
+
+    for each, operator in importlib.import_module(f"{package}._C").python_functions():
+        namespace, _, op = operator.partition("::")
+        setattr(device, each, getattr(getattr(torch.ops, namespace), op))
     if importlib.util.find_spec(f"{package}.functions") is None:
         return
     functions = importlib.import_module(f"{package}.functions")

@@ -6,6 +6,7 @@ The names and meanings are those of ``torch.cuda`` wherever both have one, so th
 from __future__ import annotations
 
 import contextlib
+import importlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -158,6 +159,11 @@ class _Properties:
         self.minor: int = values["minor"]
         self.units: int = values["units"]
 
+    @property
+    def multi_processor_count(self) -> int:
+        """The units, by the name that Inductor asks for (torch/_inductor/runtime/hints.py: DeviceProperties.create)."""
+        return self.units
+
     def __repr__(self) -> str:
         return f"{NAME}Properties({', '.join(f'{key}={value!r}' for key, value in vars(self).items())})"
 
@@ -205,8 +211,29 @@ class Stream(torch.Stream):
         """Lowest and highest priority; a smaller number is a higher one."""
         return 0, -1
 
+    @property
+    def address(self) -> int:
+        """The driver's own stream, as ``torch.cuda.Stream.cuda_stream`` is CUDA's."""
+        return int(_C.native_stream(self.device_index, self.stream_id))
+
     def __repr__(self) -> str:
         return f"<torch.{NAME}.Stream device={self.device} id={self.stream_id}>"
+
+
+class ExternalStream(Stream):
+    """A stream of the driver that somebody else made and keeps alive as long as this is used; by its address."""
+
+    def __new__(cls, stream_ptr: int, device: Device = None) -> ExternalStream:
+        _lazy_init()
+        index = _index(device)
+        kind = torch._C._autograd.DeviceType.PrivateUse1
+        known = {"device_index": index, "device_type": int(kind)}
+        return super().__new__(cls, stream_id=_C.external_stream(index, stream_ptr), **known)  # type: ignore[return-value]
+
+
+def get_stream_from_external(data_ptr: int, device: Device = None) -> Stream:
+    """Return the stream of the driver at an address as a stream of ours."""
+    return ExternalStream(data_ptr, device)
 
 
 class Event(torch.Event):
@@ -295,6 +322,16 @@ def _sleep(milliseconds: int, stream: torch.Stream | None = None) -> None:
 # --- memory ---
 
 
+def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
+    """Let the cache of a device take this share of its memory and no more. Raises RuntimeError unless 0 to 1."""
+    _C.set_fraction(_index(device), fraction)
+
+
+def get_per_process_memory_fraction(device: Device = None) -> float:
+    """Return the share of a device's memory that its cache may take."""
+    return float(_C.fraction(_index(device)))
+
+
 def empty_cache() -> None:
     """Give cached memory that no tensor uses back to the driver."""
     _C.empty_cache(-1)
@@ -376,6 +413,8 @@ def __getattr__(name: str) -> Any:
         return _default_generators()
     if name in _legacy.TYPES:
         return _legacy.TYPES[name]
+    if name in ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen"):  # Inductor asks
+        return importlib.import_module(f"{__package__}.inductor").CLASSES[name]
     raise AttributeError(f"module 'torch.{NAME}' has no attribute {name!r}")
 
 

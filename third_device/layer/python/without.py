@@ -27,7 +27,7 @@ REASONS: dict[str, str] = {
         (
             *("CUDAPluggableAllocator", "MemPool", "MemPoolContext", "change_current_allocator", "use_mem_pool"),
             *("caching_allocator_alloc", "caching_allocator_delete", "caching_allocator_disabled"),
-            *("caching_allocator_enable", "get_per_process_memory_fraction", "set_per_process_memory_fraction"),
+            "caching_allocator_enable",
         ),
         ALLOCATOR,
     ),
@@ -47,8 +47,6 @@ REASONS: dict[str, str] = {
     "tunable": f"{LIBRARY} (cuBLAS and its like), which it chooses kernels of",
     "sparse": "an empty module, kept for old programs",
     "GreenContext": "the driver table divides no device",
-    "ExternalStream": "streams are the layer's own; the driver table takes in none that somebody else made",
-    "get_stream_from_external": "streams are the layer's own; the driver table takes in none that somebody else made",
     "get_sync_debug_mode": "the layer does not watch for calls that wait",
     "set_sync_debug_mode": "the layer does not watch for calls that wait",
     "memory_snapshot": "the allocator keeps sums for each device and no list of its blocks",

@@ -162,6 +162,21 @@ class DeviceCache {
     }
   }
 
+  void set_fraction(double fraction) {
+    size_t available = 0;
+    size_t total = 0;
+    ensure_init();
+    check(driver().memory_info(device_, &available, &total), "asking for memory");
+    std::lock_guard<std::mutex> hold(mutex_);
+    fraction_ = fraction;
+    limited_ = fraction < 1;
+    limit_ = static_cast<size_t>(fraction * static_cast<double>(total));
+  }
+  double fraction() {
+    std::lock_guard<std::mutex> hold(mutex_);
+    return fraction_;
+  }
+
  private:
   using Pool = std::set<Block*, BySize>;
   Pool& pool(bool small) { return small ? small_ : large_; }
@@ -207,6 +222,7 @@ class DeviceCache {
   }
 
   td_status driver_allocate(size_t bytes, void** address) {
+    if (limited_ && static_cast<size_t>(statistics_.reserved_bytes.current) + bytes > limit_) return TD_OUT_OF_MEMORY;
     td_status status = driver().memory_alloc(device_, bytes, address);
     if (status == TD_OK) ++statistics_.driver_allocations;
     return status;
@@ -219,7 +235,8 @@ class DeviceCache {
     return "out of memory on device " + std::to_string(device_) + ": tried to allocate " + std::to_string(asked) +
            " bytes; the device has " + std::to_string(total) + " bytes, " + std::to_string(available) +
            " of them free; " + std::to_string(statistics_.allocated_bytes.current) + " bytes are allocated by tensors, " +
-           std::to_string(statistics_.reserved_bytes.current) + " bytes are reserved in the cache";
+           std::to_string(statistics_.reserved_bytes.current) + " bytes are reserved in the cache" +
+           (limited_ ? ", which may take " + std::to_string(limit_) : "");
   }
 
   void split(Block* block, size_t size) {
@@ -299,6 +316,9 @@ class DeviceCache {
   std::mutex mutex_;
   Pool small_, large_;
   std::deque<std::pair<Pending, Block*>> pending_;
+  double fraction_ = 1;
+  bool limited_ = false;
+  size_t limit_ = 0;  // bytes, where it is limited
   MemoryStatistics statistics_;
 };
 
@@ -383,6 +403,11 @@ void empty_cache(int device) {
   }
 }
 
+void set_fraction(int device, double fraction) {
+  if (!(fraction >= 0 && fraction <= 1)) throw Error(TD_INVALID, "a share of the memory is 0 to 1, not " + std::to_string(fraction));
+  cache_of(device).set_fraction(fraction);
+}
+double fraction(int device) { return cache_of(device).fraction(); }
 MemoryStatistics statistics(int device) { return cache_of(device).statistics(); }
 void reset_peak(int device) { cache_of(device).reset(true); }
 void reset_accumulated(int device) { cache_of(device).reset(false); }

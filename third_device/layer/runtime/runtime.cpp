@@ -1,7 +1,9 @@
 #include <third_device/runtime.h>
+#include <third_device/stable.h>
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -18,6 +20,8 @@ constexpr int kSlots = 1 + kPools * kStreamsPerPool;
 struct DeviceStreams {
   std::array<std::atomic<td_stream>, kSlots> native{};
   std::array<std::atomic<unsigned>, kPools> next{};
+  std::mutex lock;
+  std::vector<td_stream> external;  // under the lock; their ids follow the slots'
 };
 
 std::atomic<bool> started{false};
@@ -149,6 +153,10 @@ StreamId stream_from_pool(int device, int priority) {
 td_stream native_stream(int device, StreamId stream) {
   ensure_init();
   DeviceStreams& streams = streams_of(device);
+  if (stream >= kSlots) {
+    std::lock_guard<std::mutex> hold(streams.lock);
+    if (const auto place = static_cast<size_t>(stream - kSlots); place < streams.external.size()) return streams.external[place];
+  }
   if (stream < 0 || stream >= kSlots) {
     throw Error(TD_INVALID, "no stream with id " + std::to_string(stream) + " on device " + std::to_string(device));
   }
@@ -166,6 +174,17 @@ td_stream native_stream(int device, StreamId stream) {
   return made;
 }
 
+StreamId external_stream(int device, td_stream stream) {
+  if (stream == nullptr) throw Error(TD_INVALID, "an external stream has an address, this is null");
+  ensure_init();
+  DeviceStreams& streams = streams_of(device);
+  std::lock_guard<std::mutex> hold(streams.lock);
+  auto found = std::find(streams.external.begin(), streams.external.end(), stream);
+  const auto place = found - streams.external.begin();
+  if (found == streams.external.end()) streams.external.push_back(stream);
+  return kSlots + place;
+}
+
 td_stream native_current_stream(int device) { return native_stream(device, current_stream(device)); }
 
 void synchronize_current(int device) {
@@ -179,3 +198,14 @@ void synchronize_device(int device) {
 }
 
 }  // namespace third_device
+
+const td_driver* third_device_table(void) { return third_device_driver(); }
+
+td_status third_device_current_stream(int device, td_stream* stream) {
+  try {
+    *stream = third_device::native_current_stream(device);
+    return TD_OK;
+  } catch (const third_device::Error& error) {
+    return error.status;
+  }
+}

@@ -194,4 +194,6 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
   return (*generators)[static_cast<size_t>(index)];
 }
 
+TD_REPLACEABLE std::vector<std::pair<std::string, std::string>> python_functions() { return {}; }
+
 }  // namespace third_device

@@ -138,6 +138,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
 
   module.def("current_stream", &current_stream);
   module.def("set_stream", &exchange_stream);
+  module.def("native_stream", [](int device, StreamId stream) {
+    return reinterpret_cast<uintptr_t>(native_stream(device, stream));
+  });
+  module.def("external_stream", [](int device, uintptr_t stream) {
+    return external_stream(device, reinterpret_cast<td_stream>(stream));
+  });
   module.def("elapsed", [](uintptr_t start, uintptr_t end) {  // milliseconds; what torch.Event.event_id gives
     double milliseconds = 0;
     check(driver().event_elapsed(reinterpret_cast<td_event>(start), reinterpret_cast<td_event>(end), &milliseconds),
@@ -152,6 +158,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("memory_statistics", [](int device) { return statistics(device_memory::statistics(device)); });
   module.def("reset_peak", &device_memory::reset_peak);
   module.def("reset_accumulated", &device_memory::reset_accumulated);
+  module.def("set_fraction", &device_memory::set_fraction);
+  module.def("fraction", &device_memory::fraction);
   module.def("empty_cache", &device_memory::empty_cache, NoGil());
   module.def("memory_info", [](int device) {
     size_t available = 0;
@@ -197,6 +205,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     }
     TORCH_CHECK(false, "the backend has no collectives '", name, "'");
   });
+  module.def("python_functions", &python_functions);
   module.def("records_work", &records_work);
 }
 

@@ -8,9 +8,11 @@ A backend's ``setup.py`` or PEP 517 hook says::
     project.configure({"TORCH_DIR": str(torch_dir)})
     project.build(on_status=Lines(project.limits))
 
-Its CMake half is in ``cmake/``: ``InstalledTorch.cmake`` finds the PyTorch to build against.
-Parameters come from the environment (``python -m third_device.tools.wrapped_cmake --help`` lists them). It runs on the
-Pythons that PyTorch 2.6 supports, 3.9 and up, and needs no package beside setuptools.
+Its CMake half is in ``cmake/``: ``InstalledTorch.cmake`` finds the PyTorch to build against, ``DeviceCompiler.cmake``
+compiles what CMake has no language for. Parameters come from the environment (``python -m
+third_device.tools.wrapped_cmake --help`` lists them), more of them from the project's ``wrapped_cmake.toml``. It runs
+on the Pythons that PyTorch 2.6 supports, 3.9 and up, and needs no package beside setuptools, and tomli for that file
+before Python 3.11.
 """
 
 from .errors import WrappedCMakeError
@@ -18,6 +20,7 @@ from .jobs import JobLimits, plan
 from .ninja import Edge, Result, Status, read_log, run, slowest
 from .parameters import PARAMETERS, Parameter, Settings, help_text
 from .progress import Lines
+from .project import Project, read_project
 from .wrapper import WrappedCMake
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "Lines",
     "PARAMETERS",
     "Parameter",
+    "Project",
     "Result",
     "Settings",
     "Status",
@@ -34,6 +38,7 @@ __all__ = [
     "help_text",
     "plan",
     "read_log",
+    "read_project",
     "run",
     "slowest",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from . import features, jobs, ninja
 from .errors import WrappedCMakeError
 from .parameters import Settings, help_text
 from .progress import Lines, span
+from .project import Project, read_project
 from .wrapper import WrappedCMake, write_report
 
 
@@ -35,6 +37,9 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--keep-going", type=int, default=1, metavar="N", help="stop after N failures (ninja -k)")
     build.add_argument("--raw", action="store_true", help="ninja's own lines on standard output, for a program to read")
     build.set_defaults(run=_build)
+    parameters = verbs.add_parser("parameters", help="what a project takes beside the variables below")
+    parameters.add_argument("source", type=Path)
+    parameters.set_defaults(run=_parameters)
     report = verbs.add_parser("report", help="the slowest objects of a build directory")
     report.add_argument("build", type=Path)
     report.add_argument("--count", type=int, default=10)
@@ -60,7 +65,9 @@ def _build(arguments: argparse.Namespace) -> int:
     if not (build_dir / "build.ninja").exists():
         raise WrappedCMakeError(f"{build_dir}: no build.ninja", "configure it first")
     environ = features.build_environment(os.environ, build_dir.parent)
-    limits = jobs.plan(Settings(environ))
+    home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", (build_dir / "CMakeCache.txt").read_text(), re.MULTILINE)
+    project = read_project(Path(home[1])) if home else Project()
+    limits = jobs.plan(Settings(environ, project.parameters), project)
     result = ninja.run(
         build_dir,
         arguments.targets,
@@ -73,6 +80,14 @@ def _build(arguments: argparse.Namespace) -> int:
     write_report(build_dir, result, limits)
     print(f"{result.edges} steps in {span(result.seconds)}; slowest:")
     _print_slowest(build_dir, 5)
+    return 0
+
+
+def _parameters(arguments: argparse.Namespace) -> int:
+    project = read_project(arguments.source)
+    print(help_text(project.parameters))
+    for compiler in project.compilers:
+        print(f"{' '.join(compiler.suffixes)}: {' '.join(compiler.command)}")
     return 0
 
 

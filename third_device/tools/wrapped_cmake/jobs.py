@@ -1,32 +1,35 @@
 """How many jobs at once: the cores say how many may run, the memory says how many can.
 
-Figures for one job come from ``WRAPPED_CMAKE_*_MEMORY``; a C++ file of PyTorch peaks near 1.5 GiB, a ``.cu`` near 4 GiB
-for one architecture. ninja pools keep the classes apart, so that a ``.cu`` does not meet three others.
+Figures for one job come from ``WRAPPED_CMAKE_*_MEMORY`` and from the project (`project`); a C++ file of PyTorch peaks
+near 1.5 GiB, a ``.cu`` near 4 GiB for one architecture. ninja pools keep the classes apart, so that a ``.cu`` does not
+meet three others.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from .parameters import Settings
+from .project import Project
 
 MIB = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class JobLimits:
-    """Jobs at once: ``jobs`` of any kind (``ninja -j``), and the depths of the pools ``cuda`` and ``link``."""
+    """Jobs at once: ``jobs`` of any kind (``ninja -j``), and the depths of the pools: ``link``, and the project's."""
 
     jobs: int
-    cuda: int
-    link: int
+    pools: Mapping[str, int]
     reason: str
 
     def definitions(self) -> dict[str, str]:
-        """The pools for CMake's Ninja generator; a project puts its CUDA objects into the pool ``cuda``."""
-        return {"CMAKE_JOB_POOLS": f"cuda={self.cuda};link={self.link}", "CMAKE_JOB_POOL_LINK": "link"}
+        """The pools for CMake's Ninja generator."""
+        pools = ";".join(f"{name}={depth}" for name, depth in self.pools.items())
+        return {"CMAKE_JOB_POOLS": pools, "CMAKE_JOB_POOL_LINK": "link"}
 
 
 def cores() -> int:
@@ -48,17 +51,22 @@ def available_memory(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path(
     return free
 
 
-def plan(settings: Settings, *, processors: int | None = None, memory: int | None = None) -> JobLimits:
+def plan(
+    settings: Settings,
+    project: Project | None = None,
+    *,
+    processors: int | None = None,
+    memory: int | None = None,
+) -> JobLimits:
     """The limits for one build. ``MAX_JOBS`` overrides the total; the pools still respect the memory."""
     processors = processors or cores()
     memory = available_memory() if memory is None else memory
 
-    def fitting(name: str) -> int:
-        each = (settings.number(name) or 1) * MIB
-        return processors if memory is None else max(1, min(processors, memory // each))
+    def fitting(mebibytes: int | None) -> int:
+        return processors if memory is None else max(1, min(processors, memory // ((mebibytes or 1) * MIB)))
 
     asked = settings.number("MAX_JOBS")
-    by_memory = fitting("WRAPPED_CMAKE_JOB_MEMORY")
+    by_memory = fitting(settings.number("WRAPPED_CMAKE_JOB_MEMORY"))
     total = asked or by_memory
     if asked:
         reason = "MAX_JOBS"
@@ -66,9 +74,6 @@ def plan(settings: Settings, *, processors: int | None = None, memory: int | Non
         reason = f"{(memory or 0) // MIB} MiB of memory"
     else:
         reason = f"{processors} cores"
-    return JobLimits(
-        jobs=total,
-        cuda=min(total, fitting("WRAPPED_CMAKE_CUDA_JOB_MEMORY")),
-        link=min(total, fitting("WRAPPED_CMAKE_LINK_JOB_MEMORY")),
-        reason=reason,
-    )
+    each = {"link": settings.number("WRAPPED_CMAKE_LINK_JOB_MEMORY")} | (project or Project()).memory()
+    each |= {one.pool: settings.number(one.name) for one in settings.parameters if one.pool}
+    return JobLimits(total, {name: min(total, fitting(memory_of)) for name, memory_of in each.items()}, reason)

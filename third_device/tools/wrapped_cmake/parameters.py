@@ -3,14 +3,15 @@
 Names and spellings are upstream's: ``setup.py`` documents them at its top and ``tools/setup_helpers/cmake.py`` reads
 them (PyTorch 2.6). As there, each variable of the environment that starts with ``BUILD_``, ``USE_`` or ``CMAKE_`` goes
 to CMake whether it is listed here or not; the table adds types, defaults, help, and the few other names that upstream
-passes on. Names that begin with ``WRAPPED_CMAKE_`` are the toolkit's own.
+passes on. Names that begin with ``WRAPPED_CMAKE_`` are the toolkit's own. What a project adds stands in its own file:
+`project`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import WrappedCMakeError
@@ -19,14 +20,17 @@ from .errors import WrappedCMakeError
 TRUE = frozenset({"ON", "1", "YES", "TRUE", "Y"})
 FALSE = frozenset({"OFF", "0", "NO", "FALSE", "N"})
 
+KINDS = ("flag", "switch", "text", "path", "number", "flags", "list")
 _PASSED_ON = ("BUILD_", "USE_", "CMAKE_")
-_ARCH = re.compile(r"\d{1,2}\.\d[af]?(\+PTX)?")
 
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One variable: ``kind`` is flag, switch (a flag, or auto: where it is found), text, path, number (of ``unit``) or
-    archs; ``cmake`` the variable CMake gets."""
+    """One variable: ``cmake`` is the variable that CMake gets, ``pool`` the ninja pool that its MiB make the depth of.
+
+    ``kind`` is flag, switch (a flag, or auto: where it is found), text, path, number (of ``unit``), flags (of a
+    compiler) or list (space, comma or semicolon between entries, each of which matches ``pattern``).
+    """
 
     name: str
     kind: str
@@ -34,6 +38,8 @@ class Parameter:
     meaning: str
     cmake: str | None = None
     unit: str = ""
+    pool: str = ""
+    pattern: str = ""
 
 
 def _parameter(name: str, kind: str, default: str | None, meaning: str, cmake: str | None = None) -> Parameter:
@@ -47,38 +53,9 @@ PARAMETERS: tuple[Parameter, ...] = (
     _parameter("CMAKE_ARGS", "text", None, "more arguments for CMake, as a shell splits them"),
     _parameter("DEBUG", "flag", "0", "build with -O0 -g (unless CMAKE_BUILD_TYPE is set)"),
     _parameter("REL_WITH_DEB_INFO", "flag", "0", "build optimised with -g (unless CMAKE_BUILD_TYPE is set)"),
-    _parameter("USE_CUDNN", "flag", "1", "cuDNN convolutions and RNNs"),
-    _parameter("USE_NCCL", "flag", "1", "the NCCL process group"),
-    _parameter("USE_MAGMA", "switch", "auto", "MAGMA, for torch.linalg.eig and others"),
-    _parameter("USE_CUSPARSELT", "switch", "auto", "cuSPARSELt semi-structured matrix multiply"),
-    _parameter("USE_CUDSS", "switch", "0", "cuDSS, for torch.sparse.spsolve"),
-    _parameter("USE_CUFILE", "switch", "0", "cuFile, for torch.cuda.gds"),
-    _parameter("USE_UCC", "switch", "0", "UCC, a backend of torch.distributed"),
-    _parameter("USE_NVSHMEM", "flag", "0", "NVSHMEM, where the release uses it"),
-    _parameter("USE_FLASH_ATTENTION", "flag", "1", "flash attention kernels (needs most memory per job)"),
-    _parameter("USE_MEM_EFF_ATTENTION", "flag", "1", "memory-efficient attention kernels"),
-    _parameter("TORCH_CUDA_ARCH_LIST", "archs", None, "e.g. '8.0;9.0+PTX'", "TORCH_CUDA_ARCH_LIST"),
-    _parameter("CUDA_HOME", "path", None, "the CUDA toolkit", "CUDAToolkit_ROOT"),
-    _parameter("CUDACXX", "path", None, "nvcc", "CMAKE_CUDA_COMPILER"),
-    _parameter("CUDAHOSTCXX", "path", None, "the host compiler of nvcc", "CMAKE_CUDA_HOST_COMPILER"),
-    _parameter("CUDNN_ROOT", "path", None, "cuDNN's folder", "CUDNN_ROOT"),
-    _parameter("CUDNN_INCLUDE_DIR", "path", None, "the folder of cudnn.h", "CUDNN_INCLUDE_DIR"),
-    _parameter("CUDNN_LIB_DIR", "path", None, "the folder of libcudnn.so", "CUDNN_LIB_DIR"),
-    _parameter("CUDNN_LIBRARY", "path", None, "libcudnn.so itself", "CUDNN_LIBRARY"),
-    _parameter("NCCL_ROOT", "path", None, "NCCL's folder", "NCCL_ROOT"),
-    _parameter("NCCL_INCLUDE_DIR", "path", None, "the folder of nccl.h", "NCCL_INCLUDE_DIR"),
-    _parameter("NCCL_LIB_DIR", "path", None, "the folder of libnccl.so", "NCCL_LIB_DIR"),
-    _parameter("MAGMA_HOME", "path", None, "MAGMA's folder", "MAGMA_HOME"),
-    _parameter("CUSPARSELT_ROOT", "path", None, "cuSPARSELt's folder", "CUSPARSELT_ROOT"),
-    _parameter("CUSPARSELT_INCLUDE_DIR", "path", None, "the folder of cusparseLt.h", "CUSPARSELT_INCLUDE_DIR"),
-    _parameter("CUDSS_ROOT", "path", None, "cuDSS's folder", "CUDSS_ROOT"),
-    _parameter("CUDSS_INCLUDE_DIR", "path", None, "the folder of cudss.h", "CUDSS_INCLUDE_DIR"),
-    _parameter("UCC_HOME", "path", None, "UCC's folder", "UCC_HOME"),
-    _parameter("UCX_HOME", "path", None, "UCX's folder, which UCC is built on", "UCX_HOME"),
     _parameter("WRAPPED_CMAKE_LAUNCHER", "text", "auto", "compiler launcher: auto, ccache, sccache, none or a path"),
     _parameter("WRAPPED_CMAKE_LINKER", "text", "auto", "linker: auto (mold, then lld), mold, lld, none"),
     _parameter("WRAPPED_CMAKE_JOB_MEMORY", "number", "1500", "memory to reckon with for one C++ compile"),
-    _parameter("WRAPPED_CMAKE_CUDA_JOB_MEMORY", "number", "4096", "memory to reckon with for one .cu compile"),
     _parameter("WRAPPED_CMAKE_LINK_JOB_MEMORY", "number", "4096", "memory to reckon with for one link"),
     _parameter("WRAPPED_CMAKE_TREE", "path", None, "PyTorch's source tree; default: the one this toolkit lies in"),
 )
@@ -87,13 +64,24 @@ BY_NAME: dict[str, Parameter] = {parameter.name: parameter for parameter in PARA
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The parameters as read from one environment."""
+    """The parameters as read from one environment: the toolkit's, and ``more`` of the project."""
 
     environ: Mapping[str, str]
+    more: tuple[Parameter, ...] = ()
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """All of them, the toolkit's first."""
+        return PARAMETERS + self.more
+
+    def find(self, name: str) -> Parameter:
+        """Return the parameter of that name. Raises KeyError for an unlisted one."""
+        own = {parameter.name: parameter for parameter in self.more}
+        return own.get(name) or BY_NAME[name]
 
     def text(self, name: str) -> str | None:
         """The value, or its default; an empty variable counts as not set. Raises KeyError for an unlisted name."""
-        return self.environ.get(name) or BY_NAME[name].default
+        return self.environ.get(name) or self.find(name).default
 
     def flag(self, name: str) -> bool:
         """A flag in upstream's spellings. Raises WrappedCMakeError for anything else."""
@@ -120,17 +108,13 @@ class Settings:
             raise WrappedCMakeError(f"{name}={value}: not a positive number", f"set {name} to a whole number")
         return int(value)
 
-    def archs(self) -> list[str]:
-        """``TORCH_CUDA_ARCH_LIST`` split as upstream splits it (space, comma or semicolon).
-
-        Raises WrappedCMakeError for an entry that is no architecture.
-        """
-        found = [part for part in re.split(r"[ ;,]+", self.text("TORCH_CUDA_ARCH_LIST") or "") if part]
-        for arch in found:
-            if not _ARCH.fullmatch(arch):
-                raise WrappedCMakeError(
-                    f"TORCH_CUDA_ARCH_LIST: {arch!r} is no CUDA architecture", "write them as '8.0;9.0' or '9.0+PTX'"
-                )
+    def items(self, name: str) -> list[str]:
+        """A list, split at spaces, commas and semicolons. Raises WrappedCMakeError for an entry that is none."""
+        found = [part for part in re.split(r"[ ;,]+", self.text(name) or "") if part]
+        pattern = self.find(name).pattern
+        for part in found:
+            if pattern and not re.fullmatch(pattern, part):
+                raise WrappedCMakeError(f"{name}: {part!r} does not match {pattern}", f"correct {name}")
         return found
 
     def build_type(self) -> str:
@@ -140,7 +124,7 @@ class Settings:
         return "Debug" if self.flag("DEBUG") else "RelWithDebInfo" if self.flag("REL_WITH_DEB_INFO") else "Release"
 
     def definitions(self) -> dict[str, str]:
-        """What goes to CMake as ``-D``: the table's ``cmake`` names and every BUILD_*, USE_* and CMAKE_* variable."""
+        """What goes to CMake as ``-D``: the ``cmake`` names and every BUILD_*, USE_* and CMAKE_* variable."""
         self.check()
         found = {
             name: value
@@ -149,8 +133,8 @@ class Settings:
             and name.startswith(_PASSED_ON)
             and name not in ("CMAKE_ARGS", "CMAKE_GENERATOR", "CMAKE_INSTALL_PREFIX")
         }
-        for parameter in PARAMETERS:
-            value = self.environ.get(parameter.name)
+        for parameter in self.parameters:
+            value = self.text(parameter.name)
             if parameter.cmake and value:
                 found.setdefault(parameter.cmake, value)
         found["CMAKE_BUILD_TYPE"] = self.build_type()
@@ -158,18 +142,17 @@ class Settings:
 
     def check(self) -> None:
         """Read every listed variable once, so that a wrong one stops the build before it starts."""
-        readers: dict[str, Any] = {"flag": self.flag, "switch": self.switch, "number": self.number}
-        for parameter in PARAMETERS:
+        readers: dict[str, Any] = {"flag": self.flag, "switch": self.switch, "number": self.number, "list": self.items}
+        for parameter in self.parameters:
             if parameter.name in self.environ and parameter.kind in readers:
                 readers[parameter.kind](parameter.name)
-        self.archs()
 
 
-def help_text() -> str:
+def help_text(parameters: Sequence[Parameter] = PARAMETERS) -> str:
     """The table for ``--help``: a line per variable, with its kind, default and meaning."""
-    width = max(len(parameter.name) for parameter in PARAMETERS)
+    width = max((len(parameter.name) for parameter in parameters), default=0)
     lines = ["environment variables:"]
-    for parameter in PARAMETERS:
+    for parameter in parameters:
         kind = parameter.unit or parameter.kind
         default = f" [{parameter.default}]" if parameter.default is not None else ""
         lines.append(f"  {parameter.name:<{width}}  {kind:<6}  {parameter.meaning}{default}")

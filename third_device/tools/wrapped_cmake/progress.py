@@ -16,7 +16,8 @@ class Lines:
         self._terminal = sys.stderr.isatty()
         self._every = 0.2 if self._terminal else 10.0
         self._said = 0.0
-        print(f"{limits.jobs} jobs ({limits.reason}), {limits.cuda} of them .cu, {limits.link} links", file=sys.stderr)
+        pools = ", ".join(f"at most {depth} {name}" for name, depth in limits.pools.items())
+        print(f"{limits.jobs} jobs ({limits.reason}), {pools}", file=sys.stderr)
 
     def __call__(self, status: ninja.Status) -> None:
         now = time.monotonic()

@@ -18,6 +18,7 @@ from typing import Any
 from . import features, jobs, ninja, standalone, upstream
 from .errors import WrappedCMakeError
 from .parameters import Settings
+from .project import read_project
 
 REPORT = "wrapped_cmake.json"
 _STAMP = "wrapped_cmake.configured"
@@ -45,10 +46,11 @@ class WrappedCMake:
         self.build_dir = build_dir.resolve()
         base = Path(os.path.commonpath([self.source_dir, self.build_dir]))
         self.environ = features.build_environment(os.environ if environ is None else environ, base)
-        self.settings = Settings(self.environ)
+        self.project = read_project(self.source_dir)
+        self.settings = Settings(self.environ, self.project.parameters)
         self.install_prefix = install_prefix
         self.log = log or self.build_dir / "wrapped_cmake.log"
-        self.limits = jobs.plan(self.settings)
+        self.limits = jobs.plan(self.settings, self.project)
         self.features = features.detect(self.settings)
         tree = tree.resolve() if tree else upstream.find_tree(self.settings)
         self._cmake: upstream.CMake | standalone.CMake = (
@@ -63,6 +65,7 @@ class WrappedCMake:
         made.update(self.features.definitions(self.settings))
         made.update(self.limits.definitions())
         made.update(self.settings.definitions())
+        made.update(self.project.definitions(self.settings))
         made.update(extra or {})
         return made
 

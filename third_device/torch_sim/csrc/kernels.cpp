@@ -1,17 +1,15 @@
 // The kernels of torch_sim, declared by operators.yaml. These run on the simulated device: enqueued on the current
 // stream, they reach device memory through sim_view(). On a device of yours, launch on native_current_stream() instead.
-#include <ATen/TensorIterator.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <vector>
 
 #include "operators.h"
 #include <third_device/sim_driver.h>
 #include <third_device/backend.h>
+#include <third_device/elementwise.h>
 
 namespace sim {
 namespace {
@@ -22,36 +20,15 @@ using third_device::sim::sim_view_as;
 // Applies `f` to the elements of an iterator of floats with one output and N inputs, whatever the strides.
 template <size_t N, typename F>
 void elementwise(at::TensorIteratorBase& iterator, F f) {
-  struct Operand {
-    char* data;
-    std::vector<int64_t> strides;  // bytes
-  };
-  std::array<Operand, N + 1> operands;
-  for (size_t i = 0; i <= N; ++i) {
-    operands[i].data = static_cast<char*>(iterator.data_ptr(static_cast<int>(i)));
-    operands[i].strides.assign(iterator.strides(static_cast<int>(i)).begin(), iterator.strides(static_cast<int>(i)).end());
-  }
-  std::vector<int64_t> shape(iterator.shape().begin(), iterator.shape().end());
-  const int64_t count = iterator.numel();
-  enqueue(iterator.device(0).index(), [operands, shape, count, f] {
-    std::array<char*, N + 1> base;
-    for (size_t i = 0; i <= N; ++i) base[i] = sim_view_as(operands[i].data);
-    std::vector<int64_t> at(shape.size(), 0);
-    std::array<int64_t, N + 1> offset{};
-    for (int64_t done = 0; done < count; ++done) {
-      auto in = [&](size_t i) { return *reinterpret_cast<const float*>(base[i] + offset[i]); };
-      float* out = reinterpret_cast<float*>(base[0] + offset[0]);
-      if constexpr (N == 1) {
-        *out = f(in(1));
-      } else {
-        *out = f(in(1), in(2));
-      }
-      for (size_t d = 0; d < shape.size(); ++d) {
-        for (size_t i = 0; i <= N; ++i) offset[i] += operands[i].strides[d];
-        if (++at[d] < shape[d]) break;
-        for (size_t i = 0; i <= N; ++i) offset[i] -= operands[i].strides[d] * shape[d];
-        at[d] = 0;
-      }
+  enqueue(iterator.device(0).index(), [all = third_device::operands_of<N + 1>(iterator), f] {
+    char* base[N + 1];
+    for (size_t i = 0; i <= N; ++i) base[i] = sim_view_as(all.data[i]);
+    for (int64_t element = 0; element < all.count; ++element) {
+      const auto places = all.places(element);
+      auto in = [&](size_t i) { return *reinterpret_cast<const float*>(base[i] + places.bytes[i]); };
+      float* out = reinterpret_cast<float*>(base[0] + places.bytes[0]);
+      if constexpr (N == 1) *out = f(in(1));
+      if constexpr (N == 2) *out = f(in(1), in(2));
     }
   });
 }
@@ -76,26 +53,16 @@ void matrix_product(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, c
   });
 }
 
-void check_product(const at::Tensor& a, const at::Tensor& b) {
-  TORCH_CHECK(a.dim() == 2 && b.dim() == 2, "mat1 and mat2 must be matrices");
-  TORCH_CHECK(a.size(1) == b.size(0), "mat1 and mat2 shapes cannot be multiplied (", a.size(0), "x", a.size(1), " and ",
-              b.size(0), "x", b.size(1), ")");
-}
-
 }  // namespace
 
 at::Tensor& mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
-  check_product(self, mat2);
-  out.resize_({self.size(0), mat2.size(1)});
   matrix_product(self, mat2, out, nullptr, 0, 0, 0, 1);
   return out;
 }
 
 at::Tensor& addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
                       const at::Scalar& alpha, at::Tensor& out) {
-  check_product(mat1, mat2);
   at::Tensor add = self.expand({mat1.size(0), mat2.size(1)});
-  out.resize_({mat1.size(0), mat2.size(1)});
   const bool uses_add = beta.toFloat() != 0;
   matrix_product(mat1, mat2, out, uses_add ? add.const_data_ptr<float>() : nullptr, add.stride(0), add.stride(1),
                  beta.toFloat(), alpha.toFloat());
@@ -113,19 +80,6 @@ at::Tensor relu(const at::Tensor& self) {
   return out;
 }
 
-at::Tensor& threshold_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Scalar& threshold,
-                                   at::Tensor& grad_input) {
-  TORCH_CHECK(grad_output.sizes() == self.sizes(), "grad_output and self must have the same shape");
-  grad_input.resize_(self.sizes());
-  const float *grad = grad_output.const_data_ptr<float>(), *input = self.const_data_ptr<float>();
-  float* to = grad_input.mutable_data_ptr<float>();
-  enqueue(self.get_device(), [=, limit = threshold.toFloat(), count = self.numel()] {
-    const float *g = sim_view_as(grad), *x = sim_view_as(input);
-    std::transform(g, g + count, x, sim_view_as(to), [limit](float dy, float v) { return v <= limit ? 0 : dy; });
-  });
-  return grad_input;
-}
-
 at::Tensor& fill_(at::Tensor& self, const at::Scalar& value) {
   float* to = self.mutable_data_ptr<float>();
   enqueue(self.get_device(), [=, with = value.toFloat(), count = self.numel()] {
@@ -140,6 +94,12 @@ void add_kernel(at::TensorIteratorBase& iterator, const at::Scalar& alpha) {
 
 void mul_kernel(at::TensorIteratorBase& iterator) {
   elementwise<2>(iterator, [](float a, float b) { return a * b; });
+}
+
+// relu's gradient: x is the input, y the gradient.
+void threshold_kernel(at::TensorIteratorBase& iterator, const at::Scalar& threshold, const at::Scalar& value) {
+  const float limit = threshold.toFloat(), with = value.toFloat();
+  elementwise<2>(iterator, [=](float x, float y) { return x <= limit ? with : y; });
 }
 
 void abs_kernel(at::TensorIteratorBase& iterator) {

@@ -9,24 +9,132 @@
         cmdclass={"build_ext": BuildExtension},
     )
 
-and without one: ``load_new_device("name", ["module.cpp"], backend="torch_foo")``.
+and without one: ``load_new_device("name", ["module.cpp"], backend="torch_foo")``. Sources with a suffix that the
+backend has a compiler for (its ``compilers.json``) are compiled by that; a ``setup.py`` then says
+``cmdclass={"build_ext": new_device_build_ext()}``.
+
+``stable_abi="2.10"`` builds an extension that loads on that release of PyTorch and on later ones.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib.util
-from collections.abc import Sequence
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Backend", "BackendNotFoundError", "NewDeviceCppExtension", "find_backend", "load_new_device"]
+__all__ = [
+    "Backend",
+    "BackendNotFoundError",
+    "DeviceCompiler",
+    "DeviceCompilerError",
+    "NewDeviceCppExtension",
+    "find_backend",
+    "load_new_device",
+    "new_device_build_ext",
+]
 
+COMPILERS = "compilers.json"
+"""What a backend's build writes into its package of the compilers in its ``wrapped_cmake.toml``."""
 _COMPILE = ["-fvisibility=hidden", "-fvisibility-inlines-hidden"]
+_PLACE = re.compile(r"\{(\w+)\}")
 
 
 class BackendNotFoundError(ImportError):
     """The backend package is not installed, or has nothing to build against."""
+
+
+class DeviceCompilerError(RuntimeError):
+    """A source of the device was not compiled; the message names it and says what the compiler did."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceCompiler:
+    """A compiler of a backend's: its command, and the parameters that the command names, from the environment."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    command: tuple[str, ...]
+    parameters: Mapping[str, Mapping[str, Any]]
+
+    def compile(
+        self,
+        source: str | Path,
+        folder: Path,
+        *,
+        include_dirs: Sequence[str] = (),
+        macros: Iterable[tuple[str, str | None]] = (),
+        flags: Sequence[str] = (),
+    ) -> Path:
+        """Compile ``source`` into ``folder`` unless that is done; returns the object.
+
+        Done is what the same command made of files that are older: of ``source`` and of those in the compiler's file of
+        dependencies. Raises DeviceCompilerError.
+        """
+        apart = hashlib.sha256(str(Path(source).resolve()).encode()).hexdigest()[:8]  # two sources of one name
+        made = folder / f"{Path(source).name}.{apart}.o"
+        depfile, record = made.with_suffix(".o.d"), made.with_suffix(".o.command")
+        places = {
+            "source": [str(source)],
+            "object": [str(made)],
+            "depfile": [str(depfile)],
+            "includes": [f"-I{path}" for path in include_dirs],
+            "defines": [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in macros],
+            "launcher": [],
+        }
+        command = [argument for part in self.command for argument in self._fill(part, places)] + list(flags)
+        said = shlex.join(command)
+        if record.is_file() and record.read_text() == said and _is_newer(made, _dependencies(depfile, str(source))):
+            return made
+        record.unlink(missing_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise DeviceCompilerError(f"{source}: {error}; set {', '.join(self.parameters) or 'PATH'}") from None
+        if done.returncode:
+            raise DeviceCompilerError(f"{source}: {said} failed:\n{done.stdout}{done.stderr}")
+        record.write_text(said)
+        return made
+
+    def _fill(self, part: str, places: Mapping[str, list[str]]) -> list[str]:
+        """One part of the command as arguments."""
+        whole = _PLACE.fullmatch(part)
+        if whole and whole[1] in places:
+            return places[whole[1]]
+        if whole and self.parameters[whole[1]]["kind"] == "flags":
+            return shlex.split(self._value(whole[1]))
+        return [_PLACE.sub(lambda place: self._value(place[1]), part)]
+
+    def _value(self, name: str) -> str:
+        value: str | None = os.environ.get(name) or self.parameters[name]["default"]
+        if value is None:
+            raise DeviceCompilerError(f"compiler {self.name}: {name} is not set; set {name}")
+        return value
+
+
+def _dependencies(depfile: Path, source: str) -> list[str]:
+    """What an object was made from: ``source``, and the files in a rule in make's syntax."""
+    if not depfile.is_file():
+        return [source]
+    _, _, listed = depfile.read_text().replace("\\\n", " ").partition(": ")
+    return [source, *(word.replace("\\ ", " ") for word in re.findall(r"(?:\\ |\S)+", listed))]
+
+
+def _is_newer(made: Path, files: Iterable[str]) -> bool:
+    """Whether ``made`` is there and no older than any of ``files``, all of which are there."""
+    try:
+        return all(Path(path).stat().st_mtime_ns <= made.stat().st_mtime_ns for path in files)
+    except OSError:
+        return False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +144,7 @@ class Backend:
     name: str
     folder: Path
     libraries: tuple[str, ...]
+    compilers: tuple[DeviceCompiler, ...] = ()
 
     @property
     def include_dirs(self) -> list[str]:
@@ -46,6 +155,10 @@ class Backend:
     def library_dir(self) -> str:
         """The folder of its shared libraries."""
         return str(self.folder / "lib")
+
+    def compiler(self, source: str | Path) -> DeviceCompiler | None:
+        """Return its compiler for a source of that suffix; None where the C++ compiler takes it."""
+        return next((one for one in self.compilers if Path(source).suffix in one.suffixes), None)
 
     def link_arguments(self) -> list[str]:
         """Links every library, needed or not: a backend registers its operators when it is loaded."""
@@ -94,7 +207,12 @@ def find_backend(name: str, folder: str | Path | None = None, libraries: Sequenc
             name=name,
             path=str(root),
         )
-    return Backend(name, root, tuple(libraries) if libraries else tuple(found))
+    table = root / COMPILERS
+    rows = json.loads(table.read_text(encoding="utf-8")) if table.is_file() else []
+    compilers = (
+        DeviceCompiler(row["name"], tuple(row["suffixes"]), tuple(row["command"]), row["parameters"]) for row in rows
+    )
+    return Backend(name, root, tuple(libraries) if libraries else tuple(found), tuple(compilers))
 
 
 def NewDeviceCppExtension(
@@ -104,25 +222,67 @@ def NewDeviceCppExtension(
     backend: str,
     backend_dir: str | Path | None = None,
     backend_libraries: Sequence[str] | None = None,
+    stable_abi: str | None = None,
     **kwargs: Any,
 ) -> Any:
     """A ``setuptools.Extension`` that builds against torch and the backend package ``backend``.
 
     It gets the backend's headers and libraries, torch_python, hidden visibility, and an rpath relative to ``$ORIGIN``
     that holds wherever ``torch``, the backend and the extension are installed side by side. ``kwargs`` go to
-    ``torch.utils.cpp_extension.CppExtension``. Raises BackendNotFoundError when there is no such backend.
+    ``torch.utils.cpp_extension.CppExtension``; a dict of ``extra_compile_args`` may have the names of the backend's
+    compilers as keys. ``stable_abi`` is the first release of PyTorch that the extension is for, as "2.10": it then sees
+    PyTorch's stable interface alone, and of the backend what is C (``third_device/stable.h``).
+
+    Raises BackendNotFoundError when there is no such backend, ValueError for a release that has no stable interface.
     """
     from torch.utils.cpp_extension import CppExtension
 
     found = find_backend(backend, backend_dir, backend_libraries)
     kwargs["include_dirs"] = [*kwargs.get("include_dirs", ()), *found.include_dirs]
-    kwargs["extra_compile_args"] = _with_flags(kwargs.get("extra_compile_args"))
+    given = kwargs.get("extra_compile_args")
+    own = {one.name: list(given.get(one.name, ())) for one in found.compilers} if isinstance(given, dict) else {}
+    host = {key: value for key, value in given.items() if key not in own} if isinstance(given, dict) else given
+    kwargs["extra_compile_args"] = _with_flags(host, _stable_flags(stable_abi))
+    if stable_abi is not None:
+        kwargs.setdefault("py_limited_api", True)
     kwargs["extra_link_args"] = [
         *kwargs.get("extra_link_args", ()),
         *found.link_arguments(),
         *(f"-Wl,-rpath,{path}" for path in _relative_rpaths(name, backend)),
     ]
-    return CppExtension(name, list(sources), **kwargs)
+    made = CppExtension(name, list(sources), **kwargs)
+    made.new_device, made.new_device_flags = found, own  # for `new_device_build_ext`
+    return made
+
+
+def new_device_build_ext() -> type:
+    """Return torch's ``build_ext`` that compiles sources of the device by the compiler of their backend."""
+    from torch.utils.cpp_extension import BuildExtension
+
+    class BuildNewDevice(BuildExtension):  # type: ignore[misc]  # torch need not be typed for who checks this
+        def build_extension(self, ext: Any) -> None:
+            backend: Backend | None = getattr(ext, "new_device", None)
+            given = list(ext.sources), list(ext.extra_objects)
+            device = [source for source in ext.sources if backend and backend.compiler(source)]
+            try:
+                ext.sources = [source for source in ext.sources if source not in device]
+                for source in device:
+                    ext.extra_objects.append(str(self.compile_for_device(ext, source)))
+                super().build_extension(ext)
+            finally:
+                ext.sources, ext.extra_objects = given
+
+        def compile_for_device(self, ext: Any, source: str) -> Path:
+            compiler = ext.new_device.compiler(source)
+            return compiler.compile(  # type: ignore[no-any-return]
+                source,
+                Path(self.build_temp).resolve(),
+                include_dirs=ext.include_dirs,
+                macros=ext.define_macros,
+                flags=ext.new_device_flags.get(compiler.name, ()),
+            )
+
+    return BuildNewDevice
 
 
 def load_new_device(
@@ -132,31 +292,73 @@ def load_new_device(
     backend: str,
     backend_dir: str | Path | None = None,
     backend_libraries: Sequence[str] | None = None,
+    build_directory: str | Path | None = None,
     **kwargs: Any,
 ) -> Any:
     """Compile and import at once, as ``torch.utils.cpp_extension.load`` does, against the backend package.
 
     The module stays in torch's cache of extensions, so its rpath is the backend's absolute folder. Raises
-    BackendNotFoundError when there is no such backend.
+    BackendNotFoundError when there is no such backend, DeviceCompilerError.
     """
-    from torch.utils.cpp_extension import load
+    from torch.utils.cpp_extension import _get_build_directory, load
 
     found = find_backend(backend, backend_dir, backend_libraries)
-    kwargs["extra_include_paths"] = [*(kwargs.get("extra_include_paths") or ()), *found.include_dirs]
+    folder = Path(build_directory or _get_build_directory(name, kwargs.get("verbose", False)))
+    given = [str(path) for path in kwargs.get("extra_include_paths") or ()]
+    kwargs["extra_include_paths"] = [*given, *found.include_dirs]
+    objects = []
+    for source in sources:
+        compiler = found.compiler(source)
+        if compiler is not None:
+            made = compiler.compile(Path(source).resolve(), folder, include_dirs=kwargs["extra_include_paths"])
+            objects.append(_name_by_content(made))
     kwargs["extra_cflags"] = [*(kwargs.get("extra_cflags") or ()), *_COMPILE]
     kwargs["extra_ldflags"] = [
+        *objects,
         *(kwargs.get("extra_ldflags") or ()),
         *found.link_arguments(),
         f"-Wl,-rpath,{found.library_dir}",
     ]
-    return load(name, list(sources), **kwargs)
+    host = [source for source in sources if found.compiler(source) is None]
+    return load(name, host, build_directory=str(folder), **kwargs)
 
 
-def _with_flags(given: Any) -> Any:
+def _name_by_content(made: Path) -> str:
+    """Return a copy of an object whose name tells its content: torch links anew only where its command is another."""
+    copy = made.with_suffix(f".{hashlib.sha256(made.read_bytes()).hexdigest()[:16]}.o")
+    shutil.copyfile(made, copy)
+    return str(copy)
+
+
+def _stable_flags(release: str | None) -> list[str]:
+    """Return the flags of PyTorch's stable interface as ``release`` had it; none for None.
+
+    Raises ValueError for text that is no release, and where the PyTorch that is installed has no such interface.
+    """
+    if release is None:
+        return []
+    import torch
+    from torch.utils.cpp_extension import include_paths
+
+    parts = re.fullmatch(r"(\d+)\.(\d+)", release)
+    if not parts:
+        raise ValueError(f"NewDeviceCppExtension: stable_abi={release!r}: write a release as '2.10'")
+    wanted = int(parts[1]), int(parts[2])
+    there = any(Path(path, "torch", "csrc", "stable", "version.h").is_file() for path in include_paths())
+    installed = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    if not there or not (2, 10) <= wanted <= installed:
+        raise ValueError(
+            f"NewDeviceCppExtension: stable_abi={release!r}: PyTorch {torch.__version__} has no stable interface of "
+            "that release (torch/csrc/stable/version.h, 2.10 is the first); name an older one, or leave stable_abi out"
+        )
+    return ["-DTORCH_STABLE_ONLY", f"-DTORCH_TARGET_VERSION=0x{wanted[0]:02x}{wanted[1]:02x}000000000000"]
+
+
+def _with_flags(given: Any, more: Sequence[str] = ()) -> Any:
     """BuildExtension takes a list, or a dict of lists by compiler; add our flags for the C++ compiler."""
     if isinstance(given, dict):
-        return {**given, "cxx": [*_COMPILE, *given.get("cxx", ())]}
-    return [*_COMPILE, *(given or ())]
+        return {**given, "cxx": [*_COMPILE, *more, *given.get("cxx", ())]}
+    return [*_COMPILE, *more, *(given or ())]
 
 
 def _relative_rpaths(name: str, backend: str) -> list[str]:

@@ -45,6 +45,9 @@ TD_API size_t size(void* address) noexcept;
 TD_API void record_use(void* address, int device, StreamId stream);
 // Gives every unused segment of `device` (all devices if negative) back. Throws Error.
 TD_API void empty_cache(int device = -1);
+// The cache of `device` takes no more than this share of its memory from the driver: 1 at first.
+TD_API void set_fraction(int device, double fraction);
+TD_API double fraction(int device);
 TD_API MemoryStatistics statistics(int device);
 TD_API void reset_peak(int device);
 TD_API void reset_accumulated(int device);

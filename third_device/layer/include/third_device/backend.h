@@ -7,10 +7,14 @@
 #include <ATen/core/stack.h>
 #include <c10/core/Allocator.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <third_device/allocators.h>
 #include <third_device/runtime.h>
@@ -48,6 +52,36 @@ TD_API bool set_fallback_enabled(bool enabled);
 
 // What generated registrations ask before they call a kernel that is limited to some operands.
 TD_API bool is_plain(const at::Tensor& tensor, bool contiguous);
+inline bool is_plain(const std::optional<at::Tensor>& tensor, bool contiguous) {
+  return !tensor.has_value() || !tensor->defined() || is_plain(*tensor, contiguous);
+}
+// The same of each of a list, all of one of `dtypes` (of any where there are none).
+template <typename List>
+bool are_plain(const List& list, bool contiguous, std::initializer_list<at::ScalarType> dtypes) {
+  for (const auto& each : list) {
+    const std::optional<at::Tensor> tensor = each;
+    if (!is_plain(tensor, contiguous)) return false;
+    if (dtypes.size() == 0 || !tensor.has_value() || !tensor->defined()) continue;
+    if (std::find(dtypes.begin(), dtypes.end(), tensor->scalar_type()) == dtypes.end()) return false;
+  }
+  return true;
+}
+// Counts up the versions of tensors that an operator writes to, once it is done: autograd refuses what it saved before.
+class CountedWrites {
+ public:
+  explicit CountedWrites(std::vector<at::Tensor> written) : written_(std::move(written)) {}
+  CountedWrites(const CountedWrites&) = delete;
+  ~CountedWrites() {
+    for (const at::Tensor& each : written_) {
+      if (!each.is_inference()) each.unsafeGetTensorImpl()->bump_version();
+    }
+  }
+
+ private:
+  std::vector<at::Tensor> written_;
+};
+// Names of torch.<device> and the operators that they call, from `python:` in operators.yaml. Generated; none by default.
+TD_API std::vector<std::pair<std::string, std::string>> python_functions();
 // Raises unless those of `tensors` that are on a device of ours are on the same one; null is allowed.
 TD_API void check_one_device(const char* op, std::initializer_list<const at::Tensor*> tensors);
 

@@ -57,6 +57,9 @@ TD_API StreamId stream_from_pool(int device, int priority);
 // The driver's stream; made at its first use. Throws Error.
 TD_API td_stream native_stream(int device, StreamId stream);
 TD_API td_stream native_current_stream(int device);
+// A driver's stream that somebody else made, as a stream of ours; one id for one stream. Its maker keeps it alive, and
+// destroys it once no memory that was used on it is in use.
+TD_API StreamId external_stream(int device, td_stream stream);
 
 // The work of this thread's current stream on `device` so far is done when this returns. Throws Error.
 TD_API void synchronize_current(int device);

@@ -1,0 +1,207 @@
+// A driver over a runtime that is shaped as CUDA's is: streams, events and asynchronous copies by functions of one prefix.
+//
+//   #include <acme_runtime.h>
+//   #define TD_RUNTIME(name) acme##name
+//   #include <third_device/runtime_driver.h>
+//
+//   extern "C" const td_driver* third_device_driver() {
+//     static const td_driver table = third_device::runtime_driver();
+//     return &table;
+//   }
+//
+// A name that the runtime spells otherwise is defined before (#define acmePointerAttributes acmePointerAttribute_t), and
+// what it does otherwise is a member of the table, replaced in a copy. For one source file: it defines the functions.
+#pragma once
+
+#ifndef TD_RUNTIME
+#error "define TD_RUNTIME(name) as the name with the runtime's prefix: #define TD_RUNTIME(name) acme##name"
+#endif
+
+#include <third_device/driver.h>
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+
+namespace third_device {
+namespace {
+
+thread_local const char* last_error = "no error";
+std::atomic<bool> host_function_failed{false};
+
+td_status status_of(TD_RUNTIME(Error_t) code) {
+  if (code == TD_RUNTIME(Success)) return TD_OK;
+  if (code == TD_RUNTIME(ErrorNotReady)) return TD_NOT_READY;
+  last_error = TD_RUNTIME(GetErrorString)(code);
+  (void)TD_RUNTIME(GetLastError)();  // errors that do not stick are told once
+  // no switch: a runtime may give two of them one value
+  if (code == TD_RUNTIME(ErrorMemoryAllocation)) return TD_OUT_OF_MEMORY;
+  if (code == TD_RUNTIME(ErrorInvalidValue) || code == TD_RUNTIME(ErrorInvalidDevice)) return TD_INVALID;
+  if (code == TD_RUNTIME(ErrorInsufficientDriver) || code == TD_RUNTIME(ErrorStubLibrary)) return TD_NO_DRIVER;
+  if (code == TD_RUNTIME(ErrorDevicesUnavailable) || code == TD_RUNTIME(ErrorECCUncorrectable)) return TD_DEVICE_LOST;
+  return TD_FAILED;
+}
+
+TD_RUNTIME(Stream_t) native(td_stream stream) { return reinterpret_cast<TD_RUNTIME(Stream_t)>(stream); }
+TD_RUNTIME(Event_t) native(td_event event) { return reinterpret_cast<TD_RUNTIME(Event_t)>(event); }
+
+// The outcome of waiting: the runtime's, or that of a host function before it.
+td_status waited(TD_RUNTIME(Error_t) code) {
+  const td_status status = status_of(code);
+  if (status != TD_OK || !host_function_failed.exchange(false)) return status;
+  last_error = "a host function on a stream failed";
+  return TD_FAILED;
+}
+
+// The caller's device stays current: the layer tells of a change by device_set alone.
+template <typename F>
+TD_RUNTIME(Error_t) on(int device, F&& work) {
+  int former = 0;
+  TD_RUNTIME(Error_t) code = TD_RUNTIME(GetDevice)(&former);
+  if (code == TD_RUNTIME(Success)) code = TD_RUNTIME(SetDevice)(device);
+  if (code == TD_RUNTIME(Success)) code = work();
+  (void)TD_RUNTIME(SetDevice)(former);
+  return code;
+}
+
+const char* error_text() { return last_error; }
+td_status init() { return TD_OK; }
+
+td_status device_count(int* count) {
+  const TD_RUNTIME(Error_t) code = TD_RUNTIME(GetDeviceCount)(count);
+  if (code != TD_RUNTIME(Success)) *count = 0;
+  return code == TD_RUNTIME(ErrorNoDevice) ? TD_OK : status_of(code);
+}
+
+td_status device_set(int device) { return status_of(TD_RUNTIME(SetDevice)(device)); }
+
+td_status device_properties(int device, td_properties* properties) {
+  TD_RUNTIME(DeviceProp) found;
+  const td_status status = status_of(TD_RUNTIME(GetDeviceProperties)(&found, device));
+  if (status != TD_OK) return status;
+  std::snprintf(properties->name, sizeof(properties->name), "%.63s", found.name);
+  properties->total_memory = found.totalGlobalMem;
+  properties->major = found.major;
+  properties->minor = found.minor;
+  properties->units = found.multiProcessorCount;
+  return TD_OK;
+}
+
+td_status device_synchronize(int device) { return waited(on(device, TD_RUNTIME(DeviceSynchronize))); }
+
+td_status memory_info(int device, size_t* free_bytes, size_t* total_bytes) {
+  return status_of(on(device, [&] { return TD_RUNTIME(MemGetInfo)(free_bytes, total_bytes); }));
+}
+
+td_status memory_alloc(int device, size_t bytes, void** address) {
+  return status_of(on(device, [&] { return TD_RUNTIME(Malloc)(address, bytes); }));
+}
+
+td_status memory_free(int device, void* address) {
+  return status_of(on(device, [&] { return TD_RUNTIME(Free)(address); }));
+}
+
+td_status memory_owner(const void* address, td_memory* kind, int* device) {
+  TD_RUNTIME(PointerAttributes) found;
+  const td_status status = status_of(TD_RUNTIME(PointerGetAttributes)(&found, address));
+  if (status != TD_OK) return status;
+  *kind = found.type == TD_RUNTIME(MemoryTypeDevice) ? TD_MEMORY_DEVICE
+          : found.type == TD_RUNTIME(MemoryTypeHost) ? TD_MEMORY_HOST_PINNED
+                                             : TD_MEMORY_UNKNOWN;
+  *device = found.type == TD_RUNTIME(MemoryTypeDevice) ? found.device : TD_HOST;
+  return TD_OK;
+}
+
+td_status memory_set(void* address, int value, size_t bytes, td_stream stream) {
+  return status_of(TD_RUNTIME(MemsetAsync)(address, value, bytes, native(stream)));
+}
+
+td_status copy(void* to, int to_device, const void* from, int from_device, size_t bytes, td_stream stream) {
+  if (to_device != TD_HOST && from_device != TD_HOST && to_device != from_device) {
+    return status_of(TD_RUNTIME(MemcpyPeerAsync)(to, to_device, from, from_device, bytes, native(stream)));
+  }
+  return status_of(TD_RUNTIME(MemcpyAsync)(to, from, bytes, TD_RUNTIME(MemcpyDefault), native(stream)));
+}
+
+td_status host_alloc(size_t bytes, void** address) {
+  return status_of(TD_RUNTIME(HostAlloc)(address, bytes, TD_RUNTIME(HostAllocPortable)));
+}
+
+td_status host_free(void* address) { return status_of(TD_RUNTIME(FreeHost)(address)); }
+
+td_status stream_priorities(int* lowest, int* highest) {
+  return status_of(TD_RUNTIME(DeviceGetStreamPriorityRange)(lowest, highest));
+}
+
+td_status stream_create(int device, int priority, td_stream* stream) {
+  return status_of(on(device, [&] {
+    return TD_RUNTIME(StreamCreateWithPriority)(reinterpret_cast<TD_RUNTIME(Stream_t)*>(stream), TD_RUNTIME(StreamNonBlocking), priority);
+  }));
+}
+
+td_status stream_destroy(td_stream stream) { return status_of(TD_RUNTIME(StreamDestroy)(native(stream))); }
+td_status stream_query(td_stream stream) { return waited(TD_RUNTIME(StreamQuery)(native(stream))); }
+td_status stream_synchronize(td_stream stream) { return waited(TD_RUNTIME(StreamSynchronize)(native(stream))); }
+
+td_status stream_wait(td_stream stream, td_event event) {
+  return status_of(TD_RUNTIME(StreamWaitEvent)(native(stream), native(event), 0));
+}
+
+struct Call {
+  td_callback function;
+  void* argument;
+};
+
+void run_call(void* given) {
+  const std::unique_ptr<Call> call(static_cast<Call*>(given));
+  td_status status = TD_FAILED;
+  try {
+    status = call->function(call->argument);
+  } catch (...) {  // the runtime's thread must not see it
+  }
+  if (status != TD_OK) host_function_failed = true;
+}
+
+td_status stream_call(td_stream stream, td_callback function, void* argument) {
+  auto call = std::make_unique<Call>(Call{function, argument});
+  const TD_RUNTIME(Error_t) code = TD_RUNTIME(LaunchHostFunc)(native(stream), run_call, call.get());
+  if (code == TD_RUNTIME(Success)) (void)call.release();
+  return status_of(code);
+}
+
+td_status event_create(int device, int timing, td_event* event) {
+  return status_of(on(device, [&] {
+    return TD_RUNTIME(EventCreateWithFlags)(reinterpret_cast<TD_RUNTIME(Event_t)*>(event), timing ? 0 : TD_RUNTIME(EventDisableTiming));
+  }));
+}
+
+td_status event_destroy(td_event event) { return status_of(TD_RUNTIME(EventDestroy)(native(event))); }
+
+td_status event_record(td_event event, td_stream stream) {
+  return status_of(TD_RUNTIME(EventRecord)(native(event), native(stream)));
+}
+
+// Not waited(): a failure is told by streams and devices; the allocators ask events and tell nobody.
+td_status event_query(td_event event) { return status_of(TD_RUNTIME(EventQuery)(native(event))); }
+td_status event_synchronize(td_event event) { return status_of(TD_RUNTIME(EventSynchronize)(native(event))); }
+
+td_status event_elapsed(td_event start, td_event end, double* milliseconds) {
+  float measured = 0;
+  const td_status status = status_of(TD_RUNTIME(EventElapsedTime)(&measured, native(start), native(end)));
+  *milliseconds = measured;
+  return status;
+}
+
+td_status control(const char*, long long) { return TD_INVALID; }
+
+// The table; without records for profiles and names for tools, which no two runtimes have alike.
+td_driver runtime_driver() {
+  return {TD_DRIVER_ABI, error_text, init, device_count, device_set, device_properties, device_synchronize, memory_info,
+          memory_alloc, memory_free, memory_owner, memory_set, copy, host_alloc, host_free, stream_priorities,
+          stream_create, stream_destroy, stream_query, stream_synchronize, stream_wait, stream_call, event_create,
+          event_destroy, event_record, event_query, event_synchronize, event_elapsed, control,
+          nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+}
+
+}  // namespace
+}  // namespace third_device

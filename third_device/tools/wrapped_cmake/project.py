@@ -1,0 +1,194 @@
+"""What one project adds to the toolkit, in ``wrapped_cmake.toml`` beside its ``CMakeLists.txt``.
+
+Parameters of its own, read from the environment and passed to CMake as those of `parameters` are, and compilers for
+sources that CMake has no language for::
+
+    [[parameter]]
+    name = "ACME_HOME"
+    kind = "path"                  # one of parameters.KINDS
+    default = "/opt/acme"          # optional
+    meaning = "the SDK of acme"
+    cmake = "ACME_HOME"            # optional: the variable that CMake gets
+
+    [[compiler]]
+    name = "acme"                  # of its ninja pool, and in messages
+    suffixes = [".acme"]
+    command = ["{ACME_HOME}/bin/acmecc", "{ACMEFLAGS}", "{defines}", "{includes}", "-fPIC", "-MD", "-MF", "{depfile}",
+               "-c", "{source}", "-o", "{object}"]
+    memory = 2000                  # MiB to reckon with for one compile; optional
+
+A name in capitals stands for a parameter's value; one of kind ``flags`` is split as a shell splits it. The others are
+the rule's: ``{source}`` and ``{object}`` must be there, ``{depfile}`` is a file of dependencies in make's syntax,
+``{includes}`` and ``{defines}`` become ``-I`` and ``-D`` arguments, ``{launcher}`` the compiler cache, if there is one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .errors import WrappedCMakeError
+from .parameters import BY_NAME, KINDS, Parameter, Settings
+
+FILE = "wrapped_cmake.toml"
+RULE = ("source", "object", "depfile", "includes", "defines", "launcher")
+"""What a rule fills in for each source; CMake gets them as ``<SOURCE>`` and so on, in one argument each."""
+
+_PLACE = re.compile(r"\{(\w*)\}")
+_ALLOWED: dict[str, dict[str, type]] = {
+    "parameter": {"name": str, "kind": str, "default": str, "meaning": str, "cmake": str, "pool": str, "pattern": str},
+    "compiler": {"name": str, "suffixes": list, "command": list, "memory": int},
+}
+_NEEDED = {"parameter": ("name", "kind", "meaning"), "compiler": ("name", "suffixes", "command")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiler:
+    """How sources with one of ``suffixes`` become objects; ``memory`` is the MiB to reckon with for one of them."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    command: tuple[str, ...]
+    memory: int
+
+    def names(self) -> set[str]:
+        """The parameters that its command names."""
+        return {name for part in self.command for name in _PLACE.findall(part)} - set(RULE)
+
+    def arguments(self, settings: Settings) -> list[str]:
+        """Return its command with every parameter filled in, and the rule's places as ``<SOURCE>``.
+
+        Raises WrappedCMakeError for a parameter without a value, and for one that has a semicolon, of which CMake's
+        lists know no other meaning.
+        """
+        made: list[str] = []
+        for part in self.command:
+            whole = _PLACE.fullmatch(part)
+            if whole and whole[1] not in RULE and settings.find(whole[1]).kind == "flags":
+                made += shlex.split(settings.text(whole[1]) or "")
+            else:
+                made.append(_PLACE.sub(lambda place: self._fill(place[1], settings), part))
+        wrong = next((part for part in made if ";" in part), None)
+        if wrong is not None:
+            raise WrappedCMakeError(f"compiler {self.name}: {wrong!r} has a semicolon", "write it without")
+        return made
+
+    def _fill(self, name: str, settings: Settings) -> str:
+        if name in RULE:
+            return f"<{name.upper()}>"
+        value = settings.text(name)
+        if value is None:
+            raise WrappedCMakeError(f"compiler {self.name}: {name} is not set", f"set {name}")
+        return value
+
+    def definitions(self, settings: Settings) -> dict[str, str]:
+        """Return the variables by which DeviceCompiler.cmake knows it. Raises WrappedCMakeError as `arguments` does."""
+        prefix = f"WRAPPED_CMAKE_COMPILER_{self.name}"
+        return {
+            f"{prefix}_SUFFIXES": ";".join(self.suffixes),
+            f"{prefix}_COMMAND": ";".join(self.arguments(settings)),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Project:
+    """The parameters and compilers of one project; none without a file."""
+
+    parameters: tuple[Parameter, ...] = ()
+    compilers: tuple[Compiler, ...] = ()
+
+    def definitions(self, settings: Settings) -> dict[str, str]:
+        """Return what goes to CMake for its compilers; nothing where it has none."""
+        if not self.compilers:
+            return {}
+        made = {"WRAPPED_CMAKE_COMPILERS": ";".join(compiler.name for compiler in self.compilers)}
+        for compiler in self.compilers:
+            made.update(compiler.definitions(settings))
+        return made
+
+    def memory(self) -> dict[str, int]:
+        """Return the MiB to reckon with for one job of each ninja pool that its compilers have."""
+        return {compiler.name: compiler.memory for compiler in self.compilers}
+
+
+def read_project(folder: Path) -> Project:
+    """Read ``wrapped_cmake.toml`` in ``folder``.
+
+    Raises WrappedCMakeError with the file, the entry and what is wrong with it.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return Project()
+    reader = next(filter(importlib.util.find_spec, ("tomllib", "tomli")), None)  # tomllib is Python 3.11's
+    if reader is None:
+        raise WrappedCMakeError(f"{path}: this Python reads no TOML", "pip install tomli")
+    try:
+        text: dict[str, Any] = importlib.import_module(reader).loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # of both readers, and of UTF-8
+        raise WrappedCMakeError(f"{path}: not TOML: {error}", "correct it") from None
+    for key, value in text.items():
+        if key not in _ALLOWED or not isinstance(value, list):
+            raise WrappedCMakeError(f"{path}: {key!r} is not known", "there are [[parameter]] and [[compiler]]")
+    parameters = tuple(_parameter(path, entry) for entry in text.get("parameter", []))
+    names = [parameter.name for parameter in parameters]
+    twice = next((name for name in names if name in BY_NAME or names.count(name) > 1), None)
+    if twice:
+        raise WrappedCMakeError(f"{path}: parameter {twice} is there twice, or the toolkit's own", "rename it")
+    compilers = tuple(_compiler(path, entry, {*BY_NAME, *names}) for entry in text.get("compiler", []))
+    suffixes = [suffix for compiler in compilers for suffix in compiler.suffixes]
+    if len({compiler.name for compiler in compilers}) < len(compilers) or len(set(suffixes)) < len(suffixes):
+        raise WrappedCMakeError(f"{path}: two compilers have one name or one suffix", "give each its own")
+    return Project(parameters, compilers)
+
+
+def _parameter(path: Path, entry: Mapping[str, Any]) -> Parameter:
+    where = _check(path, "parameter", entry)
+    if not re.fullmatch(r"[A-Z][A-Z0-9_]*", entry["name"]):
+        raise WrappedCMakeError(f"{where}: not a name in capitals", "write it as ACME_HOME")
+    if entry["kind"] not in KINDS:
+        raise WrappedCMakeError(f"{where}: kind {entry['kind']!r} is not known", f"use one of {', '.join(KINDS)}")
+    unit = "MiB" if entry["name"].endswith("_MEMORY") else ""
+    return Parameter(**{"default": None, "unit": unit, **entry})
+
+
+def _compiler(path: Path, entry: Mapping[str, Any], parameters: set[str]) -> Compiler:
+    where = _check(path, "compiler", entry)
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", entry["name"]) or entry["name"] == "link":
+        raise WrappedCMakeError(f"{where}: not a name of its own in small letters", "write it as acme")
+    made = Compiler(entry["name"], tuple(entry["suffixes"]), tuple(entry["command"]), entry.get("memory", 2000))
+    for suffix in made.suffixes:
+        if not re.fullmatch(r"\.\w+", suffix):
+            raise WrappedCMakeError(f"{where}: suffix {suffix!r}", "write it as '.acme'")
+    unknown = sorted(made.names() - parameters)
+    if unknown:
+        raise WrappedCMakeError(
+            f"{where}: {{{unknown[0]}}} is no parameter", f"add a [[parameter]], or use one of {', '.join(RULE)}"
+        )
+    for place in ("{source}", "{object}"):
+        if place not in made.command:
+            raise WrappedCMakeError(f"{where}: command has no argument {place!r}", "add it")
+    for part in made.command:
+        if any(name in RULE for name in _PLACE.findall(part)) and not _PLACE.fullmatch(part):
+            raise WrappedCMakeError(f"{where}: {part!r}: a place of the rule is an argument of its own", "split it")
+    return made
+
+
+def _check(path: Path, group: str, entry: Mapping[str, Any]) -> str:
+    """Return how messages name the entry; raises WrappedCMakeError for a key that is missing, unknown or of no use."""
+    where = f"{path}: {group} {entry.get('name', '')}".rstrip()
+    allowed = _ALLOWED[group]
+    for key, value in entry.items():
+        if key not in allowed:
+            raise WrappedCMakeError(f"{where}: {key!r} is not known", f"there are {', '.join(allowed)}")
+        parts = value if isinstance(value, list) else [""]
+        if not isinstance(value, allowed[key]) or not all(isinstance(part, str) for part in parts):
+            raise WrappedCMakeError(f"{where}: {key}: {value!r}", f"write a {allowed[key].__name__}")
+    missing = next((key for key in _NEEDED[group] if not entry.get(key)), None)
+    if missing:
+        raise WrappedCMakeError(f"{where}: {missing!r} is missing", "add it")
+    return where
